@@ -48,7 +48,7 @@ def observed(path: Path) -> ObservedJobs:
 def halves(jobs: ObservedJobs) -> tuple[ObservedJobs, ObservedJobs]:
     """Return what is learnt from, as it was known at its end, and what is foreseen."""
     split_s = float(np.quantile(jobs.begin_s, TAUGHT_SHARE))
-    return jobs.seen(float(jobs.begin_s.min()), split_s), jobs.seen(split_s, np.inf)
+    return jobs.window(float(jobs.begin_s.min()), split_s), jobs.window(split_s, np.inf)
 
 
 def flavour_scores(
@@ -149,7 +149,7 @@ def trace_scores(path: Path, most_jobs: int | None = None) -> dict[str, Any]:
     """Score everything on the last part of a trace, learnt from the first."""
     jobs = observed(path)
     if most_jobs is not None and jobs.n_jobs > most_jobs:
-        jobs = jobs.seen(0.0, float(np.sort(jobs.begin_s)[most_jobs]))
+        jobs = jobs.window(0.0, float(np.sort(jobs.begin_s)[most_jobs]))
     early, late = halves(jobs)
     (train, rows), (test, test_rows) = (one.batches(PERIOD_S, LIVES) for one in (early, late))
     return {

@@ -96,16 +96,16 @@ def rule_table(
         seed: of all draws.
         told: parameters of the model that are other than published: then some checks must fail.
     """
-    model = published_model("joulie").told(dict(told or {}))
-    of_pods = model.told({"jobs": n_workloads})
+    model = published_model("joulie").with_parameters(dict(told or {}))
+    of_pods = model.with_parameters({"jobs": n_workloads})
     drawn = generate(of_pods, duration_s=_LONG_S, seed=seed)
     eco = generate(of_pods.told({"eco_ratio": 0.20}), duration_s=_LONG_S, seed=seed)
     calm = {"burst_day_probability": 0.0}
     few = {"mean_inter_arrival_sec": BURST_MEAN_S}
     flat = _arrivals(of_pods.told(calm), _LONG_S, seed)
-    bursts = _arrivals(model.told(few), BURST_DAYS * DAY_S, seed)
+    bursts = _arrivals(model.with_parameters(few), BURST_DAYS * DAY_S, seed)
     dips = _arrivals(
-        model.told(calm | few | {"dip_day_probability": 0.30}), BURST_DAYS * DAY_S, seed
+        model.with_parameters(calm | few | {"dip_day_probability": 0.30}), BURST_DAYS * DAY_S, seed
     )
     idle = _arrivals(of_pods.told(calm | {"hourly_multipliers": [0.0] * 24}), _LONG_S, seed)
     return [

@@ -59,7 +59,7 @@ def joulie(record: Record, options: Namespace) -> None:
 
 
 def _timed(n_workloads: int) -> dict[str, Any]:
-    model = published_model("joulie").told({"jobs": n_workloads})
+    model = published_model("joulie").with_parameters({"jobs": n_workloads})
     generate(model, duration_s=3600.0, seed=SEED)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.jsonl"

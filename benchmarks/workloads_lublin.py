@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 def compare(n_runs: int) -> dict[str, Any]:
     """Return, for each of the three comparisons, reference, ours, deviation and spread."""
-    model = published_model("lublin").told({"truncated_clock": True})
+    model = published_model("lublin").with_parameters({"truncated_clock": True})
     runs = [
         generate(model, duration_s=LONG_ENOUGH_S, seed=seed).head(N_JOBS) for seed in range(n_runs)
     ]

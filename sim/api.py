@@ -481,14 +481,16 @@ def load_workload(
     workload = read_workload(Path(path), rules)
     if first is None:
         return workload
-    kept = workload.head(first)
-    if kept.n_jobs == workload.n_jobs:
+    first_jobs = workload.head(first)
+    if first_jobs.n_jobs == workload.n_jobs:
         return workload
     sentence = (
-        f"the first {kept.n_jobs:,} of {workload.n_jobs:,} jobs are used; the other notes count "
+        f"the first {first_jobs.n_jobs:,} of {workload.n_jobs:,} jobs are used; the other notes count "
         "the whole log."
     )
-    return replace(kept, notes=(ReadingNote("first", kept.n_jobs, sentence), *workload.notes))
+    return replace(
+        first_jobs, notes=(ReadingNote("first", first_jobs.n_jobs, sentence), *workload.notes)
+    )
 
 
 def check_scenario(scenario: Scenario) -> None:

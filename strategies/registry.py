@@ -123,19 +123,19 @@ class StrategyEntry:
 
         Raises `OptionError` for an unknown option or a value out of bounds.
         """
-        known = {option.name: option for option in self.options}
+        options_by_name = {option.name: option for option in self.options}
         for name in options:
-            if name not in known:
-                if not known:
+            if name not in options_by_name:
+                if not options_by_name:
                     raise OptionError(
                         f"strategy '{self.name}' has no options, so no '{name}'; leave it out."
                     )
                 raise OptionError(
-                    f"strategy '{self.name}' has no option '{name}'{hint(name, known)}"
+                    f"strategy '{self.name}' has no option '{name}'{hint(name, options_by_name)}"
                 )
         values = {
             name: option.check(self.name, options.get(name, option.default))
-            for name, option in known.items()
+            for name, option in options_by_name.items()
         }
         return self.factory(**values)
 

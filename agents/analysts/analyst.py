@@ -444,7 +444,7 @@ AGENTS: tuple[AgentEntry, ...] = (
 
 def agent_entry(name: str, entries: Iterable[AgentEntry] = AGENTS) -> AgentEntry:
     """Return a kind of analyst by name. Raises AssistantError with the nearest one."""
-    known = {entry.name: entry for entry in entries}
-    if name not in known:
-        raise AssistantError(f"no kind of analyst '{name}'{hint(name, known)}")
-    return known[name]
+    entries_by_name = {entry.name: entry for entry in entries}
+    if name not in entries_by_name:
+        raise AssistantError(f"no kind of analyst '{name}'{hint(name, entries_by_name)}")
+    return entries_by_name[name]

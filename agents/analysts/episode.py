@@ -158,10 +158,10 @@ class Truth:
         At most 1; of what is minimised it is optimum / found. None unless both are above 0.
         """
         objective = self.application.objective
-        found, best = objective.value_of(quality), objective.value_of(self.optimum)
-        if found <= 0 or best <= 0:
+        value, best = objective.value_of(quality), objective.value_of(self.optimum)
+        if value <= 0 or best <= 0:
             return None
-        return best / found if objective.goal == "minimise" else found / best
+        return best / value if objective.goal == "minimise" else value / best
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,13 +93,13 @@ class Follower:
         A warning is met with what ``advice`` says; the clustering advice is always accepted.
         """
         how = AutoSteering(self.batch, self.initial, self.advice)
-        due, seen = episode.clustering, 0
+        due, n_runs = episode.clustering, 0
         while True:
             runs = session.experiment.runs
-            if any(map(episode.until, runs[seen:])):
+            if any(map(episode.until, runs[n_runs:])):
                 return "what was wanted is found"
-            seen = len(runs)
-            if due is not None and seen >= due.after:
+            n_runs = len(runs)
+            if due is not None and n_runs >= due.after:
                 session.change_strategy(exploitation=due.exploitation)
                 due = None
             ended = auto_steer_step(session, how, _limit(episode, due))

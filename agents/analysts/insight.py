@@ -126,11 +126,11 @@ def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Sub
     places = np.arange(1 if insight.kind == "good" else 0, n)
     left = pool.size - places
     ahead = np.minimum((rng.random(places.size) * left).astype(np.int64), left - 1)
-    drawn = pool.tolist()  # many single draws in Python would take longer than an episode
+    members = pool.tolist()  # many single draws in Python would take longer than an episode
     for i, j in zip(places.tolist(), (places + ahead).tolist(), strict=True):
-        drawn[i], drawn[j] = drawn[j], drawn[i]
+        members[i], members[j] = members[j], members[i]
     weights = 1.0 - rng.random(n)
-    return Subset(np.array(drawn[:n], dtype=np.int64), weights, np.cumsum(weights))
+    return Subset(np.array(members[:n], dtype=np.int64), weights, np.cumsum(weights))
 
 
 ResultVerdict = Literal["good", "bad"]
@@ -190,9 +190,9 @@ class ResultMemory:
         """
         if quality is None:
             return "bad"
-        seen = self._seen
-        middle = seen[len(seen) // 2] if seen else quality
-        insort(seen, quality)
+        qualities = self._seen
+        middle = qualities[len(qualities) // 2] if qualities else quality
+        insort(qualities, quality)
         if quality == middle:
             return None
         return "good" if quality > middle else "bad"

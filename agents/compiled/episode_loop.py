@@ -74,7 +74,7 @@ class AnalystState(NamedTuple):
         levels: float64 [levels], weights of the levels; read if she learns.
         totals: float64 [d], scratch for their sums.
         trust: float64 [2], weights of subset and levels.
-        seen: int64 [grades], how often she has seen each distinct quality.
+        grade_counts: int64 [grades], how often she has seen each distinct quality.
         tally: int64 [4], see `N_FREE` and what follows it.
         state: uint64 [6], the stream "intuition".
     """
@@ -89,7 +89,7 @@ class AnalystState(NamedTuple):
     levels: Real
     totals: Real
     trust: Real
-    seen: Whole
+    grade_counts: Whole
     tally: Whole
     state: Words
 
@@ -137,14 +137,14 @@ def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
     for i in range(n):
         if desk.taken[mind.members[i]] == FREE:
             total += mind.weights[i]
-    target, running, found = uniform(mind.state) * total, 0.0, -1
+    target, running, last_free = uniform(mind.state) * total, 0.0, -1
     for i in range(n):
         if desk.taken[mind.members[i]] == FREE:
             running += mind.weights[i]
-            found = mind.members[i]
+            last_free = mind.members[i]
             if running > target:
                 break
-    return found
+    return last_free
 
 
 @kernel
@@ -205,16 +205,16 @@ def judge(mind: AnalystState, grade: int) -> int:
     else:
         median = mind.tally[MEDIAN]
         verdict = (1 if grade > median else 0) - (1 if grade < median else 0)
-    mind.seen[grade] += 1
+    mind.grade_counts[grade] += 1
     mind.tally[N_SEEN] = n + 1
     if grade < mind.tally[MEDIAN]:
         mind.tally[N_BELOW] += 1
     position = (n + 1) // 2
     while mind.tally[N_BELOW] > position:
         mind.tally[MEDIAN] -= 1
-        mind.tally[N_BELOW] -= mind.seen[mind.tally[MEDIAN]]
-    while mind.tally[N_BELOW] + mind.seen[mind.tally[MEDIAN]] <= position:
-        mind.tally[N_BELOW] += mind.seen[mind.tally[MEDIAN]]
+        mind.tally[N_BELOW] -= mind.grade_counts[mind.tally[MEDIAN]]
+    while mind.tally[N_BELOW] + mind.grade_counts[mind.tally[MEDIAN]] <= position:
+        mind.tally[N_BELOW] += mind.grade_counts[mind.tally[MEDIAN]]
         mind.tally[MEDIAN] += 1
     return verdict
 
@@ -372,11 +372,11 @@ def play(
             start(state, seed_pool, terms.purpose, batches, pool)
             knows = desk.tally[0] > 0
             if rounds == 0:
-                found = random_search(ground, desk, k, state)
+                n_suggested = random_search(ground, desk, k, state)
             else:
-                found = suggest(ground, near, desk, k, terms.beta, terms.neighbours, state)
+                n_suggested = suggest(ground, near, desk, k, terms.beta, terms.neighbours, state)
             source = SUGGESTED if rounds > 0 and knows else INITIAL
-            for at in range(found):
+            for at in range(n_suggested):
                 count_run(mind, desk.batch[at])
                 note(journal, so_far, desk.batch[at], source, batches, SPACE)
                 so_far += 1
@@ -537,9 +537,9 @@ class CompiledEpisodes:
 
     def _mind(self, analyst: Analyst, streams: EpisodeStreams) -> AnalystState:
         truth, learning = self._truth, analyst.learning
-        drawn = draw_subset(analyst.insight, truth, streams.generator("insight"))
-        weights = None if learning is None else Weights(learning, truth, drawn)
-        subset = _EMPTY if drawn is None else drawn
+        insight_subset = draw_subset(analyst.insight, truth, streams.generator("insight"))
+        weights = None if learning is None else Weights(learning, truth, insight_subset)
+        subset = _EMPTY if insight_subset is None else insight_subset
         is_member = np.zeros(truth.size, dtype=np.uint8)
         is_member[subset.members] = 1
         return AnalystState(
@@ -553,7 +553,7 @@ class CompiledEpisodes:
             levels=np.empty(0) if weights is None else np.concatenate(weights.levels),
             totals=np.empty(len(truth.n_levels)),
             trust=np.array([1.0, 1.0] if weights is None else weights.source),
-            seen=np.zeros(0 if weights is None else self._grades.size, dtype=np.int64),
+            grade_counts=np.zeros(0 if weights is None else self._grades.size, dtype=np.int64),
             tally=np.array([subset.members.size, 0, 0, 0], dtype=np.int64),
             state=state_of(streams.sequence("intuition")),
         )

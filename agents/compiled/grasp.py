@@ -80,8 +80,8 @@ def construction(ground: SpaceArrays, desk: StrategyArrays, state: Words) -> Any
     """Return one random element of the list for every parameter, as a flat index."""
     solution = 0
     for i in range(ground.n_levels.size):
-        drawn = below(state, desk.n_candidates[i])
-        solution += desk.candidates[ground.first[i] + drawn] * ground.strides[i]
+        position = below(state, desk.n_candidates[i])
+        solution += desk.candidates[ground.first[i] + position] * ground.strides[i]
     return solution
 
 
@@ -96,19 +96,19 @@ def local_search(
     so_far: int,
 ) -> int:
     """Add up to n free neighbours of a solution to the batch, nearest first; return its length."""
-    wanted, looked, begin = so_far + n, 0, 0
+    limit, n_visited, begin = so_far + n, 0, 0
     slot = nearest(ground, near, centre)
     for group in range(near.n_groups[slot]):
         total = near.ends[slot, group] - begin
         for at in range(total):
             desk.order[at] = near.indices[slot, begin + at]
         for at in range(total):
-            if so_far == wanted or looked == SEARCH_BOUND:
+            if so_far == limit or n_visited == SEARCH_BOUND:
                 return so_far
-            drawn = at + below(state, total - at)
-            index = desk.order[drawn]
-            desk.order[drawn] = desk.order[at]
-            looked += 1
+            position = at + below(state, total - at)
+            index = desk.order[position]
+            desk.order[position] = desk.order[at]
+            n_visited += 1
             if desk.taken[index] == FREE:
                 take(desk, index)
                 desk.batch[so_far] = index
@@ -145,11 +145,11 @@ def add_random(ground: SpaceArrays, desk: StrategyArrays, state: Words, so_far: 
         return so_far
     index = -1
     for _ in range(REJECTION_TRIES):
-        drawn = 0
+        candidate = 0
         for i in range(ground.n_levels.size):
-            drawn += below(state, ground.n_levels[i]) * ground.strides[i]
-        if desk.taken[drawn] == FREE:
-            index = drawn
+            candidate += below(state, ground.n_levels[i]) * ground.strides[i]
+        if desk.taken[candidate] == FREE:
+            index = candidate
             break
     if index < 0:
         rest = below(state, desk.tally[1])

@@ -72,8 +72,8 @@ def sources_digest(package: Path | None = None) -> str:
     import numba
 
     sha = hashlib.sha256()
-    for told in (platform.python_version(), str(numba.__version__), _processor()):
-        sha.update(told.encode() + b"\0")
+    for part in (platform.python_version(), str(numba.__version__), _processor()):
+        sha.update(part.encode() + b"\0")
     for path in sorted((package or Path(__file__).resolve().parent).glob("*.py")):
         sha.update(path.name.encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:16]
@@ -82,10 +82,12 @@ def sources_digest(package: Path | None = None) -> str:
 @cache
 def cache_folder() -> Path | None:
     """Return where machine code is kept; None where nothing can be written."""
-    told = os.environ.get("COPPERLINE_CACHE_DIR")
+    configured = os.environ.get("COPPERLINE_CACHE_DIR")
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        root = Path(told).expanduser() if told else Path(base).expanduser() / "copperline"
+        root = (
+            Path(configured).expanduser() if configured else Path(base).expanduser() / "copperline"
+        )
         folder = root / f"episodes-{sources_digest()}"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -110,19 +112,19 @@ def _twin(function: FunctionType) -> Any:
         import numba
         from numba.core import config
 
-        told: Any = config
+        numba_config: Any = config
         names = dict(function.__globals__)
         for name in function.__code__.co_names:
             if isinstance(other := names.get(name), FunctionType) and other in _texts:
                 names[name] = _twin(other)
         twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
         twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
-        folder, before = cache_folder(), told.CACHE_DIR
-        told.CACHE_DIR = str(folder or before)
+        folder, before = cache_folder(), numba_config.CACHE_DIR
+        numba_config.CACHE_DIR = str(folder or before)
         try:
             _twins[function] = numba.njit(cache=folder is not None, nogil=True)(twin)
         finally:
-            told.CACHE_DIR = before
+            numba_config.CACHE_DIR = before
     return _twins[function]
 
 
@@ -144,16 +146,16 @@ ONE_IN_2_53 = 1.0 / 9007199254740992.0
 
 def words_of(number: int) -> Words:
     """Return a whole number from 0 on as words of 32 bits, the lowest first, at least one."""
-    found = [number & 0xFFFFFFFF]
+    words = [number & 0xFFFFFFFF]
     while number := number >> 32:
-        found.append(number & 0xFFFFFFFF)
-    return np.array(found, dtype=np.uint64)
+        words.append(number & 0xFFFFFFFF)
+    return np.array(words, dtype=np.uint64)
 
 
 def state_of(sequence: np.random.SeedSequence) -> Words:
     """Return the state of ``np.random.default_rng(sequence)``."""
-    told: Any = np.random.PCG64(sequence).state["state"]
-    pairs = (divmod(told[name], 2**64) for name in ("state", "inc"))
+    generator_state: Any = np.random.PCG64(sequence).state["state"]
+    pairs = (divmod(generator_state[name], 2**64) for name in ("state", "inc"))
     return np.array([*(word for pair in pairs for word in pair), 0, 0], dtype=np.uint64)
 
 
@@ -259,10 +261,10 @@ def next32(state: Words) -> Any:
     if state[4] != ZERO:
         state[4] = ZERO
         return state[5]
-    drawn = next64(state)
+    bits = next64(state)
     state[4] = ONE
-    state[5] = drawn >> HALF
-    return drawn & MASK
+    state[5] = bits >> HALF
+    return bits & MASK
 
 
 @kernel

@@ -92,9 +92,9 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
     """
     n_levels = [int(parameter.n_levels) for parameter in parameters]
     steps, groups = _steps(parameters)
-    known = ~np.isnan(quality)
+    succeeded = ~np.isnan(quality)
     grades = np.full(quality.size, -1, dtype=np.int64)
-    grades[known] = np.unique(quality[known], return_inverse=True)[1]
+    grades[succeeded] = np.unique(quality[succeeded], return_inverse=True)[1]
     ranks = [parameter.ranks for parameter in parameters]
     level_ids = np.stack(np.unravel_index(np.arange(quality.size), n_levels), axis=1)
     return SpaceArrays(
@@ -102,8 +102,14 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
         first=_whole([0, *itertools.accumulate(n_levels[:-1])]),
         strides=_whole([math.prod(n_levels[i + 1 :]) for i in range(len(n_levels))]),
         ordinal=np.array([p.kind == "ordinal" for p in parameters], dtype=np.uint8),
-        ranks=_whole([rank for own in ranks for rank in own]),
-        by_rank=_whole([i for own in ranks for i in sorted(range(len(own)), key=own.__getitem__)]),
+        ranks=_whole([rank for level_ranks in ranks for rank in level_ranks]),
+        by_rank=_whole(
+            [
+                i
+                for level_ranks in ranks
+                for i in sorted(range(len(level_ranks)), key=level_ranks.__getitem__)
+            ]
+        ),
         steps=steps,
         groups=groups,
         level_ids=np.ascontiguousarray(level_ids, dtype=np.int64),
@@ -120,7 +126,7 @@ def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
         longest_batch: suggestions at most, those that are cut off at last among them.
     """
     size, n_levels = ground.quality.size, int(ground.n_levels.sum())
-    found = StrategyArrays(
+    arrays = StrategyArrays(
         taken=np.empty(size, dtype=np.uint8),
         sums=np.empty(n_levels),
         counts=np.empty(n_levels, dtype=np.int64),
@@ -131,8 +137,8 @@ def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
         batch=np.empty(longest_batch, dtype=np.int64),
         order=np.empty(widest(ground), dtype=np.int64),
     )
-    clear(found)
-    return found
+    clear(arrays)
+    return arrays
 
 
 def clear(used: StrategyArrays) -> None:
@@ -165,9 +171,9 @@ def _steps(parameters: Sequence[Any]) -> tuple[Whole, Whole]:
         else:
             terms.append([0, scale][: min(n, 2)])
     kind: Any = np.int64 if scale * len(terms) < 2**62 else object
-    counts = [len(own) for own in terms]
+    counts = [len(distances) for distances in terms]
     steps = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), axis=1)
-    total = sum(np.array(own, dtype=kind)[steps[:, i]] for i, own in enumerate(terms))
+    total = sum(np.array(distances, dtype=kind)[steps[:, i]] for i, distances in enumerate(terms))
     distance = np.unique(total, return_inverse=True)[1]
     order = np.argsort(distance, kind="stable")  # lexicographic already
     starts = np.flatnonzero(np.diff(distance[order], prepend=-1))
@@ -268,13 +274,15 @@ def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
         number: within the distance, from 0.
         centre: where the steps begin.
     """
-    found = 0
+    flat_index = 0
     for i in range(ground.n_levels.size):
         level_id = ground.level_ids[centre, i]
         n = choices(ground, i, level_id, ground.steps[row, i])
-        found += choice(ground, i, level_id, ground.steps[row, i], number % n) * ground.strides[i]
+        flat_index += (
+            choice(ground, i, level_id, ground.steps[row, i], number % n) * ground.strides[i]
+        )
         number //= n
-    return found
+    return flat_index
 
 
 @kernel

@@ -49,9 +49,9 @@ def above_zero(*estimates: Estimate) -> Outcome:
     >>> above_zero(few), above_zero(few, -few), above_zero(few - 1)
     ('holds', 'does not hold', 'undecided')
     """
-    if all(one.low > 0 for one in estimates):
+    if all(estimate.low > 0 for estimate in estimates):
         return "holds"
-    return "does not hold" if any(one.high < 0 for one in estimates) else "undecided"
+    return "does not hold" if any(estimate.high < 0 for estimate in estimates) else "undecided"
 
 
 def near_zero(estimate: Estimate, margin: float) -> Outcome:
@@ -81,8 +81,8 @@ def with_interval(estimate: Estimate, digits: int = 1) -> str:
 
 def percent(estimate: Estimate) -> str:
     """Return a share with its interval in per cent."""
-    shown = estimate * 100.0
-    return f"{shown.value:+.0f} % ({shown.low:+.0f} to {shown.high:+.0f} %)"
+    percentage = estimate * 100.0
+    return f"{percentage.value:+.0f} % ({percentage.low:+.0f} to {percentage.high:+.0f} %)"
 
 
 def join_with_and(texts: Sequence[str]) -> str:
@@ -139,7 +139,10 @@ class RunsToOptimum:
     def trend(self, insight: Kind) -> Estimate:
         """Return by how many runs 10 points of confidence change the mean, without learning."""
         at = self.confidences
-        return slope([one / 10 for one in at], [self.mean(insight, one) for one in at])
+        return slope(
+            [confidence / 10 for confidence in at],
+            [self.mean(insight, confidence) for confidence in at],
+        )
 
     def ends(self, insight: Kind) -> tuple[Estimate, Estimate]:
         """Return the means at the least and at the full confidence, without learning."""
@@ -147,7 +150,7 @@ class RunsToOptimum:
 
     def given_up(self, insight: Kind, confidence: int, learning: bool = False) -> float:
         """Return the share of the episodes that did not find the optimum."""
-        return 1.0 - self.samples[insight, confidence, learning].found
+        return 1.0 - self.samples[insight, confidence, learning].share_found
 
 
 def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
@@ -185,10 +188,10 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
 
 def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) -> ClaimVerdict:
     """The gain of confidence with bad insight is greatest on scheduling."""
-    gains = {one.table: _gain(one) for one in rows}
-    own = gains.pop(row.table)
-    outcome = above_zero(*(own - other for other in gains.values()))
-    falls = [f"{_factor(gain)} on {name}" for name, gain in {row.table: own, **gains}.items()]
+    gains = {other_row.table: _gain(other_row) for other_row in rows}
+    row_gain = gains.pop(row.table)
+    outcome = above_zero(*(row_gain - other for other in gains.values()))
+    falls = [f"{_factor(gain)} on {name}" for name, gain in {row.table: row_gain, **gains}.items()]
     return ClaimVerdict(
         "bad insight: most on scheduling", CONFIDENCE_FIGURE, join_with_and([row.table, *gains]),
         "With bad insight and no learning, trusting the suggestions saves the largest part of the "
@@ -208,10 +211,10 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
     with_it, without = row.over(insight, learning=True), row.over(insight)
     change = with_it.log() - without.log()
     outcome = above_zero(-change)
-    who = "bad insight" if insight == "bad" else "no insight"
+    insight_text = "bad insight" if insight == "bad" else "no insight"
     return ClaimVerdict(
-        f"{who}: learning helps", CONFIDENCE_FIGURE, row.table,
-        f"Whoever has {who} needs fewer runs if she learns from results.",
+        f"{insight_text}: learning helps", CONFIDENCE_FIGURE, row.table,
+        f"Whoever has {insight_text} needs fewer runs if she learns from results.",
         outcome,
         f"over confidences of {_range(row)}: {with_interval(with_it)} runs with learning, {with_interval(without)} "
         f"without: {_relative(change)}.",
@@ -221,8 +224,10 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
 
 def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
     """With bad insight learning is worth most where confidence is least."""
-    first, *others = [row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared]
-    rest = mean_of(others)
+    first, *later_gains = [
+        row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared
+    ]
+    rest = mean_of(later_gains)
     outcome = above_zero(first, first - rest)
     best = max(row.shared, key=lambda at: _learning_gain(row, "bad", at).value)
     return ClaimVerdict(
@@ -334,7 +339,7 @@ def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
 
 def _greatest_step(row: RunsToOptimum) -> Estimate:
     means = [row.mean("good", at) for at in row.shared]
-    return max((b - a for a, b in itertools.pairwise(means)), key=lambda one: one.value)
+    return max((b - a for a, b in itertools.pairwise(means)), key=lambda step: step.value)
 
 
 def _gain(row: RunsToOptimum) -> Estimate:
@@ -363,14 +368,14 @@ def _against(row: RunsToOptimum, insight: Kind, *, falling: bool) -> str:
     """Return the steps that surely go the other way, at a level that allows for all of them."""
     pairs = list(itertools.pairwise(row.confidences))
     level = 1.0 - 0.05 / len(pairs)
-    found = []
+    steps = []
     for before, after in pairs:
         step = row.mean(insight, after) - row.mean(insight, before)
         low, high = (step if falling else -step).within(level)
         if low > 0 and high > 0:
-            found.append(f"{before} to {after} %")
+            steps.append(f"{before} to {after} %")
     word = "rise" if falling else "fall"
-    return f"; yet the runs {word} from {join_with_and(found)}" if found else ""
+    return f"; yet the runs {word} from {join_with_and(steps)}" if steps else ""
 
 
 def _censored(row: RunsToOptimum, insight: Kind) -> str:
@@ -463,10 +468,12 @@ class BudgetQualities:
         """Return how much better full exploitation is than none, along the line through all."""
         return slope(self.levels, [self.mean(runs, level) for level in self.levels])
 
-    def found(self, runs: int) -> float:
+    def share_found(self, runs: int) -> float:
         """Return the share of the episodes of a budget that found the optimum."""
-        own = [self.samples[runs, level] for level in self.levels]
-        return sum(one.found * one.n for one in own) / sum(one.n for one in own)
+        budget_samples = [self.samples[runs, level] for level in self.levels]
+        return sum(sample.share_found * sample.n for sample in budget_samples) / sum(
+            sample.n for sample in budget_samples
+        )
 
 
 def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
@@ -497,9 +504,9 @@ def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
         f"{many}; the difference is {with_interval(at_few - at_many, 3)}.",
         "" if outcome != "does not hold" else
         f"at {few} runs nearly all results are alike far from the optimum (mean ratio "
-        f"{_level_mean(row, few).value:.2f}, {row.found(few):.0%} found it), at {many} some are "
+        f"{_level_mean(row, few).value:.2f}, {row.share_found(few):.0%} found it), at {many} some are "
         f"near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
-        f"{row.found(many):.0%} found it).",
+        f"{row.share_found(many):.0%} found it).",
     )  # fmt: skip
 
 
@@ -530,13 +537,13 @@ def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
     pairs = list(itertools.combinations(row.levels, 2))
     level = 1.0 - 0.05 / len(pairs)
     differences = [(a, b, row.mean(few, b) - row.mean(few, a)) for a, b in pairs]
-    ends = [one.within(level) for _, _, one in differences]
+    ends = [difference.within(level) for _, _, difference in differences]
     outcome: Outcome = "undecided"
     if any(low > 0 or high < 0 for low, high in ends):
         outcome = "holds"
     elif all(low >= -BUDGET_MARGIN and high <= BUDGET_MARGIN for low, high in ends):
         outcome = "does not hold"
-    a, b, widest = max(differences, key=lambda one: abs(one[2].value))
+    a, b, widest = max(differences, key=lambda difference: abs(difference[2].value))
     low, high = widest.within(level)
     return ClaimVerdict(
         "the level matters", figure, row.table,
@@ -563,8 +570,8 @@ def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
         why = f"no influence of the level is sure at {few} runs, so there is none to fade."
     elif outcome == "does not hold":
         why = (
-            f"at {many} runs the optimum is found by {row.found(many):.0%} of the episodes, at "
-            f"{few} by {row.found(few):.0%}; there is as much to be won by steering."
+            f"at {many} runs the optimum is found by {row.share_found(many):.0%} of the episodes, at "
+            f"{few} by {row.share_found(few):.0%}; there is as much to be won by steering."
         )
     return ClaimVerdict(
         "the level fades", figure, row.table,
@@ -583,9 +590,9 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
     sign = 1.0 if more else -1.0
     outcome = above_zero(along * sign, across * sign)
     beside = [row.effect(runs) for runs in row.budgets[1:]]
-    others = [
-        f"{with_interval(one, 3)} at {runs}"
-        for runs, one in zip(row.budgets[1:], beside, strict=True)
+    changes = [
+        f"{with_interval(change, 3)} at {runs}"
+        for runs, change in zip(row.budgets[1:], beside, strict=True)
     ]
     text = (
         "The more is exploited, the better the result."
@@ -595,17 +602,17 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
     return ClaimVerdict(
         "exploit" if more else "explore", figure, row.table, text, outcome,
         f"from exploring to exploiting the ratio changes by {with_interval(along, 3)} at {few} runs "
-        f"({_bars(row, few)}), by {join_with_and(others) if others else 'nothing else that was played'}.",
+        f"({_bars(row, few)}), by {join_with_and(changes) if changes else 'nothing else that was played'}.",
         "" if outcome != "does not hold" else
         f"the best level at {few} runs is {_best(row, few)}.",
     )  # fmt: skip
 
 
 def _bars(row: BudgetQualities, runs: int) -> str:
-    shown = [f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels]
+    texts = [f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels]
     if (runs, None) in row.samples:
-        shown.append(f"{row.mean(runs, None).value:.3f} without advice")
-    return join_with_and(shown)
+        texts.append(f"{row.mean(runs, None).value:.3f} without advice")
+    return join_with_and(texts)
 
 
 def _best(row: BudgetQualities, runs: int) -> str:

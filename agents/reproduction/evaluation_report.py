@@ -41,7 +41,8 @@ def space_map(truth: Truth, title: str) -> Spec:
     flat = np.ravel_multi_index(tuple(grid.level_ids.T), tuple(n_levels))
     objective = truth.application.objective
     values = [
-        None if np.isnan(one) else objective.value_of(one) for one in truth.quality[flat].tolist()
+        None if np.isnan(quality) else objective.value_of(quality)
+        for quality in truth.quality[flat].tolist()
     ]
     place = grid.place(truth.space.configuration(int(truth.ranked[0])))
     marks = [] if place is None else [MapMark(*place, "best")]
@@ -54,21 +55,21 @@ def space_map(truth: Truth, title: str) -> Spec:
 
 def shares(truth: Truth) -> dict[str, float]:
     """Return the share of the variance that the levels of each parameter explain alone."""
-    known = ~np.isnan(truth.quality)
-    quality = truth.quality[known]
+    succeeded = ~np.isnan(truth.quality)
+    quality = truth.quality[succeeded]
     total = float(((quality - quality.mean()) ** 2).sum()) or 1.0
-    found = {}
+    explained = {}
     for parameter, name in enumerate(truth.space.names):
-        ids = truth.level_ids[known, parameter]
+        ids = truth.level_ids[succeeded, parameter]
         counts, sums = np.bincount(ids), np.bincount(ids, weights=quality - quality.mean())
-        found[name] = float((sums**2 / np.maximum(counts, 1)).sum()) / total
-    return found
+        explained[name] = float((sums**2 / np.maximum(counts, 1)).sum()) / total
+    return explained
 
 
 def facts(truth: Truth) -> str:
     """Return how the results of a space are spread, for people."""
     objective = truth.application.objective
-    values = [objective.value_of(one) for one in truth.quality[truth.ranked].tolist()]
+    values = [objective.value_of(quality) for quality in truth.quality[truth.ranked].tolist()]
     n_best = int((truth.quality == truth.optimum).sum())
     _, counts = np.unique(truth.quality[truth.ranked], return_counts=True)
     alike = int(counts.max())
@@ -128,44 +129,48 @@ def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
     Raises:
         AssistantError: one of them cannot be written.
     """
-    drawn = drawings(done)
+    drawings_by_figure = drawings(done)
     make_folder(folder / "figures")
-    for figure, ones in drawn.items():
+    for figure, ones in drawings_by_figure.items():
         for name, drawing in ones.items():
             write_whole(folder / "figures" / f"{_file(figure)}_{name}.svg", drawing)
-    made = {
-        "report.html": render_html(done, drawn),
-        "report.md": render_markdown(done, drawn),
+    files = {
+        "report.html": render_html(done, drawings_by_figure),
+        "report.md": render_markdown(done, drawings_by_figure),
         "verdicts.json": json.dumps(evaluation_as_json(done), indent=1) + "\n",
     }
-    for name, text in made.items():
+    for name, text in files.items():
         write_whole(folder / name, text)
-    return tuple(folder / name for name in made)
+    return tuple(folder / name for name in files)
 
 
 def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
     """Return the drawings (SVG) of every figure, by a name for their files."""
-    drawn: dict[str, dict[str, str]] = {}
-    if "5" in done.recipe.wanted:
-        drawn["5"] = {
+    drawings_by_figure: dict[str, dict[str, str]] = {}
+    if "5" in done.recipe.playable_figures:
+        drawings_by_figure["5"] = {
             name: svg(space_map(truth, f"{name}: {truth.application.objective.wrapper}"))
             for name, truth in done.truths.items()
         }
     for figure, finished in done.studies.items():
         names = dict.fromkeys(
-            one.cell.table + ("" if one.cell.runs else f"_{one.cell.insight}")
-            for one in finished.summaries
+            entry.cell.table + ("" if entry.cell.runs else f"_{entry.cell.insight}")
+            for entry in finished.summaries
         )
         specs = study_drawings(finished.summaries)
-        drawn[figure] = {name: svg(spec) for name, spec in zip(names, specs, strict=True)}
+        drawings_by_figure[figure] = {
+            name: svg(spec) for name, spec in zip(names, specs, strict=True)
+        }
     if done.strategies:
-        panels = {name: one for row in done.strategies for name, one in strategy_panels(row)}
+        panels = {name: entry for row in done.strategies for name, entry in strategy_panels(row)}
         panels |= dict(goal_panels(done.goals))
-        drawn["compare"] = {name: svg(bars(one, 1.0)) for name, one in panels.items()}
-    return drawn
+        drawings_by_figure["compare"] = {
+            name: svg(bars(entry, 1.0)) for name, entry in panels.items()
+        }
+    return drawings_by_figure
 
 
-def render_html(done: Reproduction, drawn: Mapping[str, Mapping[str, str]]) -> str:
+def render_html(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str, str]]) -> str:
     """Return the page; it opens offline and needs no script."""
     return (
         page_environment("agents.reproduction")
@@ -177,23 +182,23 @@ def render_html(done: Reproduction, drawn: Mapping[str, Mapping[str, str]]) -> s
             verdicts=done.verdicts,
             figures=[
                 (name, TITLES[name], CAPTIONS.get(name, BUDGET), list(ones.values()))
-                for name, ones in drawn.items()
+                for name, ones in drawings_by_figure.items()
             ],
             facts=about(done),
         )
     )
 
 
-def render_markdown(done: Reproduction, drawn: Mapping[str, Mapping[str, str]]) -> str:
+def render_markdown(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str, str]]) -> str:
     """Return the same as Markdown, with links to the figures."""
     lines = ["# The paper's evaluation, played again", "", headline(done), "", tally(done.verdicts)]
     lines += ["", "| figure | application | claim | verdict | evidence |", "|---|---|---|---|---|"]
-    for one in done.verdicts:
-        why = f" Why not: {one.why}" if one.why else ""
+    for verdict in done.verdicts:
+        why = f" Why not: {verdict.why}" if verdict.why else ""
         lines.append(
-            f"| {one.figure} | {one.table} | {one.text} | **{one.outcome}** | {one.evidence}{why} |"
+            f"| {verdict.figure} | {verdict.table} | {verdict.text} | **{verdict.outcome}** | {verdict.evidence}{why} |"
         )
-    for figure, ones in drawn.items():
+    for figure, ones in drawings_by_figure.items():
         lines += ["", f"## {TITLES[figure]}", "", CAPTIONS.get(figure, BUDGET), ""]
         lines += [f"![{name}](figures/{_file(figure)}_{name}.svg)" for name in ones]
     lines += ["", "## What was played", ""]
@@ -207,7 +212,9 @@ def _file(figure: str) -> str:
 
 def headline(done: Reproduction) -> str:
     """Return what was played, in one sentence."""
-    n = sum(len(one.summaries) * one.study.replications for one in done.studies.values())
+    n = sum(
+        len(finished.summaries) * finished.study.replications for finished in done.studies.values()
+    )
     spaces = ", ".join(f"{name} ({truth.size:,})" for name, truth in done.truths.items())
     return f"{n:,} episodes by simulated analysts on measured spaces: {spaces}."
 
@@ -216,30 +223,32 @@ def tally(verdicts: Sequence[ClaimVerdict]) -> str:
     """Return how many claims hold."""
     if not verdicts:
         return "No claim was judged."
-    counts = [f"{sum(v.outcome == one for v in verdicts)} {one}" for one in OUTCOMES]
+    counts = [f"{sum(v.outcome == outcome for v in verdicts)} {outcome}" for outcome in OUTCOMES]
     return f"{len(verdicts)} claims, application by application: {', '.join(counts)}."
 
 
 def about(done: Reproduction) -> dict[str, str]:
     """Return what a reader should know of what was played."""
     recipe = done.recipe
-    told = {
+    facts_by_name = {
         "Seed": str(recipe.seed),
         "Episodes per cell": f"{recipe.episodes}"
         + (", quick: fewer confidences and budgets" if recipe.quick else ""),
     }
     for space in recipe.spaces:
-        told[f"Table {space.name}"] = f"{space.about}; {facts(done.truths[space.name])}"
+        facts_by_name[f"Table {space.name}"] = f"{space.about}; {facts(done.truths[space.name])}"
     for figure, finished in done.studies.items():
         study = finished.study
         if study.stop.runs:
-            levels = ["no advice" if one is None else f"{one:g}" for one in study.stop.exploitation]
-            told[f"Figure {figure}"] = (
+            levels = [
+                "no advice" if level is None else f"{level:g}" for level in study.stop.exploitation
+            ]
+            facts_by_name[f"Figure {figure}"] = (
                 f"budgets {', '.join(map(str, study.stop.runs))} runs, exploitation "
                 f"{', '.join(levels)}"
             )
         else:
-            told[f"Figure {figure}"] = (
+            facts_by_name[f"Figure {figure}"] = (
                 f"strategy {study.strategies[0]}, confidence "
                 f"{', '.join(map(str, study.confidences))} %, {study.manner.batch} runs at a time; "
                 f"an insight is {study.insight.members:.0%} of the space, good ones from the best "
@@ -247,22 +256,22 @@ def about(done: Reproduction) -> dict[str, str]:
             )
     if done.strategies:
         budgets = ", ".join(f"{row.table} {BUDGETS[row.table]}" for row in done.strategies)
-        told["Comparison"] = (
+        facts_by_name["Comparison"] = (
             f"runs: {budgets}; {done.goals[0].gained.n} agreements each, whose goal is what the "
             f"best {GOAL:.0%} reach, by analysts who take every suggestion"
         )
-    return told
+    return facts_by_name
 
 
 def evaluation_as_json(done: Reproduction) -> dict[str, object]:
     """Return the verdicts for programs."""
     recipe = done.recipe
     return {
-        "figures": list(recipe.wanted),
+        "figures": list(recipe.playable_figures),
         "replications": recipe.episodes,
         "quick": recipe.quick,
         "seed": recipe.seed,
         "version": version(),
         "tables": {space.name: space.about for space in recipe.spaces},
-        "verdicts": [asdict(one) for one in done.verdicts],
+        "verdicts": [asdict(verdict) for verdict in done.verdicts],
     }

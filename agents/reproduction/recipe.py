@@ -81,21 +81,21 @@ class StrategyComparison:
 
     def over(self, strategy: str, confidence: int) -> Estimate:
         """Return the mean over the insights."""
-        own = [
+        means = [
             sample.mean
             for (name, _, at), sample in self.samples.items()
             if (name, at) == (strategy, confidence)
         ]
-        return mean_of(own)
+        return mean_of(means)
 
-    def found(self, strategy: str, confidence: int) -> float:
+    def share_found(self, strategy: str, confidence: int) -> float:
         """Return the share of the episodes that found the optimum."""
-        own = [
-            sample.found
+        shares = [
+            sample.share_found
             for (name, _, at), sample in self.samples.items()
             if (name, at) == (strategy, confidence)
         ]
-        return sum(own) / len(own)
+        return sum(shares) / len(shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,47 +124,47 @@ def judge_compare(
 ) -> list[ClaimVerdict]:
     """Return verdicts on claims of ours, not of the paper."""
     verdicts = [default_finds_more(row, at) for row in rows for at in (100, 50)]
-    return [*verdicts, *(advice_keeps_more(one) for one in goals)]
+    return [*verdicts, *(advice_keeps_more(comparison) for comparison in goals)]
 
 
 def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict:
     """Our default finds more within the budget than the paper's GRASP."""
-    ours, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
-    outcome = above_zero(ours - theirs)
-    found = [
-        f"{name} finds the optimum in {row.found(name, confidence):.0%} of the episodes"
+    default, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
+    outcome = above_zero(default - theirs)
+    shares = [
+        f"{name} finds the optimum in {row.share_found(name, confidence):.0%} of the episodes"
         for name in (DEFAULT, FAITHFUL)
     ]
-    who = "alone" if confidence == 100 else f"with an analyst who trusts it to {confidence} %"
+    setting = "alone" if confidence == 100 else f"with an analyst who trusts it to {confidence} %"
     return ClaimVerdict(
         f"default beyond grasp, {confidence} %", COMPARISON_FIGURE, row.table,
-        f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {who} finds more "
+        f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {setting} finds more "
         "than the paper's GRASP.",
         outcome,
-        f"ratio to the optimum, over all insights: {with_interval(ours, 3)} beside {with_interval(theirs, 3)}; the "
-        f"difference is {with_interval(ours - theirs, 3)}.",
-        "" if outcome != "does not hold" else f"{join_with_and(found)}.",
+        f"ratio to the optimum, over all insights: {with_interval(default, 3)} beside {with_interval(theirs, 3)}; the "
+        f"difference is {with_interval(default - theirs, 3)}.",
+        "" if outcome != "does not hold" else f"{join_with_and(shares)}.",
     )  # fmt: skip
 
 
-def advice_keeps_more(one: WarningComparison) -> ClaimVerdict:
+def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
     """Who accepts the advice of the forecast keeps more agreements."""
-    outcome = above_zero(one.gained.mean)
+    outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
-        f"advice keeps agreements, {one.strategy}", COMPARISON_FIGURE, one.table,
-        f"Ours: who accepts the advice of the forecast, with {one.strategy}, keeps more agreements "
-        f"({BUDGETS[one.table]} runs to reach the best {GOAL:.0%}) than who ignores it.",
+        f"advice keeps agreements, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
+        f"Ours: who accepts the advice of the forecast, with {comparison.strategy}, keeps more agreements "
+        f"({BUDGETS[comparison.table]} runs to reach the best {GOAL:.0%}) than who ignores it.",
         outcome,
-        f"kept: {with_interval(one.accepted.mean * 100.0, 0)} % accepting, "
-        f"{with_interval(one.ignored.mean * 100.0, 0)} % ignoring; the difference, episode by episode, is "
-        f"{with_interval(one.gained.mean * 100.0, 1)} points; in {one.warned:.0%} of {one.gained.n} "
+        f"kept: {with_interval(comparison.accepted.mean * 100.0, 0)} % accepting, "
+        f"{with_interval(comparison.ignored.mean * 100.0, 0)} % ignoring; the difference, episode by episode, is "
+        f"{with_interval(comparison.gained.mean * 100.0, 1)} points; in {comparison.warned:.0%} of {comparison.gained.n} "
         "episodes accepting changed what was run.",
-        _why_not(one, outcome),
+        _why_not(comparison, outcome),
     )  # fmt: skip
 
 
-def _why_not(one: WarningComparison, outcome: Outcome) -> str:
-    if not one.warned:
+def _why_not(comparison: WarningComparison, outcome: Outcome) -> str:
+    if not comparison.warned:
         return "no warning came that proposed a change which an analyst may make by herself."
     if outcome != "does not hold":
         return ""
@@ -174,29 +174,32 @@ def _why_not(one: WarningComparison, outcome: Outcome) -> str:
 def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]:
     """Yield a panel per insight, with a name for its file."""
     names = {"bad": "bad insight", "good": "good insight", "none": "no insight"}
-    for insight in dict.fromkeys(own for _, own, _ in row.samples):
+    for insight in dict.fromkeys(sample_insight for _, sample_insight, _ in row.samples):
         bars = [
             (str(at), name, bar_interval(sample.mean))
-            for (name, own, at), sample in row.samples.items()
-            if own == insight
+            for (name, sample_insight, at), sample in row.samples.items()
+            if sample_insight == insight
         ]
         title = f"{row.table}, {names[insight]}, {BUDGETS[row.table]} runs"
-        what = ("confidence [%]", "strategy", "ratio to the optimum")
-        yield f"{row.table}_{insight}", StudyPanel(title, *what, tuple(bars), row.table)
+        labels = ("confidence [%]", "strategy", "ratio to the optimum")
+        yield f"{row.table}_{insight}", StudyPanel(title, *labels, tuple(bars), row.table)
 
 
 def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, StudyPanel]]:
     """Yield the agreements that are kept, a panel per application, with a name for its file."""
-    for table in dict.fromkeys(one.table for one in goals):
+    for table in dict.fromkeys(comparison.table for comparison in goals):
         bars = [
-            (one.strategy, word, bar_interval(sample.mean))
-            for one in goals
-            for word, sample in (("ignoring", one.ignored), ("accepting", one.accepted))
-            if one.table == table
+            (comparison.strategy, word, bar_interval(sample.mean))
+            for comparison in goals
+            for word, sample in (
+                ("ignoring", comparison.ignored),
+                ("accepting", comparison.accepted),
+            )
+            if comparison.table == table
         ]
         title = f"{table}, agreements kept: the best {GOAL:.0%} within {BUDGETS[table]} runs"
-        what = ("strategy", "warnings of the forecast", "share kept")
-        yield f"{table}_agreements", StudyPanel(title, *what, tuple(bars), table)
+        labels = ("strategy", "warnings of the forecast", "share kept")
+        yield f"{table}_agreements", StudyPanel(title, *labels, tuple(bars), table)
 
 
 def bar_interval(estimate: Estimate) -> MeanInterval:
@@ -221,31 +224,34 @@ def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
     The resamples of runs are those of the intervals in the study's own report.
     """
     rng = cell.streams(study.seed, 0).generator("bootstrap")
-    found = sum(row["runs_to_optimum"] is not None for row in rows) / len(rows)
+    share_found = sum(row["runs_to_optimum"] is not None for row in rows) / len(rows)
     if cell.runs is None:
         runs = [row["runs_to_optimum"] for row in rows]
         allowed = [row["runs_allowed"] for row in rows]
         counted = [a if r is None else r for r, a in zip(runs, allowed, strict=True)]
-        return Sample.of(counted, rng, found)
-    return Sample.of([row["ratio"] for row in rows], rng, found)
+        return Sample.of(counted, rng, share_found)
+    return Sample.of([row["ratio"] for row in rows], rng, share_found)
 
 
 def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsToOptimum]:
     """Return the rows of figure 6, one per application."""
     samples: dict[str, dict[tuple[Kind, int, bool], Sample]] = {}
-    for cell, own in by_cell(study, rows):
+    for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None or cell.learning is None:
             raise AssertionError("figure 6 is about analysts with insight and confidence")
         key = (cell.insight, cell.confidence, cell.learning)
-        samples.setdefault(cell.table, {})[key] = sample(study, cell, own)
-    return [RunsToOptimum(name, found, leading(truths[name])) for name, found in samples.items()]
+        samples.setdefault(cell.table, {})[key] = sample(study, cell, cell_rows)
+    return [
+        RunsToOptimum(name, table_samples, leading(truths[name]))
+        for name, table_samples in samples.items()
+    ]
 
 
 def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
     """Return one of the figures 7 to 9."""
     samples = {
-        (cell.runs or 0, cell.exploitation): sample(study, cell, own)
-        for cell, own in by_cell(study, rows)
+        (cell.runs or 0, cell.exploitation): sample(study, cell, cell_rows)
+        for cell, cell_rows in by_cell(study, rows)
     }
     return BudgetQualities(study.tables[0].name, samples)
 
@@ -253,29 +259,31 @@ def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
 def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
     """Return what the strategies find on an application."""
     samples: dict[tuple[str, Kind, int], Sample] = {}
-    for cell, own in by_cell(study, rows):
+    for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None:
             raise AssertionError("strategies are compared under analysts with insight")
-        samples[cell.strategy.name, cell.insight, cell.confidence] = sample(study, cell, own)
+        samples[cell.strategy.name, cell.insight, cell.confidence] = sample(study, cell, cell_rows)
     return StrategyComparison(study.tables[0].name, samples)
 
 
 def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[WarningComparison]:
     """Return how many agreements are kept, by strategy, of two studies with the same streams."""
-    found = []
+    comparisons = []
     pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
     for (cell, without), (_, with_it) in pairs:
         if [row["seed"] for row in without] != [row["seed"] for row in with_it]:
             raise AssertionError("the episodes that are compared have other seeds")
-        kept = [[float(bool(row["met"])) for row in own] for own in (without, with_it)]
-        gained = [b - a for a, b in zip(*kept, strict=True)]
+        met = [[float(bool(row["met"])) for row in cell_rows] for cell_rows in (without, with_it)]
+        gained = [b - a for a, b in zip(*met, strict=True)]
         rng = cell.streams(study.seed, 0).generator("bootstrap")
         apart = [_outcome_key(a) != _outcome_key(b) for a, b in zip(without, with_it, strict=True)]
-        ignoring, accepting, change = (Sample.of(values, rng) for values in (*kept, gained))
+        ignoring, accepting, change = (Sample.of(values, rng) for values in (*met, gained))
         changed = sum(apart) / len(apart)
         strategy = cell.strategy.name
-        found.append(WarningComparison(cell.table, strategy, ignoring, accepting, change, changed))
-    return found
+        comparisons.append(
+            WarningComparison(cell.table, strategy, ignoring, accepting, change, changed)
+        )
+    return comparisons
 
 
 def _outcome_key(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -341,15 +349,15 @@ class EvaluationRecipe:
     seed: int = SEED
 
     def __post_init__(self) -> None:
-        unknown = next((one for one in self.figures if one not in FIGURE_NAMES), None)
+        unknown = next((figure for figure in self.figures if figure not in FIGURE_NAMES), None)
         if unknown is not None:
             raise AssistantError(
                 f"there is no figure '{unknown}' to reproduce; there are {', '.join(FIGURE_NAMES)}"
             )
-        if not self.spaces or not self.wanted:
-            named = ", ".join(space.name for space in self.spaces) or "no application"
+        if not self.spaces or not self.playable_figures:
+            space_names = ", ".join(space.name for space in self.spaces) or "no application"
             raise AssistantError(
-                f"nothing is left to reproduce of figure {', '.join(self.figures)} with {named}"
+                f"nothing is left to reproduce of figure {', '.join(self.figures)} with {space_names}"
             )
 
     @property
@@ -359,14 +367,14 @@ class EvaluationRecipe:
         return usual if self.replications is None else self.replications
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def playable_figures(self) -> tuple[str, ...]:
         """The figures that the spaces allow, in the order of the report."""
         there = {space.name for space in self.spaces}
         return tuple(
-            one
-            for one in FIGURE_NAMES
-            if one in self.figures
-            and (one not in BUDGET_FIGURES or BUDGET_FIGURES[one][0] in there)
+            figure
+            for figure in FIGURE_NAMES
+            if figure in self.figures
+            and (figure not in BUDGET_FIGURES or BUDGET_FIGURES[figure][0] in there)
         )
 
     def space(self, name: str) -> EvaluationSpace:
@@ -403,11 +411,11 @@ def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
     There are three per space: ``strategies``, ``ignored`` and ``accepted``; the last two share
     their random streams.
     """
-    found = {}
+    studies = {}
     for space in recipe.spaces:
         budget = BUDGETS[space.name]
         strategies = (StrategyChoice(FAITHFUL), StrategyChoice(DEFAULT))
-        found[f"strategies_{space.name}"] = Study(
+        studies[f"strategies_{space.name}"] = Study(
             f"Strategies compared, {space.name}",
             (_table(space),),
             seed=recipe.seed,
@@ -418,7 +426,7 @@ def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
             stop=StoppingRule((budget,)),
         )
         for word, acceptance in (("ignored", 0.0), ("accepted", 1.0)):
-            found[f"{word}_{space.name}"] = Study(
+            studies[f"{word}_{space.name}"] = Study(
                 f"Agreements kept, warnings {word}, {space.name}",
                 (_table(space),),
                 seed=recipe.seed,
@@ -430,7 +438,7 @@ def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
                 stop=StoppingRule((budget,), goal=GOAL),
                 manner=AnalystProfile(acceptance=acceptance),
             )
-    return found
+    return studies
 
 
 def _table(space: EvaluationSpace) -> Table:
@@ -485,7 +493,7 @@ def reproduce(
     truths = {space.name: truth_of(str(space.path)) for space in recipe.spaces}
     studies: dict[str, PlayedStudy] = {}
     verdicts: list[ClaimVerdict] = []
-    for figure in recipe.wanted:
+    for figure in recipe.playable_figures:
         if figure != "6" and figure not in BUDGET_FIGURES:
             continue
         into = folder / f"figure{figure}"
@@ -496,7 +504,7 @@ def reproduce(
             verdicts += judge_confidence(runs_of(finished.study, rows, truths))
         else:
             verdicts += judge_budgets(figure, qualities_of(finished.study, rows))
-    if "compare" not in recipe.wanted:
+    if "compare" not in recipe.playable_figures:
         return Reproduction(recipe, truths, studies, tuple(verdicts))
     strategies, goals = _play_comparison(recipe, folder / "compare", workers, tell)
     verdicts += judge_compare(strategies, goals)
@@ -525,10 +533,10 @@ def _play_comparison(
 def _play_into(
     study: Study, into: Path, workers: int | None, tell: TellStudy | None
 ) -> PlayedStudy:
-    def told(done: int, total: int) -> None:
+    def tell_progress(done: int, total: int) -> None:
         if tell is not None:
             tell(study.name, done, total)
 
-    finished = play_study(study, into, study_text(study, into), workers, told)
+    finished = play_study(study, into, study_text(study, into), workers, tell_progress)
     write_whole(into / "summary.csv", render_csv(finished.summaries))
     return finished

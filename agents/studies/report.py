@@ -61,7 +61,9 @@ class StudyPanel:
     @property
     def top(self) -> float:
         """The greatest number that is drawn."""
-        ends = [one for _, _, f in self.bars for one in (f.mean, f.high) if one is not None]
+        ends = [
+            number for _, _, f in self.bars for number in (f.mean, f.high) if number is not None
+        ]
         return max(ends, default=0.0)
 
 
@@ -123,11 +125,11 @@ def level(exploitation: float | None) -> str:
 
 def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
     """Draw the panels of a study, those of one table to one scale."""
-    drawn = panels(summaries)
+    study_panels = panels(summaries)
     tops: dict[str, float] = {}
-    for panel in drawn:
+    for panel in study_panels:
         tops[panel.table] = max(tops.get(panel.table, 0.0), panel.top)
-    return tuple(bars(panel, tops[panel.table]) for panel in drawn)
+    return tuple(bars(panel, tops[panel.table]) for panel in study_panels)
 
 
 def bars(panel: StudyPanel, top: float) -> Spec:
@@ -228,18 +230,20 @@ def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
     is_ratio = bool(study.stop.runs)
     means = {
         cell: Sample.of(
-            [_value(one, None if is_ratio else allowed) for one in played],
+            [_value(entry, None if is_ratio else allowed) for entry in played],
             cell.streams(study.seed, 0).generator("bootstrap"),
             resamples=RESAMPLES,
         ).mean
         for cell, allowed, played in episodes
     }
-    found = []
+    sentences = []
     for table in study.tables:
         where = f"on {table.name}" if len(study.tables) > 1 else ""
         of_table = {cell: mean for cell, mean in means.items() if cell.table == table.name}
-        found += [_sentence(where, one, is_ratio=is_ratio) for one in _contrasts(study, of_table)]
-    return tuple(sorted(found, key=lambda one: (not one.sure, -one.weight)))
+        sentences += [
+            _sentence(where, entry, is_ratio=is_ratio) for entry in _contrasts(study, of_table)
+        ]
+    return tuple(sorted(sentences, key=lambda entry: (not entry.sure, -entry.weight)))
 
 
 def _value(played: EpisodeResult, allowed: int | None) -> float:
@@ -261,10 +265,12 @@ class _Contrast:
 
 def _contrasts(study: Study, means: Means) -> Iterator[_Contrast]:
     for insight in dict.fromkeys(cell.insight for cell in means):
-        own = {cell: mean for cell, mean in means.items() if cell.insight == insight}
+        insight_means = {cell: mean for cell, mean in means.items() if cell.insight == insight}
         context = _INSIGHTS[insight]
-        yield from _ends(own, context, lambda c: c.confidence, "confidence {1} % instead of {0} %")
-        yield from _ends(own, context, lambda c: c.learning, "learning")
+        yield from _ends(
+            insight_means, context, lambda c: c.confidence, "confidence {1} % instead of {0} %"
+        )
+        yield from _ends(insight_means, context, lambda c: c.learning, "learning")
     yield from _ends(means, "", lambda c: c.runs, "a budget of {1} runs instead of {0}")
     if len(study.stop.exploitation) > 1:
         yield from _beside(means, lambda c: level(c.exploitation), "exploitation {1} beside {0}")
@@ -286,8 +292,8 @@ def _ends(
 
 def _beside(means: Means, of: Callable[[Cell], str], subject: str) -> Iterator[_Contrast]:
     """Compare every other value of an axis with the first one."""
-    first, *others = dict.fromkeys(map(of, means))
-    for other in others:
+    first, *alternatives = dict.fromkeys(map(of, means))
+    for other in alternatives:
         yield _Contrast(
             "", subject.format(first, other), _mean(means, of, first), _mean(means, of, other)
         )
@@ -297,29 +303,29 @@ def _mean(means: Means, of: Callable[[Cell], object], value: object) -> Estimate
     return mean_of([mean for cell, mean in means.items() if of(cell) == value])
 
 
-def _sentence(where: str, found: _Contrast, *, is_ratio: bool) -> StudyFinding:
+def _sentence(where: str, contrast: _Contrast, *, is_ratio: bool) -> StudyFinding:
     """Say a difference in words."""
-    change = found.after - found.before
+    change = contrast.after - contrast.before
     low, high = change.low, change.high
     sure = low > 0 or high < 0
     weight = abs(change.value) / max((high - low) / 2, 1e-12)
-    told = ", ".join([*filter(None, (where, found.context)), found.subject])
-    told = f"{told[:1].upper()}{told[1:]}"
-    before, after = _short(found.before.value), _short(found.after.value)
+    opening = ", ".join([*filter(None, (where, contrast.context)), contrast.subject])
+    opening = f"{opening[:1].upper()}{opening[1:]}"
+    before, after = _short(contrast.before.value), _short(contrast.after.value)
     if not sure:
         unit = "in the ratio to the optimum" if is_ratio else "runs"
         return StudyFinding(
-            f"{told}: these episodes show no difference ({_short(low)} to {_short(high)} {unit}).",
+            f"{opening}: these episodes show no difference ({_short(low)} to {_short(high)} {unit}).",
             sure, weight,
         )  # fmt: skip
     ends = sorted((abs(low), abs(high)))
     by = f"{_short(abs(change.value))} ({_short(ends[0])} to {_short(ends[1])})"
     if is_ratio:
         verb = "raises" if change.value > 0 else "lowers"
-        text = f"{told} {verb} the ratio to the optimum by {by}: {after} beside {before}."
+        text = f"{opening} {verb} the ratio to the optimum by {by}: {after} beside {before}."
     else:
         verb = "costs" if change.value > 0 else "saves"
-        text = f"{told} {verb} {by} runs to the optimum: {after} beside {before}."
+        text = f"{opening} {verb} {by} runs to the optimum: {after} beside {before}."
     return StudyFinding(text, sure, weight)
 
 
@@ -345,14 +351,14 @@ def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
     Raises:
         AssistantError: one of them cannot be written.
     """
-    made = {
+    files = {
         "report.html": render_html(finished),
         "report.md": render_markdown(finished),
         "summary.csv": render_csv(finished.summaries),
     }
-    for name, text in made.items():
+    for name, text in files.items():
         write_whole(folder / name, text)
-    return tuple(folder / name for name in made)
+    return tuple(folder / name for name in files)
 
 
 def render_html(finished: PlayedStudy) -> str:
@@ -425,10 +431,12 @@ def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, 
     """
     names, rows = header(finished.study), [row(summary) for summary in finished.summaries]
     axes = set(_AXES) | {"runs allowed", "exploitation"}
-    kept = [
-        i for i, name in enumerate(names) if name not in axes or len({one[i] for one in rows}) > 1
+    columns = [
+        i
+        for i, name in enumerate(names)
+        if name not in axes or len({cells[i] for cells in rows}) > 1
     ]
-    return tuple(names[i] for i in kept), [tuple(one[i] for i in kept) for one in rows]
+    return tuple(names[i] for i in columns), [tuple(cells[i] for i in columns) for cells in rows]
 
 
 def headline(finished: PlayedStudy) -> str:
@@ -452,44 +460,44 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
     )
     if stop.runs:
         ends = f"after {', '.join(map(str, stop.runs))} runs"
-        if any(one is not None for one in stop.exploitation):
+        if any(exploitation is not None for exploitation in stop.exploitation):
             ends += f", with the clustering advice at {stop.advised_from:.0%} of them"
     if stop.deadline_s is not None:
         ends += f", or {number(stop.deadline_s)} simulated seconds"
-    told = {
+    facts_by_name = {
         "Seed": str(study.seed),
         "Episodes end": ends,
         "Analysts": f"{manner.batch} runs at a time, an advice is accepted with probability "
         f"{manner.acceptance:g}, {number(manner.reaction_s)} s to react",
     }
     if "analyst" in study.kinds:
-        told["Insight"] = (
+        facts_by_name["Insight"] = (
             f"{insight.members:.1%} of the space ({insight.least} configurations at least): good "
             f"ones from the best {insight.best:.0%}, the optimum among them, bad ones from the "
             f"worst {insight.worst:.0%}"
         )
     if "analyst" in study.kinds and True in study.learning:
-        told["Learning"] = (
+        facts_by_name["Learning"] = (
             f"rate {learner.rate:g}, mass {learner.mass:g}, bound {learner.bound:g}, "
             f"trust {learner.trust:g}"
         )
-    return told
+    return facts_by_name
 
 
 def notes(finished: PlayedStudy) -> tuple[str, ...]:
     """Return how the figures are to be read."""
-    told = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
+    sentences = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
     if finished.study.stop.runs:
-        told.append(
+        sentences.append(
             "Ratio: the best value found beside the optimum, 1 if it is one (section 4.3 of the "
             "paper)."
         )
     elif any(summary.censored for summary in finished.summaries):
-        told.append(
+        sentences.append(
             "An episode that did not find the optimum counts with the runs after which it was "
             "given up: where there are such, the mean is too low."
         )
-    return tuple(told)
+    return tuple(sentences)
 
 
 def header(study: Study) -> tuple[str, ...]:
@@ -512,6 +520,6 @@ def row(summary: CellSummary) -> tuple[str, ...]:
     )  # fmt: skip
     if cell.runs is not None and summary.ratio is not None:
         axes = (*axes, str(cell.runs), level(cell.exploitation))
-    told = summary.ratio or summary.runs
-    ends = "-" if told.low is None else f"{number(told.low)} to {number(told.high)}"
-    return (*axes, number(told.mean), ends, f"{summary.censored:.0%}")
+    interval = summary.ratio or summary.runs
+    ends = "-" if interval.low is None else f"{number(interval.low)} to {number(interval.high)}"
+    return (*axes, number(interval.mean), ends, f"{summary.censored:.0%}")

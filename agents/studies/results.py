@@ -100,21 +100,21 @@ def mean_interval(
         resamples: how many samples.
         level: above 0, below 1.
     """
-    given = np.asarray(values, dtype=np.float64)
-    if given.size < 2:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.size < 2:
         return None
-    means = np.concatenate([drawn.mean(1) for drawn in bootstrap_samples(given, rng, resamples)])
+    means = np.concatenate([batch.mean(1) for batch in bootstrap_samples(sample, rng, resamples)])
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return float(low), float(high)
 
 
 def bootstrap_samples(
-    given: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
+    sample: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Iterator[NDArray[np.float64]]:
     """Yield samples of the same size, drawn with replacement, a few rows of them at a time."""
-    rows = max(1, _AT_ONCE // given.size)
+    rows = max(1, _AT_ONCE // sample.size)
     for done in range(0, resamples, rows):
-        yield given[rng.integers(given.size, size=(min(rows, resamples - done), given.size))]
+        yield sample[rng.integers(sample.size, size=(min(rows, resamples - done), sample.size))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,10 +171,14 @@ class Estimate:
         return Estimate(math.expm1(self.value), np.expm1(self.draws))
 
     def _with(self, other: "Estimate | float", reckon: Callable[[Real, Real], Real]) -> "Estimate":
-        own = np.array([self.value, *self.draws])
-        told = other if isinstance(other, Estimate) else None
-        theirs = np.array(other) if told is None else np.array([told.value, *told.draws])
-        both = reckon(own, theirs)
+        numbers = np.array([self.value, *self.draws])
+        other_estimate = other if isinstance(other, Estimate) else None
+        theirs = (
+            np.array(other)
+            if other_estimate is None
+            else np.array([other_estimate.value, *other_estimate.draws])
+        )
+        both = reckon(numbers, theirs)
         return Estimate(float(both[0]), both[1:])
 
 
@@ -186,41 +190,41 @@ class Sample:
         n: episodes.
         mean: of them.
         spread: their standard deviation.
-        found: share of them that found the optimum.
+        share_found: share of them that found the optimum.
     """
 
     n: int
     mean: Estimate
     spread: Estimate
-    found: float = 1.0
+    share_found: float = 1.0
 
     @classmethod
     def of(
         cls,
         values: Sequence[float],
         rng: np.random.Generator,
-        found: float = 1.0,
+        share_found: float = 1.0,
         resamples: int = RESAMPLES,
     ) -> "Sample":
         """Resample the values of the episodes of a cell, of which there is one at least."""
-        given = np.asarray(values, dtype=np.float64)
+        sample = np.asarray(values, dtype=np.float64)
         means, spreads = np.empty(0), np.empty(0)
-        for drawn in bootstrap_samples(given, rng, resamples):
-            means = np.append(means, drawn.mean(axis=1))
-            spreads = np.append(spreads, drawn.std(axis=1))
+        for batch in bootstrap_samples(sample, rng, resamples):
+            means = np.append(means, batch.mean(axis=1))
+            spreads = np.append(spreads, batch.std(axis=1))
         return cls(
-            given.size,
-            Estimate(float(given.mean()), means),
-            Estimate(float(given.std()), spreads),
-            found,
+            sample.size,
+            Estimate(float(sample.mean()), means),
+            Estimate(float(sample.std()), spreads),
+            share_found,
         )
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
     """Return the mean of some, each weighing the same."""
     total = estimates[0]
-    for one in estimates[1:]:
-        total = total + one
+    for estimate in estimates[1:]:
+        total = total + estimate
     return total * (1.0 / len(estimates))
 
 
@@ -235,8 +239,8 @@ def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
     if not apart.any():
         raise ValueError(f"a slope needs two different places, not {list(at)}")
     total = estimates[0] * 0.0
-    for weight, one in zip((apart / (apart @ apart)).tolist(), estimates, strict=True):
-        total = total + one * weight
+    for weight, estimate in zip((apart / (apart @ apart)).tolist(), estimates, strict=True):
+        total = total + estimate * weight
     return total
 
 
@@ -308,7 +312,7 @@ def write_parquet(episodes: Episodes, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [_row(cell, allowed, one) for cell, allowed, played in episodes for one in played]
+    rows = [_row(cell, allowed, result) for cell, allowed, played in episodes for result in played]
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS])
     table = pa.Table.from_pylist(rows, schema=schema)
     buffer = io.BytesIO()
@@ -379,18 +383,21 @@ def summarise(
     """Return means and intervals of a cell. The resamples have a stream of their own."""
     rng = cell.streams(study.seed, 0).generator("bootstrap")
     if cell.runs is None:
-        runs = [allowed if one.runs_to_optimum is None else one.runs_to_optimum for one in played]
+        runs = [
+            allowed if result.runs_to_optimum is None else result.runs_to_optimum
+            for result in played
+        ]
     else:
-        runs = [one.runs for one in played]
-    ratios = [one.ratio for one in played if one.ratio is not None]
+        runs = [result.runs for result in played]
+    ratios = [result.ratio for result in played if result.ratio is not None]
     n = len(played)
     return CellSummary(
         cell,
         n,
         _mean_with_interval(runs, rng),
-        sum(one.runs_to_optimum is None for one in played) / n,
+        sum(result.runs_to_optimum is None for result in played) / n,
         None if cell.runs is None else _mean_with_interval(ratios, rng),
-        sum(one.late for one in played) / n,
+        sum(result.late for result in played) / n,
     )
 
 

@@ -103,7 +103,7 @@ class StoppingRule:
                 f"goal is a share of the configurations above 0, up to 1, not {self.goal}"
             )
         for name, value in (("exploitation", levels), ("advised_from", [self.advised_from])):
-            if not all(0 <= one <= 1 for one in value):
+            if not all(0 <= share <= 1 for share in value):
                 raise AssistantError(f"{name} is a share from 0 to 1, not {value}")
         if not 0 < self.censored_at <= 1:
             raise AssistantError(
@@ -434,14 +434,14 @@ def _tables(
             f"{where} names applications, which are measured by copperline agents run; in Python "
             "give read_study what makes their tables (measure)"
         )
-    made = []
+    tables = []
     for name in read.applications:
-        asked = TableRequest(name)
+        request = TableRequest(name)
         if name == "scheduling":
             log = None if about.log is None else folder / about.log
-            asked = TableRequest(name, log, about.first)
-        made.append(Table(name, str(measure(asked)) if measure is not None else ""))
-    return (*made, *(Table(Path(one).stem, str(folder / one)) for one in read.tables))
+            request = TableRequest(name, log, about.first)
+        tables.append(Table(name, str(measure(request)) if measure is not None else ""))
+    return (*tables, *(Table(Path(path).stem, str(folder / path)) for path in read.tables))
 
 
 def _checked(tables: dict[str, Any], where: str) -> _StudyFile:
@@ -451,30 +451,30 @@ def _checked(tables: dict[str, Any], where: str) -> _StudyFile:
         raise SettingsError(f"{where}: {_sentence(error)}") from error
 
 
-def _strategy_choice(given: str | _Strategy) -> StrategyChoice:
-    if isinstance(given, str):
-        return StrategyChoice(given)
-    return StrategyChoice(given.name, tuple(sorted((given.model_extra or {}).items())))
+def _strategy_choice(setting: str | _Strategy) -> StrategyChoice:
+    if isinstance(setting, str):
+        return StrategyChoice(setting)
+    return StrategyChoice(setting.name, tuple(sorted((setting.model_extra or {}).items())))
 
 
-def _stop(given: _Stop) -> StoppingRule:
-    runs = [given.runs] if isinstance(given.runs, int) else given.runs
+def _stop(settings: _Stop) -> StoppingRule:
+    runs = [settings.runs] if isinstance(settings.runs, int) else settings.runs
     return StoppingRule(
         tuple(runs),
-        tuple(None if one == "none" else one for one in given.exploitation) or (None,),
-        given.advised_from,
-        given.censored_at,
-        given.deadline_s,
-        given.run_s,
-        given.goal,
+        tuple(None if level == "none" else level for level in settings.exploitation) or (None,),
+        settings.advised_from,
+        settings.censored_at,
+        settings.deadline_s,
+        settings.run_s,
+        settings.goal,
     )
 
 
-def _manner(given: _Analyst) -> AnalystProfile:
-    acceptance = given.acceptance
+def _manner(settings: _Analyst) -> AnalystProfile:
+    acceptance = settings.acceptance
     if isinstance(acceptance, str):
         acceptance = ACCEPTANCE[acceptance]
-    return AnalystProfile(_MANNER.confidence, given.batch, acceptance, given.reaction_s)
+    return AnalystProfile(_MANNER.confidence, settings.batch, acceptance, settings.reaction_s)
 
 
 def _sentence(error: ValidationError) -> str:
@@ -485,9 +485,9 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         model = _TABLES.get(str(first["loc"][0]), _StudyFile)
         return f"there is no setting '{place}'{hint(str(first['loc'][-1]), model.model_fields)}"
-    given = first["input"]
-    shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
-    return f"'{place}' {first['msg'].removeprefix('Input ')}{shown}"
+    value = first["input"]
+    value_text = f", not {value!r}" if isinstance(value, bool | int | float | str) else ""
+    return f"'{place}' {first['msg'].removeprefix('Input ')}{value_text}"
 
 
 def study_text(study: Study, folder: Path) -> str:
@@ -498,7 +498,7 @@ def study_text(study: Study, folder: Path) -> str:
         "seed": study.seed,
         "replications": study.replications,
         "tables": [Path(relpath(table.path, folder)).as_posix() for table in study.tables],
-        "strategies": [_strategy(one) for one in study.strategies],
+        "strategies": [_strategy(entry) for entry in study.strategies],
         "kinds": list(study.kinds),
         "insights": list(study.insights),
         "confidences": list(study.confidences),
@@ -511,7 +511,7 @@ def study_text(study: Study, folder: Path) -> str:
         "run_s": stop.run_s,
     }
     if stop.exploitation != (None,):
-        ends["exploitation"] = ["none" if one is None else one for one in stop.exploitation]
+        ends["exploitation"] = ["none" if entry is None else entry for entry in stop.exploitation]
     for name in ("deadline_s", "goal"):
         value = getattr(stop, name, None)
         if value is not None:
@@ -525,8 +525,8 @@ def study_text(study: Study, folder: Path) -> str:
     return text
 
 
-def _strategy(chosen: StrategyChoice) -> object:
-    return {"name": chosen.name, **dict(chosen.options)} if chosen.options else chosen.name
+def _strategy(choice: StrategyChoice) -> object:
+    return {"name": choice.name, **dict(choice.options)} if choice.options else choice.name
 
 
 def _lines(table: Mapping[str, object]) -> str:
@@ -536,7 +536,7 @@ def _lines(table: Mapping[str, object]) -> str:
 def _value(value: object) -> str:
     """Return a value as TOML; texts, numbers and truths are written as JSON writes them."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_value(one)}" for name, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{name} = {_value(entry)}" for name, entry in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(_value, value)) + "]"
     return json.dumps(value)

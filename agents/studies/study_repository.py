@@ -128,9 +128,9 @@ class StudyLock:
     def name(self, pid: int, *, started: bool) -> None:
         """Say which process it is."""
         if self.descriptor is not None:
-            told = json.dumps({"pid": pid, "started": started}).encode()
+            content = json.dumps({"pid": pid, "started": started}).encode()
             os.ftruncate(self.descriptor, 0)
-            os.pwrite(self.descriptor, told, 0)
+            os.pwrite(self.descriptor, content, 0)
 
     def tell(self, stage: str, done: int, total: int | None) -> None:
         """Write down how far it is; not at every step of many."""
@@ -142,8 +142,8 @@ class StudyLock:
         elif done != total and now_s < self._told_s + PROGRESS_INTERVAL_S:
             return
         self._told_s = now_s
-        told = StudyProgress(stage, done, total, self._began, now_s - self._at_s)
-        write_whole(self.folder / PROGRESS, json.dumps(asdict(told)))
+        state = StudyProgress(stage, done, total, self._began, now_s - self._at_s)
+        write_whole(self.folder / PROGRESS, json.dumps(asdict(state)))
 
     def end(self, *, finished: bool) -> None:
         """Let go; how far it was stays on the disk unless it is finished."""
@@ -153,7 +153,7 @@ class StudyLock:
             if finished:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
             (self.folder / LOCK).unlink(missing_ok=True)
-            if self._is_new and {one.name for one in self.folder.iterdir()} <= {PROGRESS}:
+            if self._is_new and {path.name for path in self.folder.iterdir()} <= {PROGRESS}:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
                 self.folder.rmdir()  # refused before anything was in it
         self.hand_over()
@@ -185,11 +185,11 @@ def lock_holder(folder: Path) -> StudyLockHolder | None:
     except OSError:
         return None
     try:
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request())
-        if struct.unpack(_FORM, found)[0] == fcntl.F_UNLCK:
+        lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request())
+        if struct.unpack(_FORM, lock)[0] == fcntl.F_UNLCK:
             return None
-        told = json.loads(os.pread(descriptor, 1000, 0) or b"{}")
-        return StudyLockHolder(int(told.get("pid", 0)), bool(told.get("started", False)))
+        content = json.loads(os.pread(descriptor, 1000, 0) or b"{}")
+        return StudyLockHolder(int(content.get("pid", 0)), bool(content.get("started", False)))
     except (OSError, ValueError):
         return None
     finally:
@@ -266,9 +266,9 @@ class StoredStudy:
     sentence: str
     begun_s: float
 
-    def table(self, asked: TableRequest) -> Path:
+    def table(self, request: TableRequest) -> Path:
         """Return where the table of an application is that was measured for it."""
-        return self.folder / TABLES / f"{asked.name}.csv"
+        return self.folder / TABLES / f"{request.name}.csv"
 
 
 class StudyRepository:
@@ -288,15 +288,17 @@ class StudyRepository:
         """Return the shelf of a store: the folder ``studies`` beside it."""
         return cls(store.absolute().parent / "studies")
 
-    def kept(self) -> tuple[StoredStudy, ...]:
+    def studies(self) -> tuple[StoredStudy, ...]:
         """Return the studies, latest first."""
         self._reap()
         try:
-            folders = [one for one in self.folder.iterdir() if (one / STUDY).is_file()]
+            folders = [entry for entry in self.folder.iterdir() if (entry / STUDY).is_file()]
         except OSError:
             return ()
-        found = [_stored_study(one) for one in folders if not one.name.startswith(".")]
-        return tuple(sorted(found, key=lambda one: (-one.begun_s, one.name)))
+        stored_studies = [
+            _stored_study(entry) for entry in folders if not entry.name.startswith(".")
+        ]
+        return tuple(sorted(stored_studies, key=lambda entry: (-entry.begun_s, entry.name)))
 
     def study(self, name: str) -> StoredStudy | None:
         """Return a study by the name of its folder; None if there is none."""
@@ -340,13 +342,13 @@ class StudyRepository:
             "--held", str(turn.descriptor), "--json",
         ]  # fmt: skip
         packages = str(Path(__file__).resolve().parent.parent)
-        known = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+        python_path = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
-            with (folder / STDERR).open("wb") as said:
+            with (folder / STDERR).open("wb") as stderr:
                 child = subprocess.Popen(  # noqa: S603 - our own command
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
                     start_new_session=True, cwd=folder, pass_fds=[turn.descriptor or 0],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(known)},
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(python_path)},
                 )  # fmt: skip
             turn.name(child.pid, started=True)
         except OSError as error:
@@ -364,15 +366,15 @@ class StudyRepository:
         """
         folder = self._of(name)
         for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
-            found = lock_holder(folder)
-            if found is None:
+            current_holder = lock_holder(folder)
+            if current_holder is None:
                 return
             with suppress(ProcessLookupError):
                 try:
-                    os.kill(found.pid, number)
+                    os.kill(current_holder.pid, number)
                 except PermissionError as error:
                     raise AssistantError(
-                        f"process {found.pid}, which plays the study, is somebody else's; end it "
+                        f"process {current_holder.pid}, which plays the study, is somebody else's; end it "
                         "there"
                     ) from error
             until_s = time.monotonic() + grace_s
@@ -400,44 +402,44 @@ class StudyRepository:
 
     def end(self) -> None:
         """Stop what was started for those who look on, by whatever process; they can go on."""
-        for one in self.kept():
-            found = lock_holder(one.folder)
-            if found is not None and found.started:
+        for study in self.studies():
+            current_holder = lock_holder(study.folder)
+            if current_holder is not None and current_holder.started:
                 with suppress(AssistantError):
-                    self.stop(one.name)
+                    self.stop(study.name)
         self._reap()
 
     def _of(self, name: str) -> Path:
-        found = self.study(name)
-        if found is None:
+        study = self.study(name)
+        if study is None:
             raise AssistantError(f"there is no study '{name}' in '{self.folder}' any more")
-        return found.folder
+        return study.folder
 
     def _placed(self, text: str, title: str) -> str:
         """Write the study into a folder that appears at once, whole."""
         make_folder(self.folder)
         clean = _NOT_CLEAN.sub("-", title).strip("-_").lower()[:40].strip("-_") or "study"
-        made = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        new_folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
         try:
-            (made / STUDY).write_text(text, encoding="utf-8")
-            made.chmod(0o755)
+            (new_folder / STUDY).write_text(text, encoding="utf-8")
+            new_folder.chmod(0o755)
             for number in range(1, _MOST_NAMES):
                 name = clean if number == 1 else f"{clean}-{number}"
                 with suppress(OSError):  # it is taken
                     if not (self.folder / name).exists():
-                        made.rename(self.folder / name)
+                        new_folder.rename(self.folder / name)
                         return name
             raise AssistantError(f"there are too many studies named '{clean}'; name it otherwise")
         except (OSError, ValueError) as error:
             raise AssistantError(f"cannot write the study in '{self.folder}': {error}") from error
         finally:
-            if made.exists():
-                shutil.rmtree(made, ignore_errors=True)
+            if new_folder.exists():
+                shutil.rmtree(new_folder, ignore_errors=True)
 
     def _reap(self) -> None:
         """Take notice of processes that have ended."""
         with self._lock:
-            self._children = [one for one in self._children if one.poll() is None]
+            self._children = [child for child in self._children if child.poll() is None]
 
 
 def _stored_study(folder: Path) -> StoredStudy:
@@ -463,10 +465,10 @@ def _state(folder: Path) -> StudyState:
 
 def _title(path: Path, usual: str) -> str:
     try:
-        told: Mapping[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings: Mapping[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return usual
-    return str(told.get("name") or usual)
+    return str(settings.get("name") or usual)
 
 
 def _last_word(folder: Path) -> tuple[StudyState, str]:
@@ -516,11 +518,11 @@ class StudyOutcome:
     @cached_property
     def charts(self) -> tuple[tuple[str, Spec], ...]:
         """The figures: what each shows in words, and its drawing."""
-        named = (
+        captions = (
             f"{panel.title}: {panel.y} by {panel.x}, with 95 % intervals"
             for panel in panels(self.finished.summaries)
         )
-        return tuple(zip(named, panel_specs(self.finished.summaries), strict=True))
+        return tuple(zip(captions, panel_specs(self.finished.summaries), strict=True))
 
     @property
     def table(self) -> list[dict[str, str]]:
@@ -545,39 +547,39 @@ class StudyOutcome:
         return buffer.getvalue()
 
 
-def read_outcome(kept: StoredStudy) -> StudyOutcome:
+def read_outcome(stored: StoredStudy) -> StudyOutcome:
     """Return what a study came to that was played to its end.
 
     Raises:
         AssistantError: its file or its results cannot be read, or do not belong together.
     """
-    study, _, _ = read_study(kept.folder / STUDY, kept.table)
-    episodes = read_played(study, kept.folder)
-    summaries = tuple(summarise(study, *one) for one in episodes)
+    study, _, _ = read_study(stored.folder / STUDY, stored.table)
+    episodes = read_played(study, stored.folder)
+    summaries = tuple(summarise(study, *episode) for episode in episodes)
     return StudyOutcome(PlayedStudy(study, _sizes(study), summaries), findings(study, episodes))
 
 
-def results_of(kept: StoredStudy) -> bytes:
+def results_of(stored: StoredStudy) -> bytes:
     """Return the rows of all episodes (Parquet)."""
-    return (kept.folder / RESULTS).read_bytes()
+    return (stored.folder / RESULTS).read_bytes()
 
 
-def study_of(kept: StoredStudy) -> str:
+def study_of(stored: StoredStudy) -> str:
     """Return the file of a study (TOML).
 
     Raises:
         AssistantError: it cannot be read.
     """
-    return read_study(kept.folder / STUDY, kept.table)[1]
+    return read_study(stored.folder / STUDY, stored.table)[1]
 
 
-def stamp(kept: StoredStudy) -> tuple[int, ...]:
+def stamp(stored: StoredStudy) -> tuple[int, ...]:
     """Return what changes when a study or its results do. Raises AssistantError without them."""
     try:
-        stats = [(kept.folder / name).stat() for name in (RESULTS, STUDY)]
+        stats = [(stored.folder / name).stat() for name in (RESULTS, STUDY)]
     except OSError as error:
-        raise AssistantError(f"the study '{kept.name}' is not there any more") from error
-    return tuple(told for stat in stats for told in (stat.st_mtime_ns, stat.st_size))
+        raise AssistantError(f"the study '{stored.name}' is not there any more") from error
+    return tuple(number for stat in stats for number in (stat.st_mtime_ns, stat.st_size))
 
 
 def _sizes(study: Study) -> dict[str, int]:

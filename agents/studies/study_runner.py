@@ -135,8 +135,8 @@ def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
     """
     if study.stop.goal is not None:
         return WarningPolicy()
-    given = cell.exploitation is not None
-    return WarningPolicy(rule="paper", warn_from=1.0 if given else study.stop.advised_from)
+    is_advised = cell.exploitation is not None
+    return WarningPolicy(rule="paper", warn_from=1.0 if is_advised else study.stop.advised_from)
 
 
 def check(study: Study, cell: Cell, truth: Truth) -> None:
@@ -163,15 +163,15 @@ def is_optimal(run: Run, truth: Truth) -> bool:
 def _episode_result(session: Session, truth: Truth, replication: int, ended: str) -> EpisodeResult:
     experiment = session.experiment
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
-    found = next((run.id for run in over if is_optimal(run, truth)), None)
+    optimum_run = next((run.id for run in over if is_optimal(run, truth)), None)
     best = None if experiment.best is None else experiment.best.outcome
     return EpisodeResult(
         replication=replication,
         seed=experiment.opened.seed,
         runs=len(over),
         suggested=sum(run.source in ("initial", "suggested") for run in over),
-        runs_to_optimum=found,
-        censored=experiment.sla.max_runs is None and found is None,
+        runs_to_optimum=optimum_run,
+        censored=experiment.sla.max_runs is None and optimum_run is None,
         best=None if best is None else best.value,
         ratio=0.0 if best is None else truth.ratio(best.quality),
         late=session.is_overdue(),
@@ -280,10 +280,10 @@ def chunks(study: Study) -> tuple[Chunk, ...]:
 def truth_of(path: str) -> Truth:
     """Read a measured table, again only if it was changed. Raises AssistantError, StrategyError."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (OSError, ValueError):  # whoever reads it says what is wrong
         return _truth(path, 0, 0)
-    return _truth(path, found.st_mtime_ns, found.st_size)
+    return _truth(path, status.st_mtime_ns, status.st_size)
 
 
 @cache
@@ -298,10 +298,10 @@ def truths(study: Study) -> dict[str, Truth]:
     Raises:
         AssistantError, StrategyError: the first fault, in one sentence.
     """
-    found = {table.name: truth_of(table.path) for table in study.tables}
+    truth_by_table = {table.name: truth_of(table.path) for table in study.tables}
     for cell in study.cells():
-        check(study, cell, found[cell.table])
-    return found
+        check(study, cell, truth_by_table[cell.table])
+    return truth_by_table
 
 
 def play_study(
@@ -324,17 +324,19 @@ def play_study(
     workers = os.cpu_count() or 1 if workers is None else workers
     if workers < 1:
         raise AssistantError(f"the number of workers must be at least 1, not {workers}")
-    known = truths(study)
+    truth_by_table = truths(study)
     make_folder(folder)
     _claim(study, folder, text)
     parts, results = folder / "parts", folder / "results.parquet"
-    wanted = chunks(study)
+    all_chunks = chunks(study)
     if results.exists():
-        done = dict(_read_all(results, wanted))
+        done = dict(_read_all(results, all_chunks))
     else:
         make_folder(parts)
-        done = {chunk.number: rows for chunk in wanted if (rows := _read(parts, chunk)) is not None}
-    left = [chunk for chunk in wanted if chunk.number not in done]
+        done = {
+            chunk.number: rows for chunk in all_chunks if (rows := _read(parts, chunk)) is not None
+        }
+    left = [chunk for chunk in all_chunks if chunk.number not in done]
     total, n = len(study.cells()) * study.replications, sum(map(len, done.values()))
     tell = tell or (lambda _done, _total: None)
     tell(n, total)
@@ -345,25 +347,27 @@ def play_study(
             done[chunk.number] = rows
             n += len(rows)
             tell(n, total)
-    episodes = _by_cell(study, known, wanted, done)
+    episodes = _by_cell(study, truth_by_table, all_chunks, done)
     if not results.exists():
         write_parquet(episodes, results)
     shutil.rmtree(parts, ignore_errors=True)
-    summaries = tuple(summarise(study, *one) for one in episodes)
-    return PlayedStudy(study, {name: truth.size for name, truth in known.items()}, summaries)
+    summaries = tuple(summarise(study, *entry) for entry in episodes)
+    return PlayedStudy(
+        study, {name: truth.size for name, truth in truth_by_table.items()}, summaries
+    )
 
 
 def _by_cell(
     study: Study,
-    known: Mapping[str, Truth],
-    wanted: Sequence[Chunk],
+    truth_by_table: Mapping[str, Truth],
+    all_chunks: Sequence[Chunk],
     done: Mapping[int, Sequence[EpisodeResult]],
 ) -> Episodes:
     of_cell: dict[Cell, list[EpisodeResult]] = {cell: [] for cell in study.cells()}
-    for chunk in wanted:
+    for chunk in all_chunks:
         of_cell[chunk.cell] += done[chunk.number]
     return [
-        (cell, study.max_runs(cell, known[cell.table].size), played)
+        (cell, study.max_runs(cell, truth_by_table[cell.table].size), played)
         for cell, played in of_cell.items()
     ]
 
@@ -462,10 +466,12 @@ def read_played(study: Study, folder: Path) -> Episodes:
         raise AssistantError(f"'{path}' has {len(rows):,} episodes, not those of the study")
     episodes = []
     for number, cell in enumerate(cells):
-        own = rows[number * n : (number + 1) * n]
-        if any(_cell_of(row, cell) != _cell_columns(cell) for row in own):
+        cell_rows = rows[number * n : (number + 1) * n]
+        if any(_cell_of(row, cell) != _cell_columns(cell) for row in cell_rows):
             raise AssistantError(f"'{path}' holds the results of another study")
-        episodes.append((cell, int(own[0]["runs_allowed"]), [_as_result(row) for row in own]))
+        episodes.append(
+            (cell, int(cell_rows[0]["runs_allowed"]), [_as_result(row) for row in cell_rows])
+        )
     return episodes
 
 
@@ -493,20 +499,20 @@ def _as_result(row: Mapping[str, Any]) -> EpisodeResult:
 def _claim(study: Study, folder: Path, text: str) -> None:
     """Say in the folder what study it holds. Raises AssistantError if it holds another one."""
     mark = folder / "study.json"
-    told = json.dumps(identity(study), indent=1, sort_keys=True)
+    identity_text = json.dumps(identity(study), indent=1, sort_keys=True)
     try:
         before = mark.read_text(encoding="utf-8") if mark.exists() else None
     except (OSError, ValueError) as error:
         raise AssistantError(f"cannot read '{mark}': {error}") from error
     if before is None and (folder / "results.parquet").exists():
         raise AssistantError(f"the folder '{folder}' holds results already; choose another one")
-    if before not in (None, told):
+    if before not in (None, identity_text):
         raise AssistantError(
             f"the folder '{folder}' holds another study, or one that was begun with other tables "
             "or another version; choose another folder"
         )
     if before is None:
-        write_whole(mark, told)
+        write_whole(mark, identity_text)
         write_whole(folder / "study.toml", text)
 
 
@@ -526,25 +532,27 @@ def _read(parts: Path, chunk: Chunk) -> list[EpisodeResult] | None:
         played = [EpisodeResult(**row) for row in rows]
     except (OSError, ValueError, TypeError):
         return None
-    numbers = [one.replication for one in played]
+    numbers = [result.replication for result in played]
     return played if numbers == list(range(chunk.start, chunk.stop)) else None
 
 
-def _read_all(results: Path, wanted: Sequence[Chunk]) -> Iterator[tuple[int, list[EpisodeResult]]]:
+def _read_all(
+    results: Path, all_chunks: Sequence[Chunk]
+) -> Iterator[tuple[int, list[EpisodeResult]]]:
     """Yield the chunks of a study that was played to its end, by their numbers.
 
     Raises AssistantError if the file does not hold as many episodes.
     """
     rows = [_as_result(row) for row in read_parquet(results)]
-    if len(rows) != sum(chunk.stop - chunk.start for chunk in wanted):
+    if len(rows) != sum(chunk.stop - chunk.start for chunk in all_chunks):
         raise AssistantError(f"'{results}' has {len(rows):,} episodes, not those of the study")
     start = 0
-    for chunk in wanted:
+    for chunk in all_chunks:
         stop = start + chunk.stop - chunk.start
         yield chunk.number, rows[start:stop]
         start = stop
 
 
 def _write(parts: Path, chunk: Chunk, played: Sequence[EpisodeResult]) -> None:
-    rows = [asdict(one) for one in played]
+    rows = [asdict(result) for result in played]
     write_whole(parts / f"{chunk.number:06d}.json", json.dumps(rows, allow_nan=False))

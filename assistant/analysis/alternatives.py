@@ -31,12 +31,12 @@ def span(seconds: float) -> str:
     >>> span(45), span(600), span(5400), span(93_600)
     ('45 s', '10 min', '1 h 30 min', '1 d 2 h')
     """
-    left, told = max(1, round(seconds)), list[str]()
+    left, parts = max(1, round(seconds)), list[str]()
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
         n, left = divmod(left, size)
         if n:
-            told.append(f"{n} {unit}")
-    return " ".join(told[:2])
+            parts.append(f"{n} {unit}")
+    return " ".join(parts[:2])
 
 
 LEAST_COUNT = 3
@@ -71,36 +71,36 @@ def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Lev
     space, observations = experiment.space, knowledge.observations
     response = responses(observations)
     bar = min(float(response.max()), goal)
-    ranked = sorted(zip(response, observations, strict=True), key=lambda one: -float(one[0]))
-    good = list(dict.fromkeys(one.configuration for _, one in ranked))[:N_COMPANIONS]
+    ranked = sorted(zip(response, observations, strict=True), key=lambda entry: -float(entry[0]))
+    good = list(dict.fromkeys(entry.configuration for _, entry in ranked))[:N_COMPANIONS]
     company = (*good, *_spread(space))
-    kept = [best.configuration, good[0]]
+    spared_configurations = [best.configuration, good[0]]
     if experiment.opened.baseline is not None:
-        kept.append(experiment.opened.baseline)
-    found: list[tuple[float, int, int]] = []
+        spared_configurations.append(experiment.opened.baseline)
+    closable: list[tuple[float, int, int]] = []
     for position, parameter in enumerate(space.parameters):
         open_ids = space.open_ids[position]
-        spared = {one.level_ids[position] for one in kept}
+        spared = {entry.level_ids[position] for entry in spared_configurations}
         hopeless = []
         for marginal in model.main_effect(parameter.name):
             (level_id,) = marginal.level_ids
             is_spared = level_id in spared or (parameter.name, level_id) in space.preferred
             if level_id not in open_ids or is_spared or marginal.count < LEAST_COUNT:
                 continue
-            own = [
+            level_responses = [
                 float(value)
-                for value, one in zip(response, observations, strict=True)
-                if one.configuration.level_ids[position] == level_id
+                for value, entry in zip(response, observations, strict=True)
+                if entry.configuration.level_ids[position] == level_id
             ]
-            if max(*own, marginal.interval[1]) >= bar:
+            if max(*level_responses, marginal.interval[1]) >= bar:
                 continue
             ceiling = _in_company(model, company, position, level_id)
             if ceiling < bar:
                 hopeless.append((ceiling, position, level_id))
-        found += sorted(hopeless)[: int(SHARE * len(open_ids))]
+        closable += sorted(hopeless)[: int(SHARE * len(open_ids))]
     return tuple(
         (space.parameters[position].name, space.parameters[position].levels[level_id])
-        for _, position, level_id in sorted(found)[:MOST]
+        for _, position, level_id in sorted(closable)[:MOST]
     )
 
 
@@ -116,8 +116,15 @@ def _in_company(
 ) -> float:
     """Return the greatest upper bound of a run of these configurations with another level."""
     swapped = [
-        Configuration((*one.level_ids[:position], level_id, *one.level_ids[position + 1 :]), "")
-        for one in company
+        Configuration(
+            (
+                *configuration.level_ids[:position],
+                level_id,
+                *configuration.level_ids[position + 1 :],
+            ),
+            "",
+        )
+        for configuration in company
     ]
     mean, sd = model.posterior.predict(model.ids_of(swapped))
     sd = model.doubt * np.sqrt(sd**2 + model.hyperparameters.noise)
@@ -144,13 +151,13 @@ class AlternativeSearch:
 
     Args:
         experiment: as it is; its forecast tells a chance.
-        seen: that forecast.
+        current_forecast: that forecast.
         now_s: seconds since 1970-01-01 UTC.
         coefficients: of the forecast.
     """
 
     experiment: Experiment
-    seen: Forecast
+    current_forecast: Forecast
     now_s: float
     coefficients: ForecastCalibration
 
@@ -169,15 +176,15 @@ def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
     Args:
         prospects: of an experiment with a goal that is not reached.
     """
-    goal = prospects.seen.goal
+    goal = prospects.current_forecast.goal
     if goal is None or goal.chance is None or goal.reached_by is not None:
         return ()
-    found = []
+    improvements = []
     for change in _candidates(prospects):
         chance = prospects.chance(change)
         if chance is not None and chance >= goal.chance + LEAST_GAIN:
-            found.append(replace(change, chance=chance))
-    return tuple(sorted(found, key=lambda one: -(one.chance or 0.0)))
+            improvements.append(replace(change, chance=chance))
+    return tuple(sorted(improvements, key=lambda alternative: -(alternative.chance or 0.0)))
 
 
 def events_of_alternative(
@@ -190,11 +197,15 @@ def events_of_alternative(
             closed already.
     """
     if change.steering is not None:
-        wanted = change.steering
+        new_steering = change.steering
         if change.kind == "exploitation":
-            return (commands.change_steering(experiment, None, None, wanted.exploitation, now_s),)
-        name, options = wanted.strategy, wanted.options
-        return (commands.change_steering(experiment, name, options, wanted.exploitation, now_s),)
+            return (
+                commands.change_steering(experiment, None, None, new_steering.exploitation, now_s),
+            )
+        name, options = new_steering.strategy, new_steering.options
+        return (
+            commands.change_steering(experiment, name, options, new_steering.exploitation, now_s),
+        )
     if change.sla is not None:
         return (commands.change_sla(experiment, change.sla, now_s),)
     return commands.close_levels(experiment, change.close, now_s)
@@ -220,7 +231,7 @@ def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
         steering = replace(experiment.steering, exploitation=None)
         text = f"keep no share of the runs inside the regions any more ({100 * present:.0f} % now)"
         yield Alternative("exploitation", text, steering=steering)
-    if not prospects.seen.paper.regions:
+    if not prospects.current_forecast.paper.regions:
         return
     for level in sorted({experiment.watch.advised, 1.0}):
         if present is None or level > present:
@@ -255,9 +266,9 @@ def _closing(experiment: Experiment) -> Iterator[Alternative]:
 def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
     """Propose more of each term: as little as makes the chance even, at most twice what is left."""
     sla = prospects.experiment.sla
-    left = prospects.seen.remaining
-    told = 0 if left is None or left.median is None else round(left.median)
-    most = min(told, MOST_LEFT - told)  # beyond them no chance is told
+    left = prospects.current_forecast.remaining
+    n_left = 0 if left is None or left.median is None else round(left.median)
+    most = min(n_left, MOST_LEFT - n_left)  # beyond them no chance is told
     if sla.max_runs is not None and most > 0:
         runs = sla.max_runs
 
@@ -265,12 +276,12 @@ def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
             text = f"run {n} more, {runs + n} in all"
             return _on_terms("more_runs", text, replace(sla, max_runs=runs + n))
 
-        chosen = _least(prospects, more_runs, most)
-        chance = prospects.chance(more_runs(MOST_LEFT - told))
+        smallest = _least(prospects, more_runs, most)
+        chance = prospects.chance(more_runs(MOST_LEFT - n_left))
         if chance is not None and chance < EVEN:
-            text = f"{chosen.text} (an even chance is not within {MOST_LEFT} runs)"
-            chosen = replace(chosen, text=text)
-        yield chosen
+            text = f"{smallest.text} (an even chance is not within {MOST_LEFT} runs)"
+            smallest = replace(smallest, text=text)
+        yield smallest
     if sla.deadline_s is not None and sla.deadline_s > prospects.now_s:
         deadline_s, part_s = sla.deadline_s, (sla.deadline_s - prospects.now_s) / PARTS
 
@@ -280,7 +291,9 @@ def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
             return _on_terms("later", text, replace(sla, deadline_s=deadline_s + more_s))
 
         yield _least(prospects, later, PARTS)
-    spent = next((term.used for term in prospects.seen.terms if term.term == "max_cost"), None)
+    spent = next(
+        (term.used for term in prospects.current_forecast.terms if term.term == "max_cost"), None
+    )
     if sla.max_cost is not None and spent is not None and sla.max_cost > spent:
         max_cost, part = sla.max_cost, (sla.max_cost - spent) / PARTS
         unit = "" if sla.tariff is None or not sla.tariff.unit else f" {sla.tariff.unit}"
@@ -315,19 +328,19 @@ def _least(
 def _easier(prospects: AlternativeSearch) -> Iterator[Alternative]:
     """Propose the hardest goal whose chance is even, between today's best and the goal."""
     experiment, now_s = prospects.experiment, prospects.now_s
-    objective, wanted = experiment.opened.objective, experiment.sla.goal
-    known = forecast_inputs(experiment, now_s)
-    if wanted is None or known.evidence.silence:
+    objective, agreed_goal = experiment.opened.objective, experiment.sla.goal
+    shared_outlook = forecast_inputs(experiment, now_s)
+    if agreed_goal is None or shared_outlook.evidence.silence:
         return
-    best = -known.evidence.losses[0]
+    best = -shared_outlook.evidence.losses[0]
 
     def is_even(quality: float) -> bool:
         sla = replace(experiment.sla, goal=objective.value_of(quality))
         steering, coefficients = experiment.steering, prospects.coefficients
-        goal = forecast_under(experiment, known, now_s, sla, steering, coefficients).goal
+        goal = forecast_under(experiment, shared_outlook, now_s, sla, steering, coefficients).goal
         return goal is not None and goal.chance is not None and goal.chance >= EVEN
 
-    low, high = best, objective.quality_of(wanted)
+    low, high = best, objective.quality_of(agreed_goal)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if is_even(middle) else (low, middle)
@@ -351,7 +364,7 @@ def _rounded(value: float, digits: int, *, up: bool) -> float:
     size = digits - 1 - math.floor(math.log10(abs(value)))
     steps = value * 10.0**size
     near = round(steps)
-    whole = near if math.isclose(steps, near, rel_tol=1e-9) else None
-    if whole is None:
-        whole = math.ceil(steps) if up else math.floor(steps)
-    return float(f"{whole * 10.0**-size:.{digits}g}")
+    rounded_steps = near if math.isclose(steps, near, rel_tol=1e-9) else None
+    if rounded_steps is None:
+        rounded_steps = math.ceil(steps) if up else math.floor(steps)
+    return float(f"{rounded_steps * 10.0**-size:.{digits}g}")

@@ -121,10 +121,8 @@ class ForecastEvidence:
             return f"{_runs(self.used)} over, and a forecast needs {LEAST_RUNS}"
         if len(self.losses) < LEAST_RESULTS:
             n = len(self.losses)
-            told = "1 configuration has" if n == 1 else f"{n} configurations have"
-            return (
-                f"{told} a result that meets every constraint, and a forecast needs {LEAST_RESULTS}"
-            )
+            subject = "1 configuration has" if n == 1 else f"{n} configurations have"
+            return f"{subject} a result that meets every constraint, and a forecast needs {LEAST_RESULTS}"
         if self.step <= 0:
             return "all results are equal, so that nothing shows how far a change goes"
         if self.reach is None:
@@ -221,13 +219,13 @@ class ForecastCalibration:
 
         For one that is not known, the mean of those that are.
         """
-        own = self.offsets.get(strategy)
-        known = fmean(self.offsets.values()) if own is None else own
+        tested_offset = self.offsets.get(strategy)
+        base_offset = fmean(self.offsets.values()) if tested_offset is None else tested_offset
         if exploitation is None or not self.exploitation:
-            return known
-        told = self.exploitation.get(strategy)
-        tables = list(self.exploitation.values()) if told is None else [told]
-        return known + fmean(_between(table, exploitation) for table in tables)
+            return base_offset
+        strategy_table = self.exploitation.get(strategy)
+        tables = list(self.exploitation.values()) if strategy_table is None else [strategy_table]
+        return base_offset + fmean(_between(table, exploitation) for table in tables)
 
     def hardness(self, evidence: ForecastEvidence, goal: float, offset: float) -> float:
         """Return logit P(missed) with a single run left.
@@ -255,8 +253,8 @@ class ForecastCalibration:
 
     def runs_by(self, hardness: float, probability: Floats) -> Floats:
         """Return the runs within which the goal is reached with each probability in (0, 1)."""
-        told = np.asarray(probability, dtype=np.float64)
-        logit = hardness + np.log(told) - np.log1p(-told)
+        probabilities = np.asarray(probability, dtype=np.float64)
+        logit = hardness + np.log(probabilities) - np.log1p(-probabilities)
         exponent = np.minimum(logit / -self.missed.of["left"], 700.0)
         return np.asarray(np.exp(exponent), dtype=np.float64)
 
@@ -273,34 +271,34 @@ class ForecastCalibration:
         best = evidence.losses[0]
         if left <= 0:
             return (best,) * len(SHARES)
-        known = model_inputs(evidence, best)
+        numbers = model_inputs(evidence, best)
         mean = fmean(self.offsets.values())
         logs = [
-            terms.at(known)
+            terms.at(numbers)
             + terms.of["left"] * math.log(min(left, MOST_LEFT))
             + terms.of["offset"] * (offset - mean)
             for terms in (self.best[share] for share in SHARES)
         ]
         steps = sorted((max(math.exp(min(x, 50.0)) - NEAR, 0.0) for x in logs), reverse=True)
-        return tuple(max(best - one * evidence.step, evidence.floor) for one in steps)
+        return tuple(max(best - n_steps * evidence.step, evidence.floor) for n_steps in steps)
 
     def cautions(
         self, evidence: ForecastEvidence, strategy: str, left: float | None
     ) -> tuple[str, ...]:
         """Say what lies outside of what was tested."""
-        told = []
+        sentences = []
         if strategy not in self.offsets:
-            told.append(f"the strategy {strategy} was not tested: uncalibrated")
+            sentences.append(f"the strategy {strategy} was not tested: uncalibrated")
         if not TESTED_SIZE[0] <= evidence.size <= TESTED_SIZE[1]:
-            told.append(
+            sentences.append(
                 f"tested on spaces of {TESTED_SIZE[0]} to {TESTED_SIZE[1]:,} combinations, and "
                 f"this one has {evidence.size:,}"
             )
         if evidence.used > TESTED_USED[1]:
-            told.append(f"tested after at most {TESTED_USED[1]} runs")
+            sentences.append(f"tested after at most {TESTED_USED[1]} runs")
         if left is not None and left > TESTED_LEFT:
-            told.append(f"tested with at most {TESTED_LEFT} runs left")
-        return tuple(told)
+            sentences.append(f"tested with at most {TESTED_LEFT} runs left")
+        return tuple(sentences)
 
 
 def model_inputs(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
@@ -322,9 +320,9 @@ def model_inputs(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
 
 
 def _between(levels: Mapping[float, float], level: float) -> float:
-    told = {0.0: 0.0, **levels}
-    at = sorted(told)
-    return float(np.interp(level, at, [told[one] for one in at]))
+    points = {0.0: 0.0, **levels}
+    at = sorted(points)
+    return float(np.interp(level, at, [points[x] for x in at]))
 
 
 def _within(value: float, bounds: tuple[float, float]) -> float:
@@ -345,16 +343,16 @@ def read_calibration(path: Path) -> ForecastCalibration:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        told = json.loads(text, parse_constant=_refused)
-        found: ForecastCalibration = TypeAdapter(ForecastCalibration).validate_python(told)
-        for terms in (found.missed, *found.best.values()):
+        tables = json.loads(text, parse_constant=_refused)
+        calibration: ForecastCalibration = TypeAdapter(ForecastCalibration).validate_python(tables)
+        for terms in (calibration.missed, *calibration.best.values()):
             if not set(TERMS) <= set(terms.of):
                 raise ValueError("a coefficient is missing")
     except (OSError, ValueError, RecursionError) as error:
         raise CodecError(
             f"'{path}' is no calibration of the forecast; install Copperline again"
         ) from error
-    return found
+    return calibration
 
 
 def _refused(number: str) -> float:
@@ -363,11 +361,14 @@ def _refused(number: str) -> float:
 
 def write_calibration(calibration: ForecastCalibration, path: Path) -> None:
     """Write coefficients as JSON, one number a line: a refit is a readable difference."""
-    told = {
+    tables = {
         "version": calibration.version,
         "fitted": calibration.fitted,
         "missed": _plain(calibration.missed),
-        "best": {f"{share:g}": _plain(one) for share, one in sorted(calibration.best.items())},
+        "best": {
+            f"{share:g}": _plain(coefficients)
+            for share, coefficients in sorted(calibration.best.items())
+        },
         "offsets": _rounded(calibration.offsets),
         "exploitation": {
             name: _rounded({f"{level:g}": x for level, x in table.items()})
@@ -375,7 +376,7 @@ def write_calibration(calibration: ForecastCalibration, path: Path) -> None:
         },
         "warn": _rounded(calibration.warn),
     }
-    path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
 
 
 def _plain(terms: ModelCoefficients) -> dict[str, object]:

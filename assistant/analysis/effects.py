@@ -105,7 +105,7 @@ class RunFilter:
         if not self.levels:
             return True
         values = experiment.space.values(run.configuration)
-        return all(values[name] in wanted for name, wanted in self.levels)
+        return all(values[name] in allowed_levels for name, allowed_levels in self.levels)
 
 
 EVERY = RunFilter()
@@ -125,14 +125,14 @@ def response_observations(
 
     Of a response without a goal the quality is the value itself. The objective's own by default.
     """
-    wanted = response or first_response(experiment)
-    found = []
+    target = response or first_response(experiment)
+    observations = []
     for run in experiment.runs:
         if run.outcome is not None and only.takes(experiment, run):
-            value = wanted.of(run.outcome)
+            value = target.of(run.outcome)
             if value is not None:
-                found.append(Observation(run.configuration, wanted.sign * value))
-    return tuple(found)
+                observations.append(Observation(run.configuration, target.sign * value))
+    return tuple(observations)
 
 
 Verdict = Literal["better", "worse"]
@@ -171,7 +171,7 @@ class MainEffect:
     levels: tuple[ValueChange, ...]
 
     @property
-    def known(self) -> tuple[ValueChange, ...]:
+    def comparable(self) -> tuple[ValueChange, ...]:
         """The levels that can be compared with each other."""
         return tuple(level for level in self.levels if level.change is not None)
 
@@ -266,7 +266,7 @@ def effects_report(
         replace(contrast, effect=sign * contrast.effect)
         for contrast in sorted(model.contrasts, key=lambda c: -abs(c.effect))
     )
-    asked = [t.parameters for t in model.tests if len(t.parameters) == 2]
+    tested_pairs = [t.parameters for t in model.tests if len(t.parameters) == 2]
     return EffectsReport(
         value_name=looked_at.name,
         unit=looked_at.unit,
@@ -275,7 +275,8 @@ def effects_report(
         error=model.error,
         main=_main(experiment, model, looked_at),
         interactions=tuple(
-            _interaction(experiment, model, first, second, looked_at) for first, second in asked
+            _interaction(experiment, model, first, second, looked_at)
+            for first, second in tested_pairs
         ),
         contrasts=contrasts,
         unknown_contrasts=model.unknown_contrasts,
@@ -331,7 +332,7 @@ def _interaction(
 ) -> InteractionEffect:
     parameters = [experiment.space.parameter(name) for name in (first, second)]
 
-    def told(changes: Sequence[LevelContrast]) -> tuple[ValueChange, ...]:
+    def value_changes(changes: Sequence[LevelContrast]) -> tuple[ValueChange, ...]:
         return tuple(
             _value(
                 change,
@@ -344,8 +345,8 @@ def _interaction(
     return InteractionEffect(
         (first, second),
         model.test(first, second),
-        told(model.combinations(first, second)),
-        told(model.interactions(first, second)),
+        value_changes(model.combinations(first, second)),
+        value_changes(model.interactions(first, second)),
     )
 
 
@@ -435,12 +436,12 @@ def term_shares(
     space, history = experiment.space, response_observations(experiment, response, only)
     model = FactorialModel.fit(space, history)
     main = tuple(_strength(model, test) for test in model.tests)
-    able = [one for one in main if one.test.df]
-    ordered = sorted(able, key=lambda one: -(one.test.sum_squares or 0.0))
-    kept = {one.parameters[0] for one in ordered[:MOST_PAIRED]}
+    able = [strength for strength in main if strength.test.df]
+    ordered = sorted(able, key=lambda strength: -(strength.test.sum_squares or 0.0))
+    paired_names = {strength.parameters[0] for strength in ordered[:MOST_PAIRED]}
     pairs = []
     for first, second in all_pairs(space):
-        if not {first, second} <= kept:
+        if not {first, second} <= paired_names:
             continue
         try:
             with_pair = FactorialModel.fit(space, history, [(first, second)])
@@ -449,8 +450,8 @@ def term_shares(
             pairs.append(TermShare((first, second), test, None))
         else:
             pairs.append(_strength(with_pair, with_pair.test(first, second)))
-    pairs.sort(key=lambda one: (one.share is None, -(one.share or 0.0)))
-    left_out = tuple(one.parameters[0] for one in ordered[MOST_PAIRED:])
+    pairs.sort(key=lambda strength: (strength.share is None, -(strength.share or 0.0)))
+    left_out = tuple(strength.parameters[0] for strength in ordered[MOST_PAIRED:])
     return TermShares(main, tuple(pairs), left_out)
 
 
@@ -466,8 +467,8 @@ def standardised_effects(report: EffectsReport) -> StandardisedEffects | None:
     if not square or not m:
         return None
     effects = [
-        (one, math.copysign(math.sqrt(one.sum_squares / square), one.effect))
-        for one in report.contrasts
+        (contrast, math.copysign(math.sqrt(contrast.sum_squares / square), contrast.effect))
+        for contrast in report.contrasts
     ]
     effects.sort(key=lambda pair: -abs(pair[1]))
     limit, all_at_once = (float(stdtrit(df, 1 - tail)) for tail in (0.025, 0.025 / m))
@@ -489,13 +490,13 @@ class MissingReport:
     """Runs that would make an effect known.
 
     Args:
-        found: the search's result, see `strategies.doe.coverage`.
+        missing: the search's result, see `strategies.doe.coverage`.
         runs: the values of its configurations, ready to be included.
         block: the factorial block that lies nearest, None if there is none.
         block_runs: the values of the runs that complete it.
     """
 
-    found: MissingRuns
+    missing: MissingRuns
     runs: tuple[dict[str, Level], ...]
     block: BlockCompletion | None
     block_runs: tuple[dict[str, Level], ...]
@@ -518,12 +519,15 @@ def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingR
                 f"parameter '{name}' has a single open level, so there is no effect to estimate; "
                 "add or reopen a level"
             )
-    found = missing_runs(knowledge, target)
+    missing = missing_runs(knowledge, target)
     block = complete_block(knowledge, target.parameters)
 
-    def told(configurations: Sequence[Configuration]) -> tuple[dict[str, Level], ...]:
+    def level_values(configurations: Sequence[Configuration]) -> tuple[dict[str, Level], ...]:
         return tuple(space.values(configuration) for configuration in configurations)
 
     return MissingReport(
-        found, told(found.configurations), block, told(block.configurations) if block else ()
+        missing,
+        level_values(missing.configurations),
+        block,
+        level_values(block.configurations) if block else (),
     )

@@ -98,7 +98,9 @@ def evidence_of(experiment: Experiment) -> ForecastEvidence:
         for run in over
     ]
     losses = sorted(
-        -one.outcome.quality for one in experiment.standings.values() if one.outcome.feasible
+        -summary.outcome.quality
+        for summary in experiment.standings.values()
+        if summary.outcome.feasible
     )
     enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS
     return ForecastEvidence(
@@ -112,22 +114,22 @@ def evidence_of(experiment: Experiment) -> ForecastEvidence:
 
 def forecast_under(
     experiment: Experiment,
-    known: ForecastInputs,
+    outlook: ForecastInputs,
     now_s: float,
     sla: Sla,
     steering: Steering,
     coefficients: ForecastCalibration,
 ) -> Forecast:
     """Say what comes of an experiment under an agreement and a steering; see `forecast`."""
-    left = count_remaining(experiment, sla, known.course, now_s)
-    evidence = known.evidence
+    left = count_remaining(experiment, sla, outlook.course, now_s)
+    evidence = outlook.evidence
     offset = coefficients.offset(steering.strategy, steering.exploitation)
     speaks = not evidence.silence
     room = None if left.runs is None else _searching(experiment, sla, left.runs)
     reached_by = _reached_by(experiment, sla)
     goal = None
     if sla.goal is not None:
-        goal = _goal(experiment, known, sla.goal, reached_by, room, offset, coefficients)
+        goal = _goal(experiment, outlook, sla.goal, reached_by, room, offset, coefficients)
     silence = "" if reached_by is not None else (evidence.silence or left.unknown)
     median_left = None if left.runs is None else float(np.median(left.runs))
     tells = speaks and left.runs is not None
@@ -138,10 +140,10 @@ def forecast_under(
         remaining=interval(left.runs),
         binding=left.binding,
         goal=goal,
-        duration_s=known.course.duration_s,
-        seconds_left=_seconds_left(known.course, left),
+        duration_s=outlook.course.duration_s,
+        seconds_left=_seconds_left(outlook.course, left),
         best=_best(experiment, evidence, offset, room, coefficients) if tells else None,
-        fan=_fan(experiment, known, offset, room, coefficients) if tells else (),
+        fan=_fan(experiment, outlook, offset, room, coefficients) if tells else (),
         silence=silence,
         cautions=(
             *coefficients.cautions(evidence, steering.strategy, median_left),
@@ -157,9 +159,9 @@ def forecast_under(
 
 def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
     """Say what of the experiment itself is unlike what the forecast was tested on."""
-    told = []
+    sentences = []
     if experiment.is_noisy:
-        told.append("results vary from run to run, and it was tested on results that do not")
+        sentences.append("results vary from run to run, and it was tested on results that do not")
     violated = any(run.outcome is not None and not run.outcome.feasible for run in experiment.runs)
     cut = {
         "constraints": violated,
@@ -167,15 +169,15 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
         "excluded combinations": bool(experiment.space.exclusions),
     }
     if any(cut.values()):
-        what = " and ".join(name for name, is_there in cut.items() if is_there)
-        told.append(f"{what} cut the space, and it was tested on whole ones")
+        restrictions = " and ".join(name for name, is_there in cut.items() if is_there)
+        sentences.append(f"{restrictions} cut the space, and it was tested on whole ones")
     late = experiment.goal_set_after
     if sla.goal is not None and sla.goal == experiment.sla.goal and late > TESTED_GOAL:
-        told.append(
+        sentences.append(
             f"the goal was set after {late} runs, and it was tested with goals set after at most "
             f"{TESTED_GOAL}"
         )
-    return tuple(told)
+    return tuple(sentences)
 
 
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
@@ -191,13 +193,13 @@ def _searching(experiment: Experiment, sla: Sla, left: Floats) -> Floats:
     limit = sla.max_runs
     to_submit = None if limit is None else max(0, limit - experiment.n_charged)
     room = search_room(experiment, limit, to_submit)
-    kept = 0 if room is None or to_submit is None else to_submit - room
-    return np.maximum(left - kept, 0.0)
+    n_replicates = 0 if room is None or to_submit is None else to_submit - room
+    return np.maximum(left - n_replicates, 0.0)
 
 
 def _goal(
     experiment: Experiment,
-    known: ForecastInputs,
+    outlook: ForecastInputs,
     goal: float,
     reached_by: int | None,
     left: Floats | None,
@@ -207,7 +209,7 @@ def _goal(
     if reached_by is not None:
         none = Interval(0.0, 0.0, 0.0)
         return GoalForecast(goal, reached_by, 1.0, (1.0, 1.0), none, none, 0.0, 1.0)
-    evidence = known.evidence
+    evidence = outlook.evidence
     over = left is not None and not (left > 0).any()
     if evidence.silence:
         chance = 0.0 if over else None
@@ -231,34 +233,34 @@ def _goal(
         chance=chance_of(left),
         band=None if low is None or high is None else (low, high),
         runs_needed=runs_needed,
-        seconds_needed=_seconds_needed(known.course, hardness, coefficients),
+        seconds_needed=_seconds_needed(outlook.course, hardness, coefficients),
         steps_away=evidence.steps_to(loss),
         if_doubled=None if twice is None or np.median(twice) > MOST_LEFT else chance_of(twice),
     )
 
 
 def _seconds_needed(
-    known: DrawnFutures, hardness: float, coefficients: ForecastCalibration
+    course: DrawnFutures, hardness: float, coefficients: ForecastCalibration
 ) -> Interval | None:
     """Return when the run that reaches the goal ends, over the futures."""
-    if known.ends_s is None:
+    if course.ends_s is None:
         return None
     shares = (np.arange(DRAWS) + 0.5) / DRAWS
     shares = shares[np.random.default_rng(0).permutation(DRAWS)]  # not in the order of the draws
     at = np.ceil(coefficients.runs_by(hardness, shares))
-    within = at <= min(known.ends_s.shape[1], MOST_LEFT)
+    within = at <= min(course.ends_s.shape[1], MOST_LEFT)
     index = np.where(within, at, 1.0).astype(np.int64) - 1
-    return interval(np.where(within, known.ends_s[np.arange(DRAWS), index], np.inf))
+    return interval(np.where(within, course.ends_s[np.arange(DRAWS), index], np.inf))
 
 
-def _seconds_left(known: DrawnFutures, left: RemainingRuns) -> Interval | None:
+def _seconds_left(course: DrawnFutures, left: RemainingRuns) -> Interval | None:
     """Return when the last of the remaining runs ends; None beyond what was drawn."""
-    if left.runs is None or known.ends_s is None:
+    if left.runs is None or course.ends_s is None:
         return None
     n = left.runs.astype(np.int64)
-    index = np.clip(n - 1, 0, known.ends_s.shape[1] - 1)
-    ends_s = known.ends_s[np.arange(DRAWS), index]
-    ends_s = np.where(n > known.ends_s.shape[1], ends_s * n / known.ends_s.shape[1], ends_s)
+    index = np.clip(n - 1, 0, course.ends_s.shape[1] - 1)
+    ends_s = course.ends_s[np.arange(DRAWS), index]
+    ends_s = np.where(n > course.ends_s.shape[1], ends_s * n / course.ends_s.shape[1], ends_s)
     return interval(np.where(n > 0, ends_s, 0.0))
 
 
@@ -277,7 +279,7 @@ def _best(
 
 def _fan(
     experiment: Experiment,
-    known: ForecastInputs,
+    outlook: ForecastInputs,
     offset: float,
     left: Floats | None,
     coefficients: ForecastCalibration,
@@ -286,10 +288,10 @@ def _fan(
     if left is None:
         return ()
     most = int(min(np.median(left), MOST_LEFT))
-    value_of, ends_s = experiment.opened.objective.value_of, known.course.ends_s
+    value_of, ends_s = experiment.opened.objective.value_of, outlook.course.ends_s
     points = []
     for runs in sorted({round(x) for x in np.linspace(0, most, FAN_POINTS)}):
-        losses = coefficients.best_after(known.evidence, offset, float(runs))
+        losses = coefficients.best_after(outlook.evidence, offset, float(runs))
         low, median, high = (value_of(-float(loss)) for loss in losses)
         seconds = None if ends_s is None else 0.0
         if ends_s is not None and runs > 0:

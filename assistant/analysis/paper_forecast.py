@@ -29,7 +29,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
         Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
     regions = find_regions(experiment.submitted_knowledge, experiment.watch.regions)
-    found = [_pending_in(experiment, region) for region in regions]
+    pending_regions = [_pending_in(experiment, region) for region in regions]
     counted = tuple(
         RegionCount(
             id=region.id,
@@ -39,7 +39,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
             mean=_measured_mean(experiment, region),
             best=region.best.quality,
         )
-        for region, pending_runs in zip(regions, found, strict=True)
+        for region, pending_runs in zip(regions, pending_regions, strict=True)
     )
     executed = executed_runs(experiment)
     mean_duration_s = _mean_duration_s(experiment)
@@ -50,8 +50,8 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     spent = experiment.spending
     by_cost = experiment.sla.runs_until_cost(experiment.cost, None if spent is None else spent.mean)
     remaining = min((n for n in (by_runs, by_deadline, by_cost) if n is not None), default=None)
-    pending = _pending(experiment, found)
-    known = pending is not None and remaining is not None
+    pending = _pending(experiment, pending_regions)
+    is_countable = pending is not None and remaining is not None
     return PaperForecast(
         at_s=now_s,
         basis=experiment.watch.pending,
@@ -60,7 +60,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
         remaining_by_runs=by_runs,
         remaining_by_deadline=by_deadline,
         pending=pending,
-        shortfall=pending - remaining if known else None,  # type: ignore[operator]
+        shortfall=pending - remaining if is_countable else None,  # type: ignore[operator]
         regions=counted,
         mean_duration_s=mean_duration_s,
         predicted_end_s=_end_s(now_s, pending, mean_duration_s, experiment.opened.workers),
@@ -86,21 +86,34 @@ def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
     return pending_in_region(experiment.space, region, experiment.submitted_knowledge, rule, radius)
 
 
-def _pending(experiment: Experiment, found: Sequence[PendingRuns]) -> int | None:
+def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> int | None:
     """Return the pending runs of all regions, or of the plan; None if they cannot be counted."""
-    return count_planned(experiment) if experiment.watch.pending == "plan" else count_pending(found)
+    return (
+        count_planned(experiment)
+        if experiment.watch.pending == "plan"
+        else count_pending(pending_regions)
+    )
 
 
-def count_pending(found: Sequence[PendingRuns]) -> int | None:
+def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
     """Return the pending runs of all regions together; None without a region, or if uncountable.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
-    counts = [pending_runs.count for pending_runs in found]
+    counts = [pending_runs.count for pending_runs in pending_regions]
     if not counts or any(count is None for count in counts):
         return None
-    if all(one.count == len(one.configurations) for one in found):
-        return len({configuration for one in found for configuration in one.configurations})
+    if all(
+        region_pending.count == len(region_pending.configurations)
+        for region_pending in pending_regions
+    ):
+        return len(
+            {
+                configuration
+                for region_pending in pending_regions
+                for configuration in region_pending.configurations
+            }
+        )
     return sum(count for count in counts if count is not None)
 
 
@@ -113,10 +126,10 @@ def count_planned(experiment: Experiment) -> int | None:
         return None
     space = experiment.space
     for parameter in space.parameters:
-        wanted = experiment.plan.get(parameter.name)
-        if wanted is None:
+        planned_levels = experiment.plan.get(parameter.name)
+        if planned_levels is None:
             continue
-        keep = {parameter.level_id(value) for value in wanted}
+        keep = {parameter.level_id(value) for value in planned_levels}
         if all((parameter.name, level_id) in space.closed for level_id in keep):
             return 0
         for level_id in range(parameter.n_levels):

@@ -178,14 +178,16 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
     today = _today(experiment)
     scores = []
     for group in GROUPS:
-        own = late if group == "left out" else runs[group]
-        n = len(left_out) if group == "left out" else len(own)
-        told = late_promises if group == "left out" else [p for p in promises if p.group == group]
+        group_runs = late if group == "left out" else runs[group]
+        n = len(left_out) if group == "left out" else len(group_runs)
+        group_promises = (
+            late_promises if group == "left out" else [p for p in promises if p.group == group]
+        )
         if n:
             improved = None
             if group != "left out":
-                improved = sum(run.id in improving for run in own)
-            scores.append(_score(experiment, group, n, own, improved, today, told))
+                improved = sum(run.id in improving for run in group_runs)
+            scores.append(_score(experiment, group, n, group_runs, improved, today, group_promises))
     return PredictionScoreboard(
         value_name=str(objective.wrapper),
         unit=objective.unit,
@@ -215,7 +217,7 @@ def wilson(inside: int, n: int) -> tuple[float, float]:
 
 def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None:
     """Return how many stated intervals held what came; None if none was stated."""
-    judged = [one.inside for one in promises if one.inside is not None]
+    judged = [promise.inside for promise in promises if promise.inside is not None]
     if not judged:
         return None
     return IntervalCoverage(len(judged), sum(judged), *wilson(sum(judged), len(judged)))
@@ -223,7 +225,7 @@ def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None
 
 def error_of(promises: Sequence[PredictionRecord]) -> MeanError | None:
     """Return what came less what was expected, on average; None without a promise."""
-    errors = [one.came - one.expected for one in promises]
+    errors = [promise.came - promise.expected for promise in promises]
     if not errors:
         return None
     n, value = len(errors), mean(errors)
@@ -247,49 +249,51 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
     left_out: list[_Offer] = []
     unanswered = 0
     for batch in experiment.batches:
-        own = of_batch.get(batch.number, [])
-        if not own:
+        batch_runs = of_batch.get(batch.number, [])
+        if not batch_runs:
             is_open = experiment.open_batch is not None and batch is experiment.open_batch
             unanswered += 0 if is_open else len(batch.suggestions)
             continue
         gone: set[int] = set()
-        for run in own:
+        for run in batch_runs:
             position = _position(batch, run, gone)
             if position is not None:
                 gone.add(position)
                 if run.source != "edited":
                     taken[run.id] = batch, batch.suggestions[position]
-        left_out += [(batch, one) for i, one in enumerate(batch.suggestions) if i not in gone]
+        left_out += [
+            (batch, suggestion) for i, suggestion in enumerate(batch.suggestions) if i not in gone
+        ]
     return taken, left_out, unanswered
 
 
 def _position(batch: BatchSuggested, run: Run, gone: set[int]) -> int | None:
     """Return the position of the suggestion behind a run, one that is not gone where it can be."""
     if run.source == "edited":
-        told = edited_from(run.reason)
-        return None if told is None or told[1] != batch.number else told[0]
+        origin = edited_from(run.reason)
+        return None if origin is None or origin[1] != batch.number else origin[0]
     same = [i for i, s in enumerate(batch.suggestions) if s.configuration == run.configuration]
     return next((i for i in same if i not in gone), same[0] if same else None)
 
 
 def _promise(
-    experiment: Experiment, run: Run, group: Group, batch: BatchSuggested, one: Suggestion
+    experiment: Experiment, run: Run, group: Group, batch: BatchSuggested, suggestion: Suggestion
 ) -> PredictionRecord | None:
     """Return what was promised and came; None if nothing was, or it cannot be judged."""
     outcome = run.outcome
-    if one.kind == "confirmation" or one.expected is None or outcome is None:
+    if suggestion.kind == "confirmation" or suggestion.expected is None or outcome is None:
         return None
     if not outcome.feasible:
         return None
     value_of = experiment.opened.objective.value_of
-    if one.interval is None:
+    if suggestion.interval is None:
         low = high = inside = None
     else:
-        low, high = sorted(map(value_of, one.interval))
+        low, high = sorted(map(value_of, suggestion.interval))
         slack = ROUNDING * max(abs(low), abs(high))
         inside = low - slack <= outcome.value <= high + slack
     return PredictionRecord(
-        run.id, group, batch.number, value_of(one.expected), low, high, outcome.value, inside
+        run.id, group, batch.number, value_of(suggestion.expected), low, high, outcome.value, inside
     )
 
 
@@ -300,7 +304,7 @@ def _later(
     over: dict[Configuration, list[Run]] = {}
     for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED):
         over.setdefault(run.configuration, []).append(run)
-    found, promises = [], []
+    later_runs, promises = [], []
     for batch, suggestion in left_out:
         later = [
             run
@@ -308,12 +312,14 @@ def _later(
             if run.batch != batch.number and run.submitted_s >= batch.at_s
         ]
         if later:
-            run = next((one for one in later if one.outcome is not None), later[0])
-            found.append(run)
+            run = next(
+                (candidate for candidate in later if candidate.outcome is not None), later[0]
+            )
+            later_runs.append(run)
             promise = _promise(experiment, run, "left out", batch, suggestion)
             if promise is not None:
                 promises.append(promise)
-    return found, promises
+    return later_runs, promises
 
 
 def _improving(experiment: Experiment) -> set[int]:
@@ -346,7 +352,7 @@ def _score(
     promises: Sequence[PredictionRecord],
 ) -> GroupScore:
     outcomes = [run.outcome for run in runs if run.outcome is not None]
-    qualities = [one.quality for one in outcomes if one.feasible]
+    qualities = [outcome.quality for outcome in outcomes if outcome.feasible]
     value_of = experiment.opened.objective.value_of
     gain = None if today is None or not qualities else mean(qualities) - today
     return GroupScore(

@@ -176,15 +176,15 @@ def _sentence(experiment: Experiment, choice: Choice) -> str:
     if experiment.opened.objective.second is not None:
         by = f"by {experiment.opened.objective.wrapper}, "
     n_others = len(choice.rivals)
-    others = "one other" if n_others == 1 else f"{n_others} others"
-    rivals = f"; {others} cannot be told from it by the noise" if n_others else ""
+    rivals_text = "one other" if n_others == 1 else f"{n_others} others"
+    rivals = f"; {rivals_text} cannot be told from it by the noise" if n_others else ""
     times = "it ran once" if winner.n == 1 else f"it ran {winner.n} times"
     sure, unsure = "is recommended, and confirmed", "is recommended, but not confirmed"
     text = {
         "deterministic": "is confirmed: the same configuration gives the same result every time",
         "replicates": f"{sure}: {times}{_mean(experiment, choice)}{rivals}",
         "gap": f"{sure}: {times}, and leads by more than the noise of the replicates explains",
-        "repeated": f"is recommended, and repeated, but not told apart from {others}: {times}"
+        "repeated": f"is recommended, and repeated, but not told apart from {rivals_text}: {times}"
         f"{_mean(experiment, choice)}",
         "failed": f"{unsure}: {times}, and failed {_n_failed(experiment, winner.configuration)}",
         "unknown": f"{unsure}: {times}, and {_why(experiment)}{rivals}",
@@ -260,7 +260,7 @@ def goal_to_confirm(experiment: Experiment) -> Run | None:
     run = experiment.goal_run
     if run is None or not experiment.is_noisy or not experiment.space.is_allowed(run.configuration):
         return None
-    n = sum(one.configuration == run.configuration for one in experiment.runs)
+    n = sum(candidate.configuration == run.configuration for candidate in experiment.runs)
     return run if n <= KEPT_RUNS else None
 
 

@@ -109,14 +109,14 @@ class DurationModel:
         shares = rng.gamma(self.weights, size=(DRAWS, len(self.weights))) + 1e-300
         sums = shares.cumsum(axis=1)
         at = rng.random((DRAWS, n)) * sums[:, -1:]
-        chosen = np.array([np.searchsorted(s, a) for s, a in zip(sums, at, strict=True)])
-        chosen = np.minimum(chosen, len(self.seconds) - 1)
+        indices = np.array([np.searchsorted(s, a) for s, a in zip(sums, at, strict=True)])
+        indices = np.minimum(indices, len(self.seconds) - 1)
         factor = np.exp(self.spread * rng.standard_normal((DRAWS, n)) - self.spread**2 / 2)
-        seconds = self.seconds[chosen] * factor
+        seconds = self.seconds[indices] * factor
         if limit_s is not None:
             factor = np.where(seconds > limit_s, factor * limit_s / seconds, factor)
             seconds = np.minimum(seconds, limit_s)
-        costs = self.costs[chosen] * factor if len(self.costs) else np.zeros_like(seconds)
+        costs = self.costs[indices] * factor if len(self.costs) else np.zeros_like(seconds)
         return seconds, costs
 
     def to_go(
@@ -219,22 +219,22 @@ def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
     """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""
     rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
-    own = [run for run in experiment.runs if run.is_charged]
-    n_over = sum(run.ended_s is not None for run in own)
-    over = [run for run in own if run.duration_s is not None]
-    going = [run for run in own if run.state is RunState.RUNNING]
+    charged_runs = [run for run in experiment.runs if run.is_charged]
+    n_over = sum(run.ended_s is not None for run in charged_runs)
+    over = [run for run in charged_runs if run.duration_s is not None]
+    going = [run for run in charged_runs if run.state is RunState.RUNNING]
     elapsed_s = [max(0.0, now_s - (run.started_s or now_s)) for run in going][: opened.workers]
     costs = _costs(experiment, over)
-    known = DurationModel.learn(
+    durations = DurationModel.learn(
         [run.duration_s or 0.0 for run in over], elapsed_s, () if costs is None else costs
     )
     spent = experiment.cost
-    if known is None:
+    if durations is None:
         return DrawnFutures(None, None, None, spent, n_over)
     limit_s = experiment.sla.run_limit_s
-    seconds, drawn_costs = known.draw(MOST_DRAWN, rng, limit_s)
+    seconds, drawn_costs = durations.draw(MOST_DRAWN, rng, limit_s)
     seconds *= _attempts(over)
-    to_go_s = known.to_go(elapsed_s, rng, limit_s)
+    to_go_s = durations.to_go(elapsed_s, rng, limit_s)
     batch = max(strategy_entry(experiment.steering.strategy).batch, opened.workers)
     ends_s = run_end_times(seconds, to_go_s, opened.workers, batch)
     return DrawnFutures(
@@ -251,11 +251,11 @@ def _costs(experiment: Experiment, over: Sequence[Run]) -> list[float] | None:
     tariff = experiment.sla.tariff
     if tariff is None:
         return None
-    told = [cost_of(run, experiment.space.values, tariff) for run in over]
-    known = [cost for cost in told if cost is not None]
-    if not known:
+    costs = [cost_of(run, experiment.space.values, tariff) for run in over]
+    known_costs = [cost for cost in costs if cost is not None]
+    if not known_costs:
         return None
-    return [fmean(known) if cost is None else max(cost, 0.0) for cost in told]
+    return [fmean(known_costs) if cost is None else max(cost, 0.0) for cost in costs]
 
 
 def _attempts(over: Sequence[Run]) -> float:
@@ -268,25 +268,25 @@ def _attempts(over: Sequence[Run]) -> float:
 
 
 def count_remaining(
-    experiment: Experiment, sla: Sla, known: DrawnFutures, now_s: float
+    experiment: Experiment, sla: Sla, course: DrawnFutures, now_s: float
 ) -> RemainingRuns:
     """Return what an agreement leaves of a course, now.
 
     Args:
         experiment: as far as it has come.
         sla: the experiment's, or one that might be agreed on.
-        known: of the experiment.
+        course: of the experiment.
         now_s: seconds since 1970-01-01 UTC.
     """
     terms: list[TermForecast] = []
     draws: dict[Term, Floats] = {}
     unknown = ""
     if sla.max_runs is not None:
-        left = np.full(DRAWS, float(max(0, sla.max_runs - known.over)))
+        left = np.full(DRAWS, float(max(0, sla.max_runs - course.over)))
         draws["max_runs"] = left
-        terms.append(TermForecast("max_runs", sla.max_runs, known.over, interval(left)))
+        terms.append(TermForecast("max_runs", sla.max_runs, course.over, interval(left)))
     if sla.deadline_s is not None:
-        by_then = _until(known.ends_s, sla.deadline_s - now_s)
+        by_then = _until(course.ends_s, sla.deadline_s - now_s)
         if by_then is None:
             unknown = (
                 "no run has told how long it took, so that it is unknown how many fit before the "
@@ -296,13 +296,13 @@ def count_remaining(
             draws["deadline"] = by_then
         terms.append(TermForecast("deadline", sla.deadline_s, now_s, interval(by_then)))
     if sla.max_cost is not None:
-        sums = None if known.costs is None else known.costs.cumsum(axis=1)
-        afford = None if known.spent is None else _until(sums, sla.max_cost - known.spent)
+        sums = None if course.costs is None else course.costs.cumsum(axis=1)
+        afford = None if course.spent is None else _until(sums, sla.max_cost - course.spent)
         if afford is None:
             unknown = "no run has a known cost, so that it is unknown how many can be afforded"
         else:
             draws["max_cost"] = afford
-        terms.append(TermForecast("max_cost", sla.max_cost, known.spent, interval(afford)))
+        terms.append(TermForecast("max_cost", sla.max_cost, course.spent, interval(afford)))
     if not terms:
         unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
     if any((left <= 0).all() for left in draws.values()):
@@ -393,24 +393,26 @@ def queue_ends(experiment: Experiment, now_s: float) -> QueueEnds:
         experiment: as far as it has come.
         now_s: seconds since 1970-01-01 UTC.
     """
-    told = [r.duration_s for r in experiment.runs if r.is_charged and r.duration_s is not None]
+    past_durations_s = [
+        r.duration_s for r in experiment.runs if r.is_charged and r.duration_s is not None
+    ]
     running = experiment.runs_in(RunState.RUNNING)
     elapsed_s = [max(0.0, now_s - r.started_s) for r in running if r.started_s is not None]
-    known = DurationModel.learn(told, elapsed_s)
+    durations = DurationModel.learn(past_durations_s, elapsed_s)
     n_waiting = len(experiment.waiting)
-    if known is None or not (running or n_waiting):
+    if durations is None or not (running or n_waiting):
         return QueueEnds({}, None)
     rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 1))
     limit_s = experiment.sla.run_limit_s
-    to_go_s = known.to_go(elapsed_s, rng, limit_s)
+    to_go_s = durations.to_go(elapsed_s, rng, limit_s)
     going = {
-        run.id: found
+        run.id: end_s
         for i, run in enumerate(running)
-        if (found := interval(to_go_s[:, i])) is not None
+        if (end_s := interval(to_go_s[:, i])) is not None
     }
     if n_waiting > MOST_WAITING:
         return QueueEnds(going, None)
-    durations_s, _ = known.draw(n_waiting, rng, limit_s)
+    durations_s, _ = durations.draw(n_waiting, rng, limit_s)
     workers = max(experiment.opened.workers, len(running))
     ends_s = run_end_times(durations_s, to_go_s, workers, batch=1)
     return QueueEnds(going, interval(ends_s[:, -1]))

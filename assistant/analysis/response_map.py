@@ -71,7 +71,7 @@ class Fold:
     at: Mapping[str, Level] | None = None
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def axes(self) -> tuple[str, ...]:
         """The parameters on either axis."""
         return self.across + self.down
 
@@ -107,21 +107,21 @@ class Grid:
     @cached_property
     def over(self) -> tuple[int, ...]:
         """Positions of the parameters all of whose levels fall together in each cell."""
-        known = {*self.fold.shown, *(self.fold.at or {})}
-        return tuple(i for i, name in enumerate(self.space.names) if name not in known)
+        separate_names = {*self.fold.axes, *(self.fold.at or {})}
+        return tuple(i for i, name in enumerate(self.space.names) if name not in separate_names)
 
     @cached_property
     def level_ids(self) -> Ids:
         """Level ids [cells, parameters], `ANY` where all levels fall together."""
-        found = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
+        ids = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
         for name, level_id in self._held.items():
-            found[:, self.space.names.index(name)] = level_id
+            ids[:, self.space.names.index(name)] = level_id
         for column, name in enumerate(self.fold.across):
-            found[:, self.space.names.index(name)] = np.tile(self.across[:, column], self.rows)
+            ids[:, self.space.names.index(name)] = np.tile(self.across[:, column], self.rows)
         for column, name in enumerate(self.fold.down):
-            found[:, self.space.names.index(name)] = np.repeat(self.down[:, column], self.columns)
-        found.flags.writeable = False
-        return found
+            ids[:, self.space.names.index(name)] = np.repeat(self.down[:, column], self.columns)
+        ids.flags.writeable = False
+        return ids
 
     def place(self, configuration: Configuration) -> CellPosition | None:
         """Return where a configuration lies; None if a parameter is held at another level."""
@@ -176,7 +176,7 @@ def build_grid(space: ParameterSpace, fold: Fold) -> Grid:
             more than `MOST_ALONG` along an axis.
         StrategyError: a name that is no parameter, or a value that is no level.
     """
-    names = [*fold.shown, *(fold.at or {})]
+    names = [*fold.axes, *(fold.at or {})]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ExperimentError(
@@ -220,11 +220,11 @@ def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
         (p for p in space.parameters if 1 < p.n_levels <= MOST_ALONG),
         key=lambda p: (-shares.get(p.name, 0.0), space.names.index(p.name)),
     )
-    shown: list[Parameter] = []
+    axis_parameters: list[Parameter] = []
     n_cells = 1
     for parameter in by_share:
         if n_cells * parameter.n_levels <= MOST_CELLS:
-            shown.append(parameter)
+            axis_parameters.append(parameter)
             n_cells *= parameter.n_levels
 
     def oblong(down: tuple[Parameter, ...]) -> tuple[float, int]:
@@ -232,9 +232,13 @@ def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
         is_tall = rows * rows > n_cells
         return abs(math.log(n_cells) - 2 * math.log(rows)) + 1e-6 * is_tall, len(down)
 
-    choices = (c for n in range(len(shown) + 1) for c in itertools.combinations(shown, n))
+    choices = (
+        c
+        for n in range(len(axis_parameters) + 1)
+        for c in itertools.combinations(axis_parameters, n)
+    )
     down = min(choices, key=oblong)
-    across = tuple(p.name for p in shown if p not in down)
+    across = tuple(p.name for p in axis_parameters if p not in down)
     return Fold(across, tuple(p.name for p in down))
 
 
@@ -244,7 +248,7 @@ def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) 
     return Fold(
         fold.across,
         fold.down,
-        {name: value for name, value in values.items() if name not in fold.shown},
+        {name: value for name, value in values.items() if name not in fold.axes},
     )
 
 
@@ -260,23 +264,23 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
     for column, open_ids in enumerate(space.open_ids):
         if column not in grid.over:
             open_cells &= np.isin(ids[:, column], open_ids)
-    found = np.where(open_cells, CellAdmission.OPEN, CellAdmission.CLOSED).astype(np.int8)
+    cells = np.where(open_cells, CellAdmission.OPEN, CellAdmission.CLOSED).astype(np.int8)
     if not space.exclusions:
-        return found, True
+        return cells, True
     rows = np.flatnonzero(open_cells)
     if not grid.over:
         for row in rows:
             if not space.is_allowed(Configuration(tuple(ids[row].tolist()), space.lineage)):
-                found[row] = CellAdmission.EXCLUDED
-        return found, True
-    named = [i for i in range(len(space.parameters)) if i not in grid.over]
-    allowed = space.allowed_combinations([space.names[i] for i in named])
+                cells[row] = CellAdmission.EXCLUDED
+        return cells, True
+    fixed_columns = [i for i in range(len(space.parameters)) if i not in grid.over]
+    allowed = space.allowed_combinations([space.names[i] for i in fixed_columns])
     if allowed is None:
-        return found, False
+        return cells, False
     for row in rows:
-        if tuple(ids[row, named].tolist()) not in allowed:
-            found[row] = CellAdmission.EXCLUDED
-    return found, True
+        if tuple(ids[row, fixed_columns].tolist()) not in allowed:
+            cells[row] = CellAdmission.EXCLUDED
+    return cells, True
 
 
 def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
@@ -291,11 +295,11 @@ def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
             outside += standing.n
         else:
             cells.setdefault(grid.cell(place), []).append(standing)
-    for cell, own in cells.items():
-        best = best_of(own)
+    for cell, summaries in cells.items():
+        best = best_of(summaries)
         if best is not None:
             values[cell] = best.outcome.value
-        n_runs[cell] = sum(standing.n for standing in own)
+        n_runs[cell] = sum(standing.n for standing in summaries)
     return MeasuredCells(values, n_runs, outside)
 
 
@@ -306,33 +310,33 @@ def regions_of(grid: Grid, regions: Sequence[Region], eps: float) -> Ids:
     of them does; see `Region.contains`.
     """
     ids = grid.level_ids
-    found = np.zeros(len(ids), dtype=np.int64)
+    region_ids = np.zeros(len(ids), dtype=np.int64)
     looked_at = [i for i in range(ids.shape[1]) if i not in grid.over]
-    for region in sorted(regions, key=lambda one: -one.id):
+    for region in sorted(regions, key=lambda candidate: -candidate.id):
         inside = np.ones(len(ids), dtype=np.bool_)
         for column in looked_at:
             inside &= np.isin(ids[:, column], region.box[column])
-        seen = {tuple(member.level_ids[i] for i in looked_at) for member in region.members}
-        for member in seen:
+        member_levels = {tuple(member.level_ids[i] for i in looked_at) for member in region.members}
+        for member in member_levels:
             squared = np.zeros(len(ids), dtype=np.int64)
-            for column, own in zip(looked_at, member, strict=True):
-                squared += _squared_steps(grid.space.parameters[column], own)[ids[:, column]]
+            for column, level_id in zip(looked_at, member, strict=True):
+                squared += _squared_steps(grid.space.parameters[column], level_id)[ids[:, column]]
             inside |= squared <= squared_radius(eps)
-        found[inside] = region.id
-    return found
+        region_ids[inside] = region.id
+    return region_ids
 
 
-def _squared_steps(parameter: Parameter, own: int) -> Ids:
+def _squared_steps(parameter: Parameter, level_id: int) -> Ids:
     """Return the squared level steps from one level to each, by level id; see `strategies.steering.regions`.
 
     >>> _squared_steps(Parameter("p", (4, 1, 2)), 0).tolist()
     [0, 4, 1]
     """
     if parameter.kind == "nominal":
-        return np.array([int(i != own) for i in range(parameter.n_levels)], dtype=np.int64)
+        return np.array([int(i != level_id) for i in range(parameter.n_levels)], dtype=np.int64)
     ranks = np.array(parameter.ranks, dtype=np.int64)
-    found: Ids = (ranks - ranks[own]) ** 2
-    return found
+    squared: Ids = (ranks - ranks[level_id]) ** 2
+    return squared
 
 
 def key_of(level_ids: Sequence[int]) -> str:
@@ -341,7 +345,7 @@ def key_of(level_ids: Sequence[int]) -> str:
     >>> key_of((1, 0)), key_of((ANY, 1))
     ('0:1 1:0', '1:1')
     """
-    return " ".join(f"{i}:{own}" for i, own in enumerate(level_ids) if own != ANY)
+    return " ".join(f"{i}:{level_id}" for i, level_id in enumerate(level_ids) if level_id != ANY)
 
 
 def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Configuration:
@@ -358,8 +362,8 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
     """
     names: dict[str, Level] = {}
     for part in key.split():
-        found = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,7})", part)
-        position, level_id = (int(found[1]), int(found[2])) if found else (ANY, ANY)
+        match = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,7})", part)
+        position, level_id = (int(match[1]), int(match[2])) if match else (ANY, ANY)
         if not 0 <= position < len(space.parameters) or (
             level_id >= space.parameters[position].n_levels
         ):
@@ -431,8 +435,8 @@ def expected_measures(
     if model is None or len(model.ids) < FEW:
         return None
     if over:
-        named = [i for i in range(level_ids.shape[1]) if i not in over]
-        bands = model.average_all(named, level_ids[:, named])
+        fixed_columns = [i for i in range(level_ids.shape[1]) if i not in over]
+        bands = model.average_all(fixed_columns, level_ids[:, fixed_columns])
     else:
         bands = model.predict_all(level_ids)
     if experiment.opened.objective.goal == "minimise":
@@ -449,21 +453,24 @@ def expected_durations(
     the agreement allows a run. None below five durations, or if they do not differ.
     Raises SpaceError if a configuration is not of the experiment's space.
     """
-    told = [
+    observations = [
         Observation(run.configuration, -math.log(max(run.duration_s, _LEAST_S)))
         for run in experiment.runs
         if run.is_charged and run.outcome is not None and run.duration_s is not None
     ]
-    if len(told) < FEW_DURATIONS or len({one.quality for one in told}) == 1:
+    if (
+        len(observations) < FEW_DURATIONS
+        or len({observation.quality for observation in observations}) == 1
+    ):
         return None
-    model = AnovaModel(experiment.space, told)
+    model = AnovaModel(experiment.space, observations)
     limit_s = experiment.sla.run_limit_s or math.inf
-    found = []
+    expected = []
     for configuration in configurations:
         prediction = model.predict(configuration)
         high, low = (_seconds(end, limit_s) for end in prediction.interval)
-        found.append(ExpectedMeasure(_seconds(prediction.value, limit_s), low, high))
-    return tuple(found)
+        expected.append(ExpectedMeasure(_seconds(prediction.value, limit_s), low, high))
+    return tuple(expected)
 
 
 def _seconds(quality: float, limit_s: float) -> float:

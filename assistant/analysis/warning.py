@@ -66,24 +66,24 @@ the space).'
     return f"{words}: {share_phrase(miss)} studies that looked like this missed {spread}."
 
 
-def warning(seen: Forecast) -> str:
+def warning(forecast: Forecast) -> str:
     """Return what is likely, how far the goal is, what doubling would change, and the paper's rule.
 
     Args:
-        seen: a forecast that tells a chance.
+        forecast: a forecast that tells a chance.
 
     Raises:
         ValueError: it tells none.
     """
-    goal = seen.goal
+    goal = forecast.goal
     if goal is None or goal.chance is None or goal.band is None:
         raise ValueError("a forecast that is silent gives no warning")
     low, high = goal.band
-    told = [verdict(1.0 - goal.chance, (1.0 - high, 1.0 - low))]
+    sentences = [verdict(1.0 - goal.chance, (1.0 - high, 1.0 - low))]
     facts = []
     if goal.steps_away is not None:
         facts.append(f"the goal is {_steps(goal.steps_away)} beyond your best")
-    left = None if seen.remaining is None else seen.remaining.median
+    left = None if forecast.remaining is None else forecast.remaining.median
     if left is not None:
         facts.append("1 run is left" if round(left) == 1 else f"{left:.0f} runs are left")
     if goal.if_doubled is not None and left is not None:
@@ -93,9 +93,9 @@ def warning(seen: Forecast) -> str:
         )
     if facts:
         text = "; ".join(facts)
-        told.append(f"{text[0].upper()}{text[1:]}.")
-    told += [f"{caution[0].upper()}{caution[1:]}." for caution in seen.cautions]
-    return " ".join([*told, paper_words(seen)])
+        sentences.append(f"{text[0].upper()}{text[1:]}.")
+    sentences += [f"{caution[0].upper()}{caution[1:]}." for caution in forecast.cautions]
+    return " ".join([*sentences, paper_words(forecast)])
 
 
 def proposal(change: Alternative) -> str:
@@ -109,20 +109,20 @@ def proposal(change: Alternative) -> str:
     return f"{change.text}: the chance would be {percent(change.chance)}"
 
 
-def paper_words(seen: Forecast) -> str:
+def paper_words(forecast: Forecast) -> str:
     """Return what the paper's rule says beside it."""
     says = {
         True: "a miss",
         False: "no miss",
         None: "nothing, since what is pending or what is left cannot be counted",
-    }[seen.paper.is_miss]
+    }[forecast.paper.is_miss]
     return f"The paper's rule, which is not calibrated, says {says}."
 
 
 def _steps(steps: float) -> str:
     rounded = float(f"{steps:.2g}")
-    told = f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"  # never 1.1e+02
-    return "1 step" if told == "1" else f"{told} steps"
+    number = f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"  # never 1.1e+02
+    return "1 step" if number == "1" else f"{number} steps"
 
 
 REMIND_AFTER = 5
@@ -175,8 +175,12 @@ def next_batch(
         return None
     number = len(experiment.batches) + 1
     if accepted is None or answered.alternative == 0:
-        known = {run.configuration for run in experiment.runs}
-        free = tuple(one for one in advice.suggestions if one.configuration not in known)
+        configurations = {run.configuration for run in experiment.runs}
+        free = tuple(
+            suggestion
+            for suggestion in advice.suggestions
+            if suggestion.configuration not in configurations
+        )
         if free or accepted is None:
             return BatchSuggested(answered.at_s, number, free, exhausted=False) if free else None
     after = experiment.supposing((answered, *more))
@@ -195,8 +199,8 @@ def _advise_by_forecast(
 ) -> tuple[Event, ...]:
     """Return the check of this round, and the warning if the alarm says that one is due."""
     coefficients = load_calibration()
-    seen = forecast(experiment, now_s, calibration=coefficients)
-    check, before = warning_check(experiment, seen), experiment.checks
+    current_forecast = forecast(experiment, now_s, calibration=coefficients)
+    check, before = warning_check(experiment, current_forecast), experiment.checks
     events: tuple[Event, ...] = ()
     if before and check.used <= before[-1].used:
         return ()  # nothing has ended since: another look is no other check
@@ -207,7 +211,9 @@ def _advise_by_forecast(
         (*before, check), _threshold(experiment, coefficients), _last(experiment)
     ):
         return events
-    proposed = find_alternatives(AlternativeSearch(experiment, seen, now_s, coefficients))
+    proposed = find_alternatives(
+        AlternativeSearch(experiment, current_forecast, now_s, coefficients)
+    )
     proposal: tuple[Suggestion, ...] = ()
     first = proposed[0] if proposed else None
     if first is not None and experiment.remaining_runs != 0:
@@ -218,29 +224,31 @@ def _advise_by_forecast(
         exploitation = first.steering.exploitation
     advice = MissWarning(
         number=len(experiment.advice) + 1,
-        forecast=seen.paper,
+        forecast=current_forecast.paper,
         exploitation=exploitation,
         suggestions=proposal,
-        text=warning(seen),
+        text=warning(current_forecast),
         basis="forecast",
-        outlook=seen,
+        outlook=current_forecast,
         alternatives=proposed,
     )
     return (*events, WarningIssued(now_s, advice))
 
 
-def warning_check(experiment: Experiment, seen: Forecast) -> WarningCheck:
+def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
     """Return what a forecast says to the alarm."""
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     used = sum(run.source != "imported" for run in over)
-    left = None if seen.remaining is None else seen.remaining.median
-    return WarningCheck(used, left, seen.miss)
+    left = None if forecast.remaining is None else forecast.remaining.median
+    return WarningCheck(used, left, forecast.miss)
 
 
 def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> float:
-    own = experiment.watch.warn_at
+    warn_at = experiment.watch.warn_at
     return (
-        coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN) if own is None else own
+        coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN)
+        if warn_at is None
+        else warn_at
     )
 
 
@@ -265,8 +273,8 @@ def _advise_by_paper(
     watch, steering = experiment.watch, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
         return None  # regions are not looked for in vain
-    seen = paper_forecast(experiment, now_s)
-    if not seen.is_miss or not _is_time(experiment, seen):
+    paper = paper_forecast(experiment, now_s)
+    if not paper.is_miss or not _is_time(experiment, paper):
         return None
     exploitation = watch.advised
     if steering.exploitation is not None and steering.exploitation >= watch.advised:
@@ -277,10 +285,10 @@ def _advise_by_paper(
         proposal = strategy.suggest(n, experiment.knowledge, rng)
     return MissWarning(
         number=len(experiment.advice) + 1,
-        forecast=seen,
+        forecast=paper,
         exploitation=exploitation,
         suggestions=proposal,
-        text=paper_warning_text(seen, exploitation, steering.exploitation),
+        text=paper_warning_text(paper, exploitation, steering.exploitation),
     )
 
 
@@ -290,44 +298,44 @@ def _is_late(experiment: Experiment) -> bool:
     return limit is None or executed_runs(experiment) >= experiment.watch.warn_from * limit
 
 
-def _is_time(experiment: Experiment, seen: PaperForecast) -> bool:
+def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
     last = experiment.advice[-1] if experiment.advice else None
     answer = None if last is None else experiment.answer_to(last)
     if last is None or answer is None or answer.answer != "ignored":
         return True
-    return seen.executed >= last.forecast.executed + REMIND_AFTER
+    return paper.executed >= last.forecast.executed + REMIND_AFTER
 
 
-def paper_warning_text(seen: PaperForecast, exploitation: float, now: float | None) -> str:
+def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | None) -> str:
     """Return the warning for people: what is missed, by how much, what is proposed."""
-    one = seen.pending == 1
-    configurations = "1 configuration" if one else f"{seen.pending} configurations"
-    have = "has" if one else "have"
+    is_single = paper.pending == 1
+    configurations = "1 configuration" if is_single else f"{paper.pending} configurations"
+    have = "has" if is_single else "have"
     counted = {
-        "near": f"{configurations} close to the {_regions(seen)} {have} no run yet",
-        "box": f"{configurations} inside the {_regions(seen)} {have} no run yet",
-        "queued": f"{'1 run waits' if one else f'{seen.pending} runs wait'} inside the "
-        f"{_regions(seen)}",
+        "near": f"{configurations} close to the {_regions(paper)} {have} no run yet",
+        "box": f"{configurations} inside the {_regions(paper)} {have} no run yet",
+        "queued": f"{'1 run waits' if is_single else f'{paper.pending} runs wait'} inside the "
+        f"{_regions(paper)}",
         "plan": f"{configurations} of your plan {have} no run yet",
-    }[seen.basis]
+    }[paper.basis]
     tighter = "the budget"
-    if seen.remaining_by_deadline is not None and seen.remaining == seen.remaining_by_deadline:
+    if paper.remaining_by_deadline is not None and paper.remaining == paper.remaining_by_deadline:
         tighter = "the deadline"
-    elif seen.remaining_by_cost is not None and seen.remaining == seen.remaining_by_cost:
+    elif paper.remaining_by_cost is not None and paper.remaining == paper.remaining_by_cost:
         tighter = "the limit of cost"
     more = "a greater limit of cost" if tighter == "the limit of cost" else "a later deadline"
     change = "" if now is None else f" instead of {now:.0%}"
-    left = "1 run" if seen.remaining == 1 else f"{seen.remaining} runs"
-    missed = f"{counted}, and {tighter} leaves {left}: {seen.shortfall} too few. "
-    if seen.remaining == 0:
-        return f"{missed}Agree on {seen.shortfall} more or {more}."
+    left = "1 run" if paper.remaining == 1 else f"{paper.remaining} runs"
+    missed = f"{counted}, and {tighter} leaves {left}: {paper.shortfall} too few. "
+    if paper.remaining == 0:
+        return f"{missed}Agree on {paper.shortfall} more or {more}."
     if now == exploitation:
         return (
             f"{missed}All remaining runs go inside the regions already: agree on "
-            f"{seen.shortfall} more runs or {more}, or close levels."
+            f"{paper.shortfall} more runs or {more}, or close levels."
         )
-    if not seen.regions:
-        return f"{missed}Agree on {seen.shortfall} more runs or {more}, or plan fewer."
+    if not paper.regions:
+        return f"{missed}Agree on {paper.shortfall} more runs or {more}, or plan fewer."
     return (
         f"{missed}"
         f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "
@@ -335,6 +343,6 @@ def paper_warning_text(seen: PaperForecast, exploitation: float, now: float | No
     )
 
 
-def _regions(seen: PaperForecast) -> str:
-    n = len(seen.regions)
+def _regions(paper: PaperForecast) -> str:
+    n = len(paper.regions)
     return "region of good results" if n == 1 else f"{n} regions of good results"

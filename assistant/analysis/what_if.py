@@ -106,8 +106,8 @@ def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> Wha
     )
     suggestions = _suggestions(after)
     inside, outside = later.inside, later.outside
-    told = sentence(before, later.forecast, inside, outside)
-    return WhatIf(before, later.forecast, inside, outside, suggestions, told)
+    text = sentence(before, later.forecast, inside, outside)
+    return WhatIf(before, later.forecast, inside, outside, suggestions, text)
 
 
 def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
@@ -115,9 +115,11 @@ def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
 
     It is the part of `what_if` that is quick at any size: nothing is suggested.
     """
-    seen = forecast(experiment, now_s)
-    left = None if seen.remaining is None else seen.remaining.median
-    return WhatIfSide(seen, *_division(experiment, None if left is None else round(left)))
+    current_forecast = forecast(experiment, now_s)
+    left = None if current_forecast.remaining is None else current_forecast.remaining.median
+    return WhatIfSide(
+        current_forecast, *_division(experiment, None if left is None else round(left))
+    )
 
 
 def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -> Experiment:
@@ -146,16 +148,18 @@ def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:
 
 def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
     """Return the agreement after a change. Raises SettingsError, ExperimentError: it cannot be."""
-    wanted = {
+    terms = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
         "max_cost": change.max_cost,
         "goal": change.goal,
     }
-    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    changed_terms: dict[str, Any] = {
+        name: value for name, value in terms.items() if value is not None
+    }
     if change.goal == "none":
-        given["goal"] = None
-    sla = replace(experiment.sla, **given)  # refuses what is no number
+        changed_terms["goal"] = None
+    sla = replace(experiment.sla, **changed_terms)  # refuses what is no number
     used = experiment.n_charged
     if change.max_runs is not None and change.max_runs < used:
         raise ExperimentError(
@@ -197,8 +201,10 @@ def sentence(
     reached = after.goal is not None and after.goal.reached_by is not None
     if after.is_over:
         without = "" if after.goal is None else ", and the goal would not be reached"
-        told = _chances(before, after) if reached else f"No run would be left{without}."
-        return f"{told} More runs, time or money would leave some; closing fewer levels may, too."
+        chances = _chances(before, after) if reached else f"No run would be left{without}."
+        return (
+            f"{chances} More runs, time or money would leave some; closing fewer levels may, too."
+        )
     return f"{_chances(before, after)} {_runs(inside, outside)}"
 
 
@@ -227,10 +233,12 @@ def _chances(before: Forecast, after: Forecast) -> str:
 def _runs(inside: tuple[RegionRuns, ...], outside: int | None) -> str:
     if outside is None:
         return "How many runs are left is not known."
-    n_inside = sum(one.runs for one in inside)
+    n_inside = sum(region_runs.runs for region_runs in inside)
     left = n_inside + outside
     runs = "1 run that is left" if left == 1 else f"{left} runs that are left"
     if not inside:
         return f"Of the {runs} none would be kept for regions of good results."
-    into = ", ".join(f"{one.runs} into region {one.region}" for one in inside)
+    into = ", ".join(
+        f"{region_runs.runs} into region {region_runs.region}" for region_runs in inside
+    )
     return f"Of the {runs} {into}, and {outside} outside."

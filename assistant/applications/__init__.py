@@ -116,8 +116,8 @@ def generators(*, fitted: bool) -> Mapping[str, str]:
     Args:
         fitted: those that can be fitted to a log; else those whose parameters are published.
     """
-    known = (one for one in GENERATORS if fitted or one.published is not None)
-    return {one.name: one.summary for one in known}
+    entries = (generator for generator in GENERATORS if fitted or generator.published is not None)
+    return {generator.name: generator.summary for generator in entries}
 
 
 def policy_names() -> Mapping[str, tuple[str, ...]]:

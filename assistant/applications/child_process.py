@@ -88,7 +88,7 @@ class ProcessResult:
 class ProcessObserver(Protocol):
     """Who accompanies a child while it runs."""
 
-    def heard(self, stream: str, data: bytes) -> None:
+    def on_output(self, stream: str, data: bytes) -> None:
         """Be told what it has just printed on ``stdout`` or ``stderr``."""
 
     def wants_end(self) -> bool:
@@ -135,12 +135,12 @@ def run_child(
     Raises:
         OSError: the program could not be started.
     """
-    with TemporaryFile() as given, _SessionGuard(scratch) as guard:
-        given.write(stdin)
-        given.seek(0)
+    with TemporaryFile() as stdin_file, _SessionGuard(scratch) as guard:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
         started_s = time.monotonic()
         child = subprocess.Popen(  # noqa: S603 - a list, never a shell
-            argv, bufsize=0, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            argv, bufsize=0, stdin=stdin_file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             cwd=cwd, env={**env, "COPPERLINE_RUN": guard.run}, start_new_session=True,
         )  # fmt: skip
         try:
@@ -151,12 +151,12 @@ def run_child(
             with _StreamReader(child, patient, watch, company) as listener:
                 halt = listener.listen(None if limit_s is None else started_s + limit_s)
                 wall_s = time.monotonic() - started_s
-                known: Sequence[SessionProcess] = ()
+                members: Sequence[SessionProcess] = ()
                 if halt is not None and not halt.passed:
-                    known = signal_session(child.pid, signal.SIGTERM)
+                    members = signal_session(child.pid, signal.SIGTERM)
                     listener.part()
                     listener.listen(time.monotonic() + grace_s)
-                kill_session(child.pid, known)
+                kill_session(child.pid, members)
                 code = child.wait()
                 listener.drain()
         finally:
@@ -268,7 +268,7 @@ class _StreamReader:
                 continue
             (self.stdout if key.data == "stdout" else self.stderr).add(data)
             if self._company is not None:
-                self._company.heard(key.data, data)
+                self._company.on_output(key.data, data)
         return True
 
     def __enter__(self) -> Self:

@@ -70,17 +70,17 @@ def check_patterns(patterns: Iterable[str]) -> None:
             )
 
 
-def inherited_variables(whole: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
     """Return the variables that a program is given of an environment.
 
     >>> inherited({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
     {'PATH': '/bin', 'CUDA_HOME': '/cuda'}
     """
-    wanted = (*USUAL, *patterns)
+    allowed = (*USUAL, *patterns)
     return {
         name: value
-        for name, value in whole.items()
-        if any(fnmatchcase(name, one) for one in wanted) and not fnmatchcase(name, SECRET)
+        for name, value in environment.items()
+        if any(fnmatchcase(name, pattern) for pattern in allowed) and not fnmatchcase(name, SECRET)
     }
 
 
@@ -89,24 +89,26 @@ def thread_variables(cores: int | None) -> dict[str, str]:
     return {} if cores is None else dict.fromkeys(THREADS, str(cores))
 
 
-def missing_variable_hint(words: str, whole: Mapping[str, str], given: Mapping[str, str]) -> str:
+def missing_variable_hint(
+    words: str, environment: Mapping[str, str], passed: Mapping[str, str]
+) -> str:
     """Return a hint at a variable that a failed program was not given; empty if there is none.
 
     Args:
         words: its last ones.
-        whole: the environment that Copperline was started in.
-        given: what the program was given of it, and more.
+        environment: the environment that Copperline was started in.
+        passed: what the program was given of it, and more.
 
     >>> missed("KeyError: 'KEY'", {"KEY": "1"}, {})
     "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
     """
-    kept = {n for n in whole if n not in given and not fnmatchcase(n, SECRET)}
-    named = [name for name in _NAME.findall(words) if name in kept]
-    named += [name for clue, name in _CLUES if clue in words and name in kept]
-    if not named:
+    withheld = {n for n in environment if n not in passed and not fnmatchcase(n, SECRET)}
+    candidates = [name for name in _NAME.findall(words) if name in withheld]
+    candidates += [name for clue, name in _CLUES if clue in words and name in withheld]
+    if not candidates:
         return ""
     return (
-        f"it was not given the variable {named[0]}; say inherit = ['{named[0]}'] in "
+        f"it was not given the variable {candidates[0]}; say inherit = ['{candidates[0]}'] in "
         "[application], or set it in env"
     )
 
@@ -164,14 +166,14 @@ class Template:
             literal + (texts[name] if name is not None else "") for literal, name in self.parts
         )
 
-    def check(self, known: Iterable[str], where: str) -> None:
-        """Raise ApplicationError if the text asks for a name that is not ``known``."""
-        names = sorted(known)
+    def check(self, parameters: Iterable[str], where: str) -> None:
+        """Raise ApplicationError if the text asks for a name that is not ``parameters``."""
+        names = sorted(parameters)
         for name in sorted(self.names - set(names)):
             close = get_close_matches(name, names, 1)
-            meant = f"; did you mean '{{{close[0]}}}'?" if close else "."
+            suggestion = f"; did you mean '{{{close[0]}}}'?" if close else "."
             raise ApplicationError(
-                f"{where}, '{self.text}', asks for '{{{name}}}', which is no parameter{meant} "
+                f"{where}, '{self.text}', asks for '{{{name}}}', which is no parameter{suggestion} "
                 f"Known: {', '.join(names)}."
             )
 
@@ -224,16 +226,16 @@ def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> s
         hint: what else may be the reason; empty for nothing.
     """
     words = last_output_lines(ended)
-    said = f"; {hint}" * bool(hint)
-    said += f"; its last words: {words}" if words else "; it said nothing"
+    details = f"; {hint}" * bool(hint)
+    details += f"; its last words: {words}" if words else "; it said nothing"
     if ended.passed:
-        return f"{ended.passed}{said}"
+        return f"{ended.passed}{details}"
     if ended.overtime:
-        return f"stopped at the limit of {format_duration(limit_s)}{said}"
+        return f"stopped at the limit of {format_duration(limit_s)}{details}"
     if ended.code < 0:
-        return f"the program was ended by {_signal_name(-ended.code)}{said}"
+        return f"the program was ended by {_signal_name(-ended.code)}{details}"
     if ended.code > 0:
-        return f"the program ended with exit code {ended.code}{said}"
+        return f"the program ended with exit code {ended.code}{details}"
     return None
 
 
@@ -334,12 +336,12 @@ class Command:
         for program in self._programs():
             self._locate(program)
         if isinstance(self.reading, Patterns):
-            for wanted in self.objective.measures:
-                if wanted != WALL and wanted not in self.reading.names:
-                    named = ", ".join(sorted(self.reading.names))
+            for measure in self.objective.measures:
+                if measure != WALL and measure not in self.reading.names:
+                    pattern_names = ", ".join(sorted(self.reading.names))
                     raise ApplicationError(
-                        f"the objective looks at '{wanted}', which no pattern names; they name "
-                        f"{named} ({WALL} is the time of a run)"
+                        f"the objective looks at '{measure}', which no pattern names; they name "
+                        f"{pattern_names} ({WALL} is the time of a run)"
                     )
         check_today(self.space, self.baseline)
 
@@ -440,11 +442,13 @@ class Command:
     def _programs(self) -> Iterator[str]:
         """Yield the programs that the levels name, or the one that is always run."""
         first = self._argv[0]
-        chosen = [p for p in self.space.parameters if p.name in first.names]
-        for number, levels in enumerate(product(*(p.levels for p in chosen))):
+        parameters = [p for p in self.space.parameters if p.name in first.names]
+        for number, levels in enumerate(product(*(p.levels for p in parameters))):
             if number >= _MAX_PROGRAMS:
                 return
-            yield first.fill({p.name: value_text(v) for p, v in zip(chosen, levels, strict=True)})
+            yield first.fill(
+                {p.name: value_text(v) for p, v in zip(parameters, levels, strict=True)}
+            )
 
     def _locate(self, program: str) -> None:
         """Raise ApplicationError if this program cannot be started."""
@@ -539,11 +543,11 @@ class Command:
             None if self._file is None else MeasuredFile(Path(self.cwd, self._file.fill(texts)))
         )
         argv = tuple(template.fill(texts) for template in self._argv)
-        own = {name: template.fill(texts) for name, template in self._env.items()}
+        assigned = {name: template.fill(texts) for name, template in self._env.items()}
         env = (
             inherited_variables(os.environ, self.inherit)
             | thread_variables(self.environment.cores)
-            | own
+            | assigned
         )
         following = (
             None
@@ -590,15 +594,15 @@ class Command:
         reading = self._read_from
         if reading is None:
             return {}
-        given: object
+        output_value: object
         if isinstance(reading, Patterns):
             stream = ended.stdout if reading.stream == "stdout" else ended.stderr
-            given = reading.of(stream.text)
+            output_value = reading.of(stream.text)
         elif output is not None:
-            given = output.value()
+            output_value = output.value()
         elif isinstance(reading, JsonOutput):
-            given = reading.of(ended.stdout)
-        return measures_of(given, self.objective, "the program")
+            output_value = reading.of(ended.stdout)
+        return measures_of(output_value, self.objective, "the program")
 
 
 _FILE = "the file of measures"

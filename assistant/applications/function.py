@@ -94,8 +94,8 @@ class Function:
             ApplicationError: no such module or function, or its module does not load.
         """
         where = str(Path(folder).absolute()) if folder else ""
-        found = _find(reference, where)
-        return cls(found, space, objective, baseline, reference, where, noisy)
+        function = _find(reference, where)
+        return cls(function, space, objective, baseline, reference, where, noisy)
 
     @property
     def deterministic(self) -> bool | None:
@@ -142,11 +142,11 @@ class Function:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         """Call the function once. Raises RunError if it raises, or returns no measures."""
-        given = {**values, SEED: seed} if self._takes_seed else dict(values)
+        arguments = {**values, SEED: seed} if self._takes_seed else dict(values)
         started_s = time.perf_counter()
         try:
             with redirect_stdout(sys.stderr):
-                returned = self.function(**given)
+                returned = self.function(**arguments)
         except RunError:
             raise
         except (Exception, SystemExit) as error:
@@ -170,8 +170,8 @@ class Function:
                 f"{self._called} cannot be given to other processes ({error}); define it at the "
                 "top of a module, or use one worker"
             ) from error
-        own = (self.function, self.space, self.objective, self.baseline, "", "", self.noisy)
-        return Function, own
+        arguments = (self.function, self.space, self.objective, self.baseline, "", "", self.noisy)
+        return Function, arguments
 
 
 def _load(
@@ -195,28 +195,28 @@ def _find(reference: str, folder: str) -> Callable[..., object]:
             module = _module(module_name, folder)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
-            looked = f"in '{folder}' or among what is installed" if folder else "here"
+            searched = f"in '{folder}' or among what is installed" if folder else "here"
             raise ApplicationError(
-                f"there is no module '{error.name}' {looked}; it is named by '{reference}'"
+                f"there is no module '{error.name}' {searched}; it is named by '{reference}'"
             ) from error
         raise ApplicationError(f"the module '{module_name}' raised {_told(error)}") from error
     except (Exception, SystemExit) as error:
         raise ApplicationError(f"the module '{module_name}' raised {_told(error)}") from error
-    found: object = module
+    target: object = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            known = sorted(
+        if not hasattr(target, part):
+            functions = sorted(
                 key for key, value in vars(module).items()
                 if inspect.isfunction(value) and not key.startswith("_")
             )  # fmt: skip
             raise ApplicationError(
                 f"the module '{module_name}' has no '{name}'; its functions are "
-                f"{', '.join(known) or 'none'}"
+                f"{', '.join(functions) or 'none'}"
             )
-        found = getattr(found, part)
-    if not callable(found):
-        raise ApplicationError(f"'{reference}' is no function but {type(found).__name__}")
-    return found
+        target = getattr(target, part)
+    if not callable(target):
+        raise ApplicationError(f"'{reference}' is no function but {type(target).__name__}")
+    return target
 
 
 def _module(name: str, folder: str) -> ModuleType:

@@ -60,7 +60,7 @@ class Lookup:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
         """Return the measured numbers. Raises RunError if the combination was not measured."""
-        found = self.table.lookup(self.space.from_values(values))
-        if found is None:
+        measurement = self.table.lookup(self.space.from_values(values))
+        if measurement is None:
             raise RunError("this combination is not in the table: it failed, or is not valid")
-        return {"objective": found.objective, "duration_s": found.duration_s}
+        return {"objective": measurement.objective, "duration_s": measurement.duration_s}

@@ -93,7 +93,7 @@ class Patterns:
     def __post_init__(self) -> None:
         if not self.patterns:
             raise ApplicationError("give at least one pattern for the measures")
-        seen: set[str] = set()
+        all_names: set[str] = set()
         for pattern in self.patterns:
             try:
                 names = set(_compiled(pattern).groupindex)
@@ -105,11 +105,11 @@ class Patterns:
                 raise ApplicationError(
                     f"the pattern '{pattern}' names no measure; write (?P<name>...) around a number"
                 )
-            if names & seen:
+            if names & all_names:
                 raise ApplicationError(
-                    f"two patterns name the measure '{min(names & seen)}'; one must do"
+                    f"two patterns name the measure '{min(names & all_names)}'; one must do"
                 )
-            seen |= names
+            all_names |= names
 
     @property
     def names(self) -> frozenset[str]:
@@ -125,22 +125,22 @@ class Patterns:
         Raises:
             RunError: a pattern without a match, or a group that holds no finite number.
         """
-        found: dict[str, float | None] = {}
+        measures: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
             for last in _compiled(pattern).finditer(text):  # noqa: B007 - the last one
                 pass
             if last is None:
                 raise RunError(f"nothing in {self.stream} matches '{pattern}'{_ending(text)}")
-            for name, given in last.groupdict().items():
-                number = None if given is None else parse_number(given.strip())
-                if given is not None and number is None:
+            for name, group in last.groupdict().items():
+                number = None if group is None else parse_number(group.strip())
+                if group is not None and number is None:
                     raise RunError(
-                        f"the measure '{name}' is {_shown(given)} in {self.stream}; a measure is "
+                        f"the measure '{name}' is {_shown(group)} in {self.stream}; a measure is "
                         "a finite number, with a point for decimals and without thousands signs"
                     )
-                found[name] = None if number is None else float(number)
-        return found
+                measures[name] = None if number is None else float(number)
+        return measures
 
 
 @lru_cache(1000)
@@ -161,69 +161,69 @@ def from_json(text: str, where: str) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    mapping: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in mapping:
             raise ValueError(f"the key '{name}' occurs twice")
-        found[name] = value
-    return found
+        mapping[name] = value
+    return mapping
 
 
-def measures_of(given: object, objective: Objective, giver: str) -> dict[str, Measure]:
+def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
     """Return the measures in what was given: a mapping, or one value if the objective names one.
 
     Names inside a mapping of mappings are joined by a point: ``{"wait": {"mean": 1}}`` is
     ``wait.mean``.
 
     Args:
-        given: a number, a series of numbers, or a mapping of such.
+        output: a number, a series of numbers, or a mapping of such.
         objective: what must be there; `WALL` is not asked of the giver.
         giver: for sentences, such as ``the program``.
 
     Raises:
         RunError: nothing, or something that is no measure, where the objective looks.
     """
-    wanted = [name for name in objective.measures if name != WALL]
-    plain = _plain(given)
+    required = [name for name in objective.measures if name != WALL]
+    plain = _plain(output)
     if not isinstance(plain, Mapping):
-        if len(wanted) != 1:
+        if len(required) != 1:
             raise RunError(
                 f"{giver} gave {_described(plain)}; the objective looks at "
-                f"{' and '.join(wanted) or WALL}, so name the measures: a mapping of names to "
+                f"{' and '.join(required) or WALL}, so name the measures: a mapping of names to "
                 "numbers"
             )
-        return {wanted[0]: _measure(wanted[0], plain, giver)}
+        return {required[0]: _measure(required[0], plain, giver)}
     try:
         flat = dict(_flat(plain, ""))
     except RecursionError as error:
         raise RunError(f"{giver} gave measures that are nested too deeply") from error
     if len(flat) > MAX_MEASURES:
         raise RunError(f"{giver} gave {len(flat):,} measures; at most {MAX_MEASURES:,} are kept")
-    missing = [name for name in wanted if name not in flat]
+    missing = [name for name in required if name not in flat]
     if missing:
-        known = ", ".join(sorted(flat)[:12]) or "none"
-        raise RunError(f"{giver} gave no measure '{missing[0]}'; it gave: {known}")
-    found: dict[str, Measure] = {}
+        available = ", ".join(sorted(flat)[:12]) or "none"
+        raise RunError(f"{giver} gave no measure '{missing[0]}'; it gave: {available}")
+    measures: dict[str, Measure] = {}
     for name, value in flat.items():
-        if name in wanted:
-            found[name] = _measure(name, value, giver)
+        if name in required:
+            measures[name] = _measure(name, value, giver)
         elif _is_measure(value) and _is_text(name):
-            found[name] = _lenient(value)
-    return found
+            measures[name] = _lenient(value)
+    return measures
 
 
-def intermediate_measures(given: object, objective: Objective) -> dict[str, Measure]:
+def intermediate_measures(output: object, objective: Objective) -> dict[str, Measure]:
     """Return what can be read of measures that are not final; nothing is refused.
 
     Numbers that are not finite are unknown (None). More than `MAX_MEASURES` are not read at all.
     """
-    plain = _plain(given)
-    named: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
-    wanted = [name for name in objective.measures if name != WALL]
-    if not isinstance(plain, Mapping) and len(wanted) == 1:
-        named = {wanted[0]: plain}
+    plain = _plain(output)
+    mapping: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
+    required = [name for name in objective.measures if name != WALL]
+    if not isinstance(plain, Mapping) and len(required) == 1:
+        mapping = {required[0]: plain}
     try:
-        flat = dict(_flat(named, ""))
+        flat = dict(_flat(mapping, ""))
     except RecursionError:
         return {}
     if len(flat) > MAX_MEASURES:
@@ -231,8 +231,8 @@ def intermediate_measures(given: object, objective: Objective) -> dict[str, Meas
     return {name: finite(_lenient(value)) for name, value in flat.items() if _is_measure(value)}
 
 
-def _flat(given: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, value in given.items():
+def _flat(mapping: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in mapping.items():
         name = f"{prefix}{key}"
         plain = _plain(value)
         if isinstance(plain, Mapping):
@@ -339,10 +339,10 @@ class MeasuredFile:
 
     def _mark(self) -> _Mark | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def news(self) -> object | None:
         """Return the value in the file if it was written since the last look, else None.
@@ -362,14 +362,14 @@ class MeasuredFile:
         """Return the value in the file. Raises RunError if the run did not write one."""
         where = f"the file '{self._path}'"
         try:
-            found = self._path.stat()
+            status = self._path.stat()
             if self._mark() == self._before:
                 raise RunError(f"{where} was not written by this run; it is older")
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 raise RunError(f"{where} is no ordinary file")
-            if found.st_size > child_process_KEPT_BYTES:
+            if status.st_size > child_process_KEPT_BYTES:
                 raise RunError(
-                    f"{where} is {found.st_size:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON"
+                    f"{where} is {status.st_size:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON"
                 )
             text = self._path.read_bytes().decode("utf-8-sig", "replace")
         except FileNotFoundError as error:
@@ -417,7 +417,7 @@ class MeasureFollower:
         self._told: Mapping[str, Measure] = {}
         self._next_s = clock()
 
-    def heard(self, stream: str, data: bytes) -> None:
+    def on_output(self, stream: str, data: bytes) -> None:
         """Take what the program has just printed."""
         if stream == self._stream:
             self._fresh += data
@@ -428,11 +428,11 @@ class MeasureFollower:
         """Report what is new, a few times a second at most; whether the run shall end now."""
         now_s = self._clock()
         if now_s >= self._next_s:
-            found = self._measured()
-            if found and found != self._told:
-                self._told = found
+            measures = self._measured()
+            if measures and measures != self._told:
+                self._told = measures
                 self._next_s = now_s + REPORT_S
-                self._oversight.report(found)
+                self._oversight.report(measures)
         return self._oversight.wants_end()
 
     def _measured(self) -> Mapping[str, Measure]:
@@ -442,11 +442,11 @@ class MeasureFollower:
             return {} if news is None else intermediate_measures(news, self._objective)
         if not self._fresh:
             return {}
-        whole, line_end, rest = bytes(self._fresh).rpartition(b"\n")
+        lines, line_end, rest = bytes(self._fresh).rpartition(b"\n")
         if not line_end:
             return {}
         self._fresh = bytearray(rest)
-        text = whole.decode("utf-8", "replace")
+        text = lines.decode("utf-8", "replace")
         return self._last_object(text) if self._patterns is None else self._last_matches(text)
 
     def _last_object(self, text: str) -> Mapping[str, Measure]:
@@ -463,8 +463,8 @@ class MeasureFollower:
         patterns = () if self._patterns is None else self._patterns.patterns
         for pattern in patterns:
             for match in re.finditer(pattern, text, re.MULTILINE):
-                for name, given in match.groupdict().items():
-                    number = None if given is None else parse_number(given.strip())
+                for name, group in match.groupdict().items():
+                    number = None if group is None else parse_number(group.strip())
                     if number is not None:
                         self._matched[name] = float(number)
         return dict(self._matched)

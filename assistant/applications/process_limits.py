@@ -55,17 +55,19 @@ def session_processes(session: int) -> tuple[SessionProcess, ...]:
     return _of(session, _living())
 
 
-def _of(session: int, seen: Iterable[SessionProcess]) -> tuple[SessionProcess, ...]:
-    found = {one.pid: one for one in seen if one.session == session}
-    known = {session, *found}  # the leader may be over already
-    while more := [one for one in seen if one.parent in known and one.pid not in known]:
-        found.update({one.pid: one for one in more})
-        known.update(one.pid for one in more)
-    return tuple(found.values())
+def _of(session: int, processes: Iterable[SessionProcess]) -> tuple[SessionProcess, ...]:
+    members = {process.pid: process for process in processes if process.session == session}
+    pids = {session, *members}  # the leader may be over already
+    while more := [
+        process for process in processes if process.parent in pids and process.pid not in pids
+    ]:
+        members.update({process.pid: process for process in more})
+        pids.update(process.pid for process in more)
+    return tuple(members.values())
 
 
 def _living() -> list[SessionProcess]:
-    seen = []
+    processes = []
     for name in os.listdir(PROC) if PROC.is_dir() else ():  # noqa: PTH208 - names, and quickly
         if not name.isdigit():
             continue
@@ -77,29 +79,29 @@ def _living() -> list[SessionProcess]:
         fields = line[line.rfind(b")") + 2 :].split()
         if fields[0] not in (b"Z", b"X"):
             parent, its_session, started, pages = (int(fields[i]) for i in (1, 3, 19, 21))
-            seen.append(
+            processes.append(
                 SessionProcess(int(name), started, parent, its_session, pages * _PAGE_BYTES)
             )
-    return seen
+    return processes
 
 
 def held_bytes(of: Iterable[SessionProcess]) -> int:
     """Return the memory that processes hold together: what they share once, mapped files not."""
-    return sum(_share_bytes(one) for one in of)
+    return sum(_share_bytes(member) for member in of)
 
 
-def _share_bytes(one: SessionProcess) -> int:
+def _share_bytes(member: SessionProcess) -> int:
     """Return its proportional share; all that is resident where that is not told."""
     try:
-        text = (PROC / str(one.pid) / "smaps_rollup").read_text()
+        text = (PROC / str(member.pid) / "smaps_rollup").read_text()
     except FileNotFoundError:
-        return 0 if not (PROC / str(one.pid)).exists() else one.resident_bytes
+        return 0 if not (PROC / str(member.pid)).exists() else member.resident_bytes
     except OSError:
-        return one.resident_bytes
-    told = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
-    if "Pss:" not in told:
-        return one.resident_bytes
-    return (told["Pss:"] - told.get("Pss_File:", 0)) * 1024
+        return member.resident_bytes
+    sizes = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
+    if "Pss:" not in sizes:
+        return member.resident_bytes
+    return (sizes["Pss:"] - sizes.get("Pss_File:", 0)) * 1024
 
 
 def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess, ...]:
@@ -107,15 +109,15 @@ def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess
 
     Commands such as ``timeout``, and shells with job control, give their children other groups.
     """
-    found = session_processes(session)
+    processes = session_processes(session)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(session, number)
-    for one in found:
-        _signal(one, number)
-    return found
+    for process in processes:
+        _signal(process, number)
+    return processes
 
 
-def kill_session(session: int, known: Iterable[SessionProcess] = ()) -> None:
+def kill_session(session: int, processes: Iterable[SessionProcess] = ()) -> None:
     """End all of a session at once, also if it starts processes while they are ended.
 
     They are stopped first, until no new ones come, then killed, until none is left; one that the
@@ -123,17 +125,17 @@ def kill_session(session: int, known: Iterable[SessionProcess] = ()) -> None:
 
     Args:
         session: of the leader, which may be over, but not forgotten.
-        known: members of before, who may have lost their parents since.
+        processes: members of before, who may have lost their parents since.
     """
     until_s = time.monotonic() + GONE_WITHIN_S
-    keys = {one.key for one in known}
+    keys = {process.key for process in processes}
     stopped: set[tuple[int, int]] = set()
     while time.monotonic() < until_s:
         left = _left(session, keys)
-        fresh = [one for one in left if one.key not in stopped]
-        for one in fresh:
-            _signal(one, signal.SIGSTOP)
-        stopped.update(one.key for one in fresh)
+        fresh = [process for process in left if process.key not in stopped]
+        for process in fresh:
+            _signal(process, signal.SIGSTOP)
+        stopped.update(process.key for process in fresh)
         keys |= stopped
         if fresh:
             continue
@@ -141,20 +143,20 @@ def kill_session(session: int, known: Iterable[SessionProcess] = ()) -> None:
             os.killpg(session, signal.SIGKILL)
         if not left:
             return
-        for one in left:
-            _signal(one, signal.SIGKILL)
+        for process in left:
+            _signal(process, signal.SIGKILL)
         time.sleep(_SETTLE_S)
 
 
 def _left(session: int, keys: Iterable[tuple[int, int]]) -> list[SessionProcess]:
-    seen = _living()
-    theirs = {one.key for one in _of(session, seen)} | set(keys)
-    return [one for one in seen if one.key in theirs]
+    processes = _living()
+    theirs = {process.key for process in _of(session, processes)} | set(keys)
+    return [process for process in processes if process.key in theirs]
 
 
-def _signal(one: SessionProcess, number: signal.Signals) -> None:
+def _signal(process: SessionProcess, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(one.pid, number)
+        os.kill(process.pid, number)
 
 
 MOST_PROCESSES = 500
@@ -190,29 +192,37 @@ class ProcessLimits:
     file_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for what, given in (
+        for label, limit in (
             ("number of processes", self.processes),
             ("memory", self.memory_bytes),
             ("size of a file", self.file_bytes),
         ):
-            if given is not None and given < 1:
-                raise ApplicationError(f"the {what} that a run may have is at least 1, not {given}")
-            if given is not None and given > LARGEST_BYTES:
-                raise ApplicationError(f"the {what} that a run may have is at most {LARGEST_BYTES}")
-        asked = (self.processes, self.memory_bytes, self.file_bytes) != (MOST_PROCESSES, None, None)
-        if asked and not (hasattr(resource, "prlimit") and PROC.is_dir()):
+            if limit is not None and limit < 1:
+                raise ApplicationError(
+                    f"the {label} that a run may have is at least 1, not {limit}"
+                )
+            if limit is not None and limit > LARGEST_BYTES:
+                raise ApplicationError(
+                    f"the {label} that a run may have is at most {LARGEST_BYTES}"
+                )
+        is_limited = (self.processes, self.memory_bytes, self.file_bytes) != (
+            MOST_PROCESSES,
+            None,
+            None,
+        )
+        if is_limited and not (hasattr(resource, "prlimit") and PROC.is_dir()):
             raise ApplicationError(
                 "processes, memory and file_size of a run can be limited on Linux only; leave them "
                 "out on this machine"
             )
 
     def __str__(self) -> str:
-        told = [f"{self.processes} processes"]
+        parts = [f"{self.processes} processes"]
         if self.memory_bytes is not None:
-            told.append(f"{format_size(self.memory_bytes)} of memory")
+            parts.append(f"{format_size(self.memory_bytes)} of memory")
         if self.file_bytes is not None:
-            told.append(f"files of {format_size(self.file_bytes)}")
-        return ", ".join(told)
+            parts.append(f"files of {format_size(self.file_bytes)}")
+        return ", ".join(parts)
 
     def hint(self, code: int, words: str) -> str:
         """Return which limit is the likely reason that a program failed; empty if none is.
@@ -258,7 +268,7 @@ def apply_limits(leader: int, limits: ProcessLimits) -> None:
             with suppress(ProcessLookupError):
                 _wall(pid, walls)
         done |= fresh
-        fresh = {one.pid for one in session_processes(leader)} - done
+        fresh = {member.pid for member in session_processes(leader)} - done
 
 
 def _wall(pid: int, walls: Iterable[tuple[int, int]]) -> None:
@@ -295,19 +305,19 @@ class LimitMonitor:
             self.next_s = now_s + max(LOOK_S, _SHARE * (now_s - started_s))
 
     def _passed(self) -> str | None:
-        seen = session_processes(self._session)
-        if len(seen) > self._limits.processes:
+        processes = session_processes(self._session)
+        if len(processes) > self._limits.processes:
             return (
-                f"stopped at {len(seen)} processes, of which a run may have "
+                f"stopped at {len(processes)} processes, of which a run may have "
                 f"{self._limits.processes}; allow more with processes in [application]"
             )
         most = self._limits.memory_bytes
-        if most is None or sum(one.resident_bytes for one in seen) <= most:
+        if most is None or sum(process.resident_bytes for process in processes) <= most:
             return None
-        held = held_bytes(seen)  # exact, and dearer
-        if held <= most:
+        memory_bytes = held_bytes(processes)  # exact, and dearer
+        if memory_bytes <= most:
             return None
         return (
-            f"stopped when it held {format_size(held)} of memory, of which a run may have "
+            f"stopped when it held {format_size(memory_bytes)} of memory, of which a run may have "
             f"{format_size(most)}; allow more with memory in [environment]"
         )

@@ -113,8 +113,8 @@ class Rest:
         own_s = self.limit_s
         tighter_s = min((s for s in (own_s, limit_s) if s is not None), default=None)
         started_s = time.perf_counter()
-        given = request_run(self.url, values, seed, tighter_s, oversight)
-        measures = measures_of(given, self.objective, "the program")
+        answer = request_run(self.url, values, seed, tighter_s, oversight)
+        measures = measures_of(answer, self.objective, "the program")
         if WALL in self.objective.measures:
             measures.setdefault(WALL, time.perf_counter() - started_s)
         return measures

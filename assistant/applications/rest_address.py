@@ -71,14 +71,14 @@ def address_within(url: str, location: str) -> str:
         RunError: it is none, or belongs to somebody else.
     """
     is_plain = _ALLOWED.fullmatch(location) is not None and "#" not in location
-    found = urljoin(url, location) if is_plain else ""
-    parts = _parts(found)
+    target = urljoin(url, location) if is_plain else ""
+    parts = _parts(target)
     if parts is None or "@" in parts.netloc or _origin(parts) != origin_of(url):
         raise RunError(
             f"the program says that its run is at '{_shown(location)}', which is not within "
             f"{origin_of(url)}; Location names an address of the program itself, such as /runs/1"
         )
-    return found
+    return target
 
 
 def token() -> str | None:
@@ -87,12 +87,12 @@ def token() -> str | None:
     Raises:
         RunError: it is nothing that a header can hold; it is not shown.
     """
-    given = os.environ.get(TOKEN)
-    if not given:
+    secret = os.environ.get(TOKEN)
+    if not secret:
         return None
-    if _SECRET.fullmatch(given) is None:
+    if _SECRET.fullmatch(secret) is None:
         raise RunError(f"${TOKEN} is no token: it is of printable ASCII characters without spaces")
-    return given
+    return secret
 
 
 def _parts(url: str) -> SplitResult | None:
@@ -111,8 +111,8 @@ def _parts(url: str) -> SplitResult | None:
 
 def _origin(parts: SplitResult) -> str:
     host = parts.hostname or ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}:{parts.port or _PORTS.get(parts.scheme)}"
+    host_text = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host_text}:{parts.port or _PORTS.get(parts.scheme)}"
 
 
 def _is_loopback(host: str) -> bool:

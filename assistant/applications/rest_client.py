@@ -75,7 +75,7 @@ class ProgramRequest(ABC):
         self._key = token_hex(16)
 
     @abstractmethod
-    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:
+    async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:
         """Say what there is to say, and return what came of it."""
 
     async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
@@ -84,10 +84,14 @@ class ProgramRequest(ABC):
 
     def headers(self) -> dict[str, str]:
         """Return what goes with every request."""
-        told = {
+        headers = {
             "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "copperline",
         }  # fmt: skip
-        return told if self._secret is None else {**told, "Authorization": f"Bearer {self._secret}"}
+        return (
+            headers
+            if self._secret is None
+            else {**headers, "Authorization": f"Bearer {self._secret}"}
+        )
 
     async def ask(
         self,
@@ -124,20 +128,24 @@ class ProgramRequest(ABC):
                 request = client.build_request(method, url, content=body, headers=more)
                 return await self._read(await client.send(request, stream=True))
         except TimeoutError as error:
-            raise _UnreachableError(f"{self.who} did not answer within {ANSWER_S:g} s") from error
+            raise _UnreachableError(
+                f"{self.program} did not answer within {ANSWER_S:g} s"
+            ) from error
         except httpx.ConnectTimeout as error:
-            raise _UnreachableError(f"{self.who} is not reached within {CONNECT_S:g} s") from error
+            raise _UnreachableError(
+                f"{self.program} is not reached within {CONNECT_S:g} s"
+            ) from error
         except httpx.ConnectError as error:
-            raise _unreached(self.who, error) from error
+            raise _unreached(self.program, error) from error
         except httpx.RemoteProtocolError as error:
             silent = "without sending" in str(error) or "incomplete" in str(error)
             how = "closed the connection without a whole answer" if silent else "speaks no HTTP"
-            raise _UnreachableError(f"{self.who} {how} ({error})", again=silent) from error
+            raise _UnreachableError(f"{self.program} {how} ({error})", again=silent) from error
         except httpx.TransportError as error:
-            raise _UnreachableError(f"{self.who} closed the connection") from error
+            raise _UnreachableError(f"{self.program} closed the connection") from error
 
     @property
-    def who(self) -> str:
+    def program(self) -> str:
         """Return what it is called in a sentence."""
         return f"the program at {self.url}"
 
@@ -146,7 +154,7 @@ class ProgramRequest(ABC):
         try:
             if response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise RunError(
-                    f"{self.who} answers compressed, which it was not asked for; leave "
+                    f"{self.program} answers compressed, which it was not asked for; leave "
                     "Content-Encoding away"
                 )
             body = bytearray()
@@ -154,7 +162,7 @@ class ProgramRequest(ABC):
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise RunError(
-                        f"{self.who} answers with more than {MOST_BYTES:,} bytes; measures are "
+                        f"{self.program} answers with more than {MOST_BYTES:,} bytes; measures are "
                         "numbers by name, and longer answers are not read"
                     )
         finally:
@@ -164,7 +172,7 @@ class ProgramRequest(ABC):
             text = bytes(body).decode("utf-8", strict)
         except UnicodeDecodeError as error:
             raise RunError(
-                f"{self.who} answers with what is not UTF-8, at byte {error.start + 1}"
+                f"{self.program} answers with what is not UTF-8, at byte {error.start + 1}"
             ) from error
         headers = {name: self.hidden(value) for name, value in response.headers.items()}
         return HttpAnswer(response.status_code, headers, self.hidden(text))
@@ -180,35 +188,40 @@ class ProgramRequest(ABC):
     def object_of(self, answer: HttpAnswer) -> dict[str, object]:
         """Return the JSON object of an answer. Raises RunError for everything else."""
         if answer.status >= 400:
-            raise RunError(f"{self.who} answered with {answer.status}{self.words(answer)}")
+            raise RunError(f"{self.program} answered with {answer.status}{self.words(answer)}")
         if 300 <= answer.status < 400:
             raise RunError(
-                f"{self.who} sends on to another address ({answer.status}), which is not "
+                f"{self.program} sends on to another address ({answer.status}), which is not "
                 "followed; write the address that it has now"
             )
         if answer.status not in (200, 202):
-            raise RunError(f"{self.who} answered with {answer.status}, where 200 or 202 is usual")
+            raise RunError(
+                f"{self.program} answered with {answer.status}, where 200 or 202 is usual"
+            )
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
             raise RunError(
-                f"{self.who} answered with {kind or 'no content type'}; its Content-Type is "
+                f"{self.program} answered with {kind or 'no content type'}; its Content-Type is "
                 "application/json"
             )
-        found = from_json(answer.text, f"the answer of {self.who}")
-        if not isinstance(found, dict):
-            raise RunError(f"{self.who} answered with JSON that is no object; write {{...}}")
-        return found
+        body = from_json(answer.text, f"the answer of {self.program}")
+        if not isinstance(body, dict):
+            raise RunError(f"{self.program} answered with JSON that is no object; write {{...}}")
+        return body
 
     def words(self, answer: HttpAnswer) -> str:
         """Return the program's own words, in one line fit for a terminal and a table."""
         text = answer.text
         try:
-            found = json.loads(text)
+            body = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            told = (found.get(name) for name in _WORDS)
-            text = next((one for one in told if isinstance(one, str) and one), text)
+            body = None
+        if isinstance(body, dict):
+            candidates = (body.get(name) for name in _WORDS)
+            text = next(
+                (candidate for candidate in candidates if isinstance(candidate, str) and candidate),
+                text,
+            )
         words = self.clipped(text)
         return f"; it says: {words}" if words else "; it said nothing"
 
@@ -221,21 +234,21 @@ class _UnreachableError(Exception):
         self.again = again
 
 
-def _unreached(who: str, error: Exception) -> _UnreachableError:
+def _unreached(program: str, error: Exception) -> _UnreachableError:
     """Return why nothing was reached, by what the system said of it."""
     cause: BaseException | None = error
     reason = str(error)
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
             return _UnreachableError(
-                f"{who} is not trusted: {cause.reason or cause}; its certificate must be of an "
+                f"{program} is not trusted: {cause.reason or cause}; its certificate must be of an "
                 "authority that this machine knows",
                 again=False,
             )
         if isinstance(cause, OSError) and cause.strerror:
             reason = cause.strerror
         cause = cause.__cause__ or cause.__context__
-    return _UnreachableError(f"{who} is not reached ({reason}); is it running?")
+    return _UnreachableError(f"{program} is not reached ({reason}); is it running?")
 
 
 def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
@@ -280,13 +293,13 @@ def request_run(
     until_s = None if limit_s is None else time.monotonic() + limit_s
     with _RequestThread(run) as talk:
         while True:
-            told = talk.hear(LOOK_S)
-            if isinstance(told, FinalMessage):
-                return told.measures
-            if isinstance(told, Exception):
-                raise told
-            if told is not None:
-                oversight.report(told)
+            message = talk.hear(LOOK_S)
+            if isinstance(message, FinalMessage):
+                return message.measures
+            if isinstance(message, Exception):
+                raise message
+            if message is not None:
+                oversight.report(message)
             if oversight.wants_end():
                 raise RunStoppedError(f"stopped early{talk.end()}")
             if until_s is not None and time.monotonic() >= until_s:
@@ -301,17 +314,17 @@ def request_description(url: str) -> dict[str, object]:
     """
     with _RequestThread(_DescriptionRequest(url, token())) as talk:
         while True:
-            told = talk.hear(ANSWER_S)
-            if isinstance(told, FinalMessage) and isinstance(told.measures, dict):
-                return told.measures
-            if isinstance(told, Exception):
-                raise told
+            message = talk.hear(ANSWER_S)
+            if isinstance(message, FinalMessage) and isinstance(message.measures, dict):
+                return message.measures
+            if isinstance(message, Exception):
+                raise message
 
 
 class _DescriptionRequest(ProgramRequest):
     """The question what a program can set."""
 
-    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:  # noqa: ARG002
+    async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:  # noqa: ARG002
         return FinalMessage(self.object_of(await self.ask(client, "GET", self.url)))
 
 
@@ -324,32 +337,32 @@ class _RunRequest(ProgramRequest):
         self._location: str | None = None
         self._is_over = False
 
-    async def converse(self, client: Any, said: "SimpleQueue[ProgramMessage]") -> FinalMessage:
+    async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:
         answer = await self.ask(client, "POST", self.url, self._body)
         if answer.status != 202:
-            told = self._told(answer)
-            if isinstance(told, FinalMessage):
-                return told
+            message = self._told(answer)
+            if isinstance(message, FinalMessage):
+                return message
             raise RunError(
-                f"{self.who} answered that the run goes on, but not where; answer 202 with "
+                f"{self.program} answered that the run goes on, but not where; answer 202 with "
                 "Location, or 200 once it is over"
             )
-        named = answer.headers.get("location")
-        if not named:
+        location = answer.headers.get("location")
+        if not location:
             raise RunError(
-                f"{self.who} answered 202 without Location; name where the run is asked for"
+                f"{self.program} answered 202 without Location; name where the run is asked for"
             )
-        self._location = address_within(self.url, named)
+        self._location = address_within(self.url, location)
         pause_s = retry_after_s(answer, FIRST_PAUSE_S)
         grown_s = FIRST_PAUSE_S
         while True:
             await asyncio.sleep(pause_s)
             answer = await self.ask(client, "GET", self._location)
             self._is_over = answer.status in _GONE
-            told = self._told(answer)
-            if isinstance(told, FinalMessage):
-                return told
-            said.put(told)
+            message = self._told(answer)
+            if isinstance(message, FinalMessage):
+                return message
+            messages.put(message)
             grown_s = min(grown_s * GROWTH, MOST_PAUSE_S)
             pause_s = retry_after_s(answer, grown_s)
 
@@ -368,27 +381,29 @@ class _RunRequest(ProgramRequest):
 
     def _told(self, answer: HttpAnswer) -> ProgramMessage:
         """Return what an answer says of the run. Raises RunError if it failed, or says nothing."""
-        found = self.object_of(answer)
-        strange = sorted(found.keys() - _KEYS)
+        body = self.object_of(answer)
+        strange = sorted(body.keys() - _KEYS)
         if strange:
             raise RunError(
-                f"{self.who} answered with '{self.hidden(strange[0])}'; an answer holds measures "
+                f"{self.program} answered with '{self.hidden(strange[0])}'; an answer holds measures "
                 "or failure, or state"
             )
-        failure, measures, state = (found.get(key) for key in ("failure", "measures", "state"))
+        failure, measures, state = (body.get(key) for key in ("failure", "measures", "state"))
         if failure is not None and (not isinstance(failure, str) or not failure.strip()):
-            raise RunError(f"{self.who} answered with a failure that is no text; say why in words")
+            raise RunError(
+                f"{self.program} answered with a failure that is no text; say why in words"
+            )
         self._is_over = state is None
         if isinstance(failure, str):
             raise RunError(f"the program says: {self.clipped(failure)}")
         if state is not None and state != "running":
             raise RunError(
-                f"{self.who} answered with a state that is not 'running'; once a run is over, "
+                f"{self.program} answered with a state that is not 'running'; once a run is over, "
                 "leave state away and give measures or failure"
             )
         if state is None and measures is None:
             raise RunError(
-                f"{self.who} answered with neither measures nor failure, nor the state 'running'"
+                f"{self.program} answered with neither measures nor failure, nor the state 'running'"
             )
         if state is None:
             return FinalMessage(measures)
@@ -500,12 +515,14 @@ class _SampleHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Make a run."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        x, mode = asked["values"]["x"], asked["values"]["mode"]
-        told: dict[str, object] = {"failure": "three is too many"}
+        request_body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        x, mode = request_body["values"]["x"], request_body["values"]["mode"]
+        reply: dict[str, object] = {"failure": "three is too many"}
         if x != 3:
-            told = {"measures": {"height": (x - 2) ** 2 + len(mode), "luck": asked["seed"] % 7}}
-        body = json.dumps(told).encode()
+            reply = {
+                "measures": {"height": (x - 2) ** 2 + len(mode), "luck": request_body["seed"] % 7}
+            }
+        body = json.dumps(reply).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

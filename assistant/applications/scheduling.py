@@ -32,7 +32,7 @@ from assistant.applications.scheduling_parameters import (
     every_option,
     numbers_in_order,
     options_of,
-    told,
+    option_values,
 )
 from assistant.core.errors import ApplicationError, RunError, hint
 from assistant.core.events import Fact
@@ -108,9 +108,9 @@ class Preset:
     @property
     def exists(self) -> bool:
         """Whether the policies that it names are registered."""
-        known = known_names()
-        named = {kind: self.levels.get(kind, ()) for kind in KINDS}
-        return all(levels == EVERY or set(levels) <= {*known[k]} for k, levels in named.items())
+        names = known_names()
+        by_kind = {kind: self.levels.get(kind, ()) for kind in KINDS}
+        return all(levels == EVERY or set(levels) <= {*names[k]} for k, levels in by_kind.items())
 
 
 _DAY_S = 86_400
@@ -153,10 +153,10 @@ def presets() -> tuple[Preset, ...]:
 
 def preset_named(name: str) -> Preset:
     """Return a preset. Raises ApplicationError if there is none of that name."""
-    known = {preset.name: preset for preset in presets()}
-    if name not in known:
-        raise ApplicationError(f"there is no preset '{name}'{hint(name, known)}")
-    return known[name]
+    by_name = {preset.name: preset for preset in presets()}
+    if name not in by_name:
+        raise ApplicationError(f"there is no preset '{name}'{hint(name, by_name)}")
+    return by_name[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +184,17 @@ def fill_preset(
     """
     opened: dict[str, tuple[Level, ...]] = {}
     left_out: list[tuple[str, str]] = []
-    wanted: tuple[Level, ...]
+    candidates: tuple[Level, ...]
     for name, levels in preset.levels.items():
         if levels == EVERY:
-            wanted, unable = _able(cast("Kind", name), check)
+            candidates, unable = _able(cast("Kind", name), check)
             left_out += [(name, reason) for reason in unable]
         else:
-            wanted = levels
-        if name in today and today[name] not in wanted:
-            wanted = tuple(numbers_in_order((today[name], *wanted)))
-        if len(wanted) > 1:
-            opened[name] = wanted
+            candidates = levels
+        if name in today and today[name] not in candidates:
+            candidates = tuple(numbers_in_order((today[name], *candidates)))
+        if len(candidates) > 1:
+            opened[name] = candidates
     return PresetLevels(opened, tuple(left_out))
 
 
@@ -275,11 +275,11 @@ class Scheduling:
             if self._preset.allocation != "processors" and self.machine_procs is None:
                 object.__setattr__(self, "machine_procs", 1)
         self._check_names()
-        own = {
+        levels = {
             n: scheduling_parameters.checked_split_levels(n, g) if n in COMPUTED else tuple(g)
             for n, g in self.levels.items()
         }
-        object.__setattr__(self, "levels", own)
+        object.__setattr__(self, "levels", levels)
         if self.cluster_procs < 1:
             raise ApplicationError(
                 f"the cluster must have at least 1 processor, not {self.cluster_procs}"
@@ -299,7 +299,9 @@ class Scheduling:
 
     def _check_names(self) -> None:
         options = every_option()
-        told(options, {name: value for name, value in self.options.items() if name in options})
+        option_values(
+            options, {name: value for name, value in self.options.items() if name in options}
+        )
         own_split = COMPUTED if self.has_split else ()
         for name in self.levels:
             if name in COMPUTED and not own_split:
@@ -336,14 +338,16 @@ class Scheduling:
         """Raise SimError if a policy, as it would be told today, cannot be simulated."""
         names: dict[Kind, str] = {"order": self.today.order, "backfill": self.today.backfill}
         names[kind] = policy
-        known = options_of({one: (name,) for one, name in names.items()})
+        owners = options_of({policy_kind: (name,) for policy_kind, name in names.items()})
         check_policies(
             Scenario(
                 self.workload,
                 self._in_machines(ClusterSpec.single(self.cluster_procs)),
                 order=names["order"],
                 backfill=names["backfill"],
-                options=told(known, {n: v for n, v in self.options.items() if n in known}),
+                options=option_values(
+                    owners, {n: v for n, v in self.options.items() if n in owners}
+                ),
                 allocation=self._given,
             )
         )
@@ -366,8 +370,8 @@ class Scheduling:
         now = {"order": self.today.order, "backfill": self.today.backfill}
         options = options_of({kind: (now[kind],) for kind in KINDS})
         usual = {name: owned[0].option.usual for name, owned in options.items()}
-        own = told(options, {n: v for n, v in self.options.items() if n in options})
-        return fill_preset(self._preset, {**usual, **own, **self._now}, self._check_policy)
+        overrides = option_values(options, {n: v for n, v in self.options.items() if n in options})
+        return fill_preset(self._preset, {**usual, **overrides, **self._now}, self._check_policy)
 
     @property
     def _now(self) -> dict[str, Level]:
@@ -383,7 +387,9 @@ class Scheduling:
     def variation(self) -> SchedulingVariation:
         """What may differ from run to run beside the split."""
         levels = {**self._filled.levels, **self.levels}
-        beside = {name: given for name, given in levels.items() if name not in COMPUTED and given}
+        beside = {
+            name: several for name, several in levels.items() if name not in COMPUTED and several
+        }
         return SchedulingVariation(self._now, self.options, beside)
 
     @cached_property
@@ -428,12 +434,12 @@ class Scheduling:
 
     @cached_property
     def _split_levels(self) -> dict[str, tuple[Level, ...]]:
-        given = {name: tuple(self.levels[name]) for name in COMPUTED if name in self.levels}
+        explicit = {name: tuple(self.levels[name]) for name in COMPUTED if name in self.levels}
         return {
             **computed_levels(
                 self.workload, self.cluster_procs, self.too_wide, self.machine_procs or 1
             ),
-            **given,
+            **explicit,
         }
 
     @cached_property
@@ -587,21 +593,21 @@ class Scheduling:
             RunError: nothing is left for the main partition.
             ApplicationError: the simulator would refuse it.
         """
-        chosen = self.variation.chosen(values)
+        settings = self.variation.run_settings(values)
         try:
             return Scenario(
                 workload=self.workload if workload is None else workload,
                 cluster=self._in_machines(
-                    scheduling_parameters.split_cluster(values, chosen.procs)
+                    scheduling_parameters.split_cluster(values, settings.procs)
                 ),
-                order=chosen.order,
-                backfill=chosen.backfill,
-                overrun=chosen.overrun,
+                order=settings.order,
+                backfill=settings.backfill,
+                overrun=settings.overrun,
                 too_wide=self.too_wide,
                 seed=seed,
                 allocation=self._given,
-                options=chosen.options,
-                grace_s=chosen.grace_s,
+                options=settings.options,
+                grace_s=settings.grace_s,
             )
         except SimError as error:
             raise ApplicationError(str(error)) from error

@@ -98,20 +98,20 @@ class WorkloadFutures:
                 "up to 1, such as 0.9"
             )
 
-    def drawn(self, of_run: int | None = None) -> tuple[Workload, ...]:
+    def draw(self, of_run: int | None = None) -> tuple[Workload, ...]:
         """Return the futures; those of one run's own if they are drawn anew.
 
         Raises:
             SimError: the model cannot be, or nothing falls into the duration.
         """
-        own = of_run if self.anew else None
-        return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, own)
+        run_seed = of_run if self.anew else None
+        return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, run_seed)
 
     @property
     def digest(self) -> str:
         """SHA-256 of what is in the futures, as hexadecimal text; the same on every machine."""
-        told = "\n".join(one.digest for one in self.drawn())
-        return hashlib.sha256(told.encode()).hexdigest()
+        digests = "\n".join(workload.digest for workload in self.draw())
+        return hashlib.sha256(digests.encode()).hexdigest()
 
     def judged(self, each: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
         """Return one run's measures from those of every future.
@@ -120,28 +120,28 @@ class WorkloadFutures:
         has no say in it. The worst is the lowest of a utilisation and the highest of all else; a
         quantile counts from the same side.
         """
-        names = dict.fromkeys(name for one in each for name in one)
-        found: dict[str, Measure] = {}
+        names = dict.fromkeys(name for measures in each for name in measures)
+        summary: dict[str, Measure] = {}
         for name in names:
-            known = [value for one in each if isinstance(value := one.get(name), float)]
+            numbers = [value for measures in each if isinstance(value := measures.get(name), float)]
             if name in SAME:
-                found[name] = known[0] if known else None
+                summary[name] = numbers[0] if numbers else None
                 continue
-            told = self._told(name, known)
-            found[name] = told[self.judge]
-            found |= {f"{name}.{statistic}": told[statistic] for statistic in STATISTICS}
-        return found
+            statistics = self._told(name, numbers)
+            summary[name] = statistics[self.judge]
+            summary |= {f"{name}.{statistic}": statistics[statistic] for statistic in STATISTICS}
+        return summary
 
-    def _told(self, name: str, known: Sequence[float]) -> dict[str, float | None]:
-        if not known:
+    def _told(self, name: str, numbers: Sequence[float]) -> dict[str, float | None]:
+        if not numbers:
             return dict.fromkeys(("quantile", *STATISTICS))
-        from_best = sorted(known, reverse=name.startswith(_MORE_IS_BETTER))
-        rank = math.ceil(self.quantile * len(known) - 1e-9)
+        from_best = sorted(numbers, reverse=name.startswith(_MORE_IS_BETTER))
+        rank = math.ceil(self.quantile * len(numbers) - 1e-9)
         return {
-            "mean": fmean(known),
+            "mean": fmean(numbers),
             "quantile": from_best[rank - 1],
             "worst": from_best[-1],
-            "spread": stdev(known) if len(known) > 1 else None,
+            "spread": stdev(numbers) if len(numbers) > 1 else None,
         }
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ def concatenated_workload(workloads: Sequence[Workload], name: str) -> Workload:
     """Return the jobs of several workloads as one, to see what is in them; not to be simulated."""
     first = workloads[0]
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(one, name) for one in workloads]) for name in _COLUMNS
+        name: np.concatenate([getattr(item, name) for item in workloads]) for name in _COLUMNS
     }
     return Workload.from_arrays(
         **columns,
@@ -193,8 +193,10 @@ def concatenated_workload(workloads: Sequence[Workload], name: str) -> Workload:
         max_procs=first.max_procs,
         start_unix_s=first.start_unix_s,
         time_zone=first.time_zone,
-        notes=[replace(one, sentence=f"in the first future {one.sentence}") for one in first.notes],
-        requested_is_runtime=any(one.requested_is_runtime for one in workloads),
+        notes=[
+            replace(item, sentence=f"in the first future {item.sentence}") for item in first.notes
+        ],
+        requested_is_runtime=any(item.requested_is_runtime for item in workloads),
         unsorted="sort",
     )
 
@@ -228,12 +230,12 @@ class FutureScheduling(Scheduling):
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """The futures."""
-        return self.futures.drawn()
+        return self.futures.draw()
 
     @cached_property
     def have_tasks(self) -> bool:
         """Whether jobs of the futures consist of tasks."""
-        return any(one.tasks is not None for one in self.workloads)
+        return any(workload.tasks is not None for workload in self.workloads)
 
     @property
     def deterministic(self) -> bool:
@@ -251,11 +253,11 @@ class FutureScheduling(Scheduling):
     @property
     def facts(self) -> tuple[Fact, ...]:
         """Those of the cluster, and which futures there are."""
-        workload, *others = super().facts
+        workload, *more = super().facts
         digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
         source = Fact("Model", self.futures.model.source or self.futures.model.generator)
         rigid = [Fact("Tasks", _RIGID) for _ in range(self.have_tasks)]
-        return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *others, digest)
+        return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *more, digest)
 
     def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
         """Simulate one configuration on every future.
@@ -267,21 +269,21 @@ class FutureScheduling(Scheduling):
 
     def each(self, values: Values, seed: int = 0) -> tuple[Mapping[str, Measure], ...]:
         """Return the measures of one configuration on each future. Raises as `evaluate`."""
-        found: list[Mapping[str, Measure]] = []
+        results: list[Mapping[str, Measure]] = []
         try:
-            futures = self.futures.drawn(seed)
-            scenarios = [self.scenario(values, seed, one) for one in futures]
-            for one in simulate_many(scenarios, each=self.measured, threads=self.threads):
-                found.append(one)
+            futures = self.futures.draw(seed)
+            scenarios = [self.scenario(values, seed, item) for item in futures]
+            for item in simulate_many(scenarios, each=self.measured, threads=self.threads):
+                results.append(item)
         except SimError as error:
-            which = f"future {len(found) + 1} of {self.futures.count}"
+            which = f"future {len(results) + 1} of {self.futures.count}"
             raise RunError(f"{which}: {error}") from error
-        return tuple(found)
+        return tuple(results)
 
     def simulated(self, values: Values, seed: int) -> tuple[Scenario, SimulationResult]:
         """Return the first future of a configuration, with its schedule. Raises as `evaluate`."""
         try:
-            scenario = self.scenario(values, seed, self.futures.drawn(seed)[0])
+            scenario = self.scenario(values, seed, self.futures.draw(seed)[0])
             return scenario, simulate(scenario)
         except SimError as error:
             raise RunError(str(error)) from error
@@ -306,16 +308,16 @@ class FutureScheduling(Scheduling):
         def scenarios() -> Iterator[Scenario]:
             for values in configurations:
                 try:
-                    on_each = [self.scenario(values, 0, one) for one in self.workloads]
+                    on_each = [self.scenario(values, 0, workload) for workload in self.workloads]
                 except RunError:
                     continue
                 taken.append(values)
                 yield from on_each
 
-        found = simulate_many(scenarios(), each=self.measured, threads=threads)
+        results = simulate_many(scenarios(), each=self.measured, threads=threads)
         done = 0
         try:
-            while each := list(islice(found, len(self.workloads))):
+            while each := list(islice(results, len(self.workloads))):
                 done += 1
                 if progress is not None:
                     progress(done)
@@ -337,8 +339,8 @@ def future_scheduling(
     Raises:
         ApplicationError, SimError: as `Scheduling`, and what drawing refuses.
     """
-    drawn: Sequence[Workload] = futures.drawn()
+    workloads: Sequence[Workload] = futures.draw()
     jobs = concatenated_workload(
-        drawn, f"{futures.count:,} futures of '{futures.model.generator}' together"
+        workloads, f"{futures.count:,} futures of '{futures.model.generator}' together"
     )
     return FutureScheduling(jobs, futures=futures, threads=threads, **settings)

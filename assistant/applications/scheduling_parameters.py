@@ -83,15 +83,15 @@ def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[Option
     Raises:
         UnknownNameError: an order or a rule that nobody registered.
     """
-    found: dict[str, tuple[OptionOwner, ...]] = {}
+    options: dict[str, tuple[OptionOwner, ...]] = {}
     for kind in KINDS:
         for policy in dict.fromkeys(policies[kind]):
             for option in known_options(kind, policy):
-                found[option.name] = (
-                    *found.get(option.name, ()),
+                options[option.name] = (
+                    *options.get(option.name, ()),
                     OptionOwner(kind, policy, option),
                 )
-    return found
+    return options
 
 
 def every_option() -> dict[str, tuple[OptionOwner, ...]]:
@@ -100,8 +100,8 @@ def every_option() -> dict[str, tuple[OptionOwner, ...]]:
     return options_of({kind: names[kind] for kind in KINDS})
 
 
-def told(
-    known: Mapping[str, tuple[OptionOwner, ...]], options: Mapping[str, Level]
+def option_values(
+    owners: Mapping[str, tuple[OptionOwner, ...]], options: Mapping[str, Level]
 ) -> dict[str, float]:
     """Return values of known options as they are simulated; times may be texts such as '2h'.
 
@@ -109,13 +109,13 @@ def told(
         ApplicationError: a text that is no time.
         ScenarioError: a value that a policy does not allow.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in options.items():
-        for one in known[name]:
-            is_time = one.option.unit == "s" and isinstance(value, str)
+        for entry in owners[name]:
+            is_time = entry.option.unit == "s" and isinstance(value, str)
             number = seconds(name, value, least=0.0) if is_time else value
-            found[name] = one.option.checked(number, one.owner)
-    return found
+            numbers[name] = entry.option.checked(number, entry.owner)
+    return numbers
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
@@ -142,7 +142,7 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
 def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
     option = owned[0].option
     is_switch = option.is_whole and (option.lowest, option.highest) == (0.0, 1.0)
-    owners = " and ".join(one.owner for one in owned)
+    owners = " and ".join(entry.owner for entry in owned)
     choices = (0, 1) if is_switch else ()
     summary = f"of {owners}: {option.summary}"
     return OptionalParameter(name, summary, option.unit, choices, _plain(option.usual))
@@ -179,7 +179,7 @@ class SchedulingVariation:
     levels: Mapping[str, Sequence[Level]]
 
     def __post_init__(self) -> None:
-        levels = {name: self._checked(name, given) for name, given in self.levels.items()}
+        levels = {name: self._checked(name, several) for name, several in self.levels.items()}
         object.__setattr__(self, "levels", levels)
         options = {name: self._option(name, value) for name, value in self.options.items()}
         object.__setattr__(self, "options", options)
@@ -207,7 +207,7 @@ class SchedulingVariation:
         return tuple(self.levels.get(name, (self.today[name],)))
 
     @cached_property
-    def known(self) -> dict[str, tuple[OptionOwner, ...]]:
+    def option_owners(self) -> dict[str, tuple[OptionOwner, ...]]:
         """The options of all policies that a run may have."""
         return options_of({kind: [str(name) for name in self.among(kind)] for kind in KINDS})
 
@@ -215,7 +215,7 @@ class SchedulingVariation:
     def parameters(self) -> tuple[Parameter, ...]:
         """What is varied, in the order in which it was named."""
         policies = {kind: [str(name) for name in self.among(kind)] for kind in KINDS}
-        about = {one.name: one for one in optional_parameters(policies)}
+        about = {entry.name: entry for entry in optional_parameters(policies)}
         return tuple(
             Parameter(
                 name, tuple(levels), unit=about[name].unit, description=about[name].description
@@ -242,13 +242,13 @@ class SchedulingVariation:
             if where
         )
 
-    def chosen(self, values: Mapping[str, Level]) -> RunPolicies:
+    def run_settings(self, values: Mapping[str, Level]) -> RunPolicies:
         """Return what a run with these values has."""
         have = {**self.today, **{name: values[name] for name in BESIDE if name in values}}
         order, backfill = str(have["order"]), str(have["backfill"])
-        said = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
-        known = options_of({"order": (order,), "backfill": (backfill,)})
-        options = {name: float(said[name]) for name in known if name in said}
+        option_levels = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
+        owners = options_of({"order": (order,), "backfill": (backfill,)})
+        options = {name: float(option_levels[name]) for name in owners if name in option_levels}
         return RunPolicies(
             procs=int(have["procs"]),
             order=order,
@@ -258,7 +258,7 @@ class SchedulingVariation:
             options={
                 name: value
                 for name, value in options.items()
-                if any(value != one.option.usual for one in known[name])
+                if any(value != entry.option.usual for entry in owners[name])
             },
         )
 
@@ -276,8 +276,8 @@ class SchedulingVariation:
     def _value(self, name: str) -> Level:
         if name in BESIDE:
             return self.today[name]
-        owned = self.known[name]
-        mine = [one for one in owned if one.policy == self.today[one.kind]]
+        owned = self.option_owners[name]
+        mine = [entry for entry in owned if entry.policy == self.today[entry.kind]]
         return self.options.get(name, (mine or list(owned))[0].option.usual)
 
     def _is_idle_today(self, name: str) -> bool:
@@ -288,7 +288,7 @@ class SchedulingVariation:
 
     def _needed(self, name: str) -> str:
         """Return the option without which another one changes nothing; empty if there is none."""
-        needs = {one.option.needs for one in self.known.get(name, ())}
+        needs = {entry.option.needs for entry in self.option_owners.get(name, ())}
         return needs.pop() if len(needs) == 1 else ""
 
     def _unneeded_where(self, name: str) -> str:
@@ -302,7 +302,7 @@ class SchedulingVariation:
         if name in BESIDE:
             return {}
         return {
-            kind: tuple(one.policy for one in self.known[name] if one.kind == kind)
+            kind: tuple(entry.policy for entry in self.option_owners[name] if entry.kind == kind)
             for kind in KINDS
         }
 
@@ -311,39 +311,39 @@ class SchedulingVariation:
         parts = []
         for other, levels in self._means(name).items():
             among = self.among(other)
-            if all(one in levels for one in among):
+            if all(level in levels for level in among):
                 return ""
-            if any(one in levels for one in among):
+            if any(level in levels for level in among):
                 parts.append(_is_none_of(other, levels))
         return " and ".join(parts)
 
-    def _checked(self, name: str, given: Sequence[Level]) -> tuple[Level, ...]:
+    def _checked(self, name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
         if name in KINDS:
-            return tuple(given)
+            return tuple(levels)
         if name == "overrun":
-            for value in given:
+            for value in levels:
                 if value not in get_args(Overrun):
                     raise ApplicationError(
                         f"overrun has the level {value!r}{hint(str(value), get_args(Overrun))}"
                     )
-            return tuple(given)
+            return tuple(levels)
         if name == "grace_s":
-            return tuple(seconds(name, value, least=0.0) for value in given)
+            return tuple(seconds(name, value, least=0.0) for value in levels)
         if name == "procs":
-            return tuple(whole(name, value, 1) for value in given)
-        return tuple(self._option(name, value) for value in given)
+            return tuple(whole_number(name, value, 1) for value in levels)
+        return tuple(self._option(name, value) for value in levels)
 
     def _option(self, name: str, value: Level) -> Level:
         """Return the value of an option as it is simulated."""
-        if name not in self.known:
+        if name not in self.option_owners:
             raise ApplicationError(self._nobody_knows(name))
-        return _plain(told(self.known, {name: value})[name])
+        return _plain(option_values(self.option_owners, {name: value})[name])
 
     def _nobody_knows(self, name: str) -> str:
         owned = every_option().get(name)
         if owned is None:
             return f"no policy has an option '{name}'{hint(name, every_option())}"
-        owners = " and ".join(one.owner for one in owned)
+        owners = " and ".join(entry.owner for entry in owned)
         have = "; ".join(f"{kind} {', '.join(map(str, self.among(kind)))}" for kind in KINDS)
         return (
             f"'{name}' is an option of {owners}, which no run has ({have}); add it to the levels "
@@ -351,7 +351,7 @@ class SchedulingVariation:
         )
 
 
-def whole(name: str, value: Level, least: int) -> int:
+def whole_number(name: str, value: Level, least: int) -> int:
     """Return a level that is a number of processors. Raises ApplicationError if it is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
@@ -368,17 +368,17 @@ def seconds(name: str, value: Level, least: float) -> Level:
         ApplicationError: it is none, or less than ``least``.
     """
     try:
-        found = parse_duration(value)
+        duration_s = parse_duration(value)
     except (SimError, TypeError) as error:
         raise ApplicationError(f"{name} has the level {value!r}: {error}") from error
-    if found < least:
+    if duration_s < least:
         raise ApplicationError(f"{name} has the level {value!r}; allowed are times from {least:g}")
-    return _plain(found)
+    return _plain(duration_s)
 
 
 def _is_none_of(name: str, levels: Iterable[Level]) -> str:
-    one, *more = levels
-    return f"{name} not in {[one, *more]!r}" if more else f"{name} != {one!r}"
+    first, *more = levels
+    return f"{name} not in {[first, *more]!r}" if more else f"{name} != {first!r}"
 
 
 def _plain(value: Any) -> Level:
@@ -389,10 +389,10 @@ def _plain(value: Any) -> Level:
 
 def numbers_in_order(levels: Iterable[Level]) -> Iterator[Level]:
     """Yield levels, those that are numbers in ascending order."""
-    given = list(levels)
-    if all(isinstance(level, int | float) for level in given):
-        given.sort(key=float)
-    yield from given
+    ordered = list(levels)
+    if all(isinstance(level, int | float) for level in ordered):
+        ordered.sort(key=float)
+    yield from ordered
 
 
 SMALL_PROCS = "small_procs"
@@ -459,15 +459,15 @@ def fill_gaps(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
 
     Fewer come back only if there is no room between the first and the last.
     """
-    chosen = sorted(set(levels))
-    while len(chosen) < count:
-        gaps = [(b / a, a, b) for a, b in itertools.pairwise(chosen) if b - a >= 2 * step]
+    distinct = sorted(set(levels))
+    while len(distinct) < count:
+        gaps = [(b / a, a, b) for a, b in itertools.pairwise(distinct) if b - a >= 2 * step]
         if not gaps:
             break
         _, low, high = max(gaps)
         middle = round(math.sqrt(low * high) / step) * step
-        chosen = sorted({*chosen, min(max(middle, low + step), high - step)})
-    return tuple(chosen)
+        distinct = sorted({*distinct, min(max(middle, low + step), high - step)})
+    return tuple(distinct)
 
 
 ROUTING = "a job within both limits goes to the small partition, others to main"
@@ -485,24 +485,24 @@ _DESCRIBED: Mapping[str, tuple[str, str]] = {
 }
 
 
-def checked_split_levels(name: str, given: Sequence[Level]) -> tuple[Level, ...]:
+def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
     """Return levels of one of `COMPUTED` as they are simulated; times may be texts such as '2h'.
 
     Raises:
         ApplicationError: a level that means nothing for this parameter.
     """
     if name == SMALL_MAX_REQUESTED:
-        return tuple(_above_zero(value) for value in given)
-    return tuple(whole(name, value, 0 if name == SMALL_PROCS else 1) for value in given)
+        return tuple(_above_zero(value) for value in levels)
+    return tuple(whole_number(name, value, 0 if name == SMALL_PROCS else 1) for value in levels)
 
 
 def _above_zero(value: Level) -> Level:
-    found = seconds(SMALL_MAX_REQUESTED, value, least=0.0)
-    if not found:
+    duration_s = seconds(SMALL_MAX_REQUESTED, value, least=0.0)
+    if not duration_s:
         raise ApplicationError(
             f"{SMALL_MAX_REQUESTED} has the level {value!r}; allowed are times above 0"
         )
-    return found
+    return duration_s
 
 
 def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, ...]:

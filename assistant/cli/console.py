@@ -37,12 +37,12 @@ StoreOption = Annotated[
 ]
 
 
-def store_path(given: Path | None) -> Path:
+def store_path(option: Path | None) -> Path:
     """Return where experiments are kept: the option, the environment, or the folder here."""
-    if given is not None:
-        return given
-    told = os.environ.get("COPPERLINE_STORE")
-    return Path(told) if told else Path("copperline-out") / "experiments.db"
+    if option is not None:
+        return option
+    from_environment = os.environ.get("COPPERLINE_STORE")
+    return Path(from_environment) if from_environment else Path("copperline-out") / "experiments.db"
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -64,9 +64,9 @@ def say(text: str, style: str = "") -> None:
 
 
 @contextmanager
-def progress_spinner(what: str) -> Iterator[None]:
+def progress_spinner(description: str) -> Iterator[None]:
     """Show what is done, and for how long, on standard error while it is done."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True) as shown:
-        shown.add_task(what, total=None)
+    with Progress(*columns, console=ERR, transient=True) as progress:
+        progress.add_task(description, total=None)
         yield

@@ -71,8 +71,8 @@ class LiveView:
     def on_advice(self, advice: MissWarning) -> None:
         """Show a warning above the table; it stays on the screen."""
         self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
-        for one in advice.alternatives:
-            self._console.print(f"  - {proposal(one)}", style="yellow", soft_wrap=True)
+        for alternative in advice.alternatives:
+            self._console.print(f"  - {proposal(alternative)}", style="yellow", soft_wrap=True)
 
     def _headline(self) -> Text:
         experiment = self._session.experiment
@@ -187,16 +187,16 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         },
         "agreement": [asdict(use) for use in data.agreement],
         "space": {"size": data.space_size, "allowed": data.allowed_size},
-        "trust": None if data.trust is None else _trust(data.trust.told),
+        "trust": None if data.trust is None else _trust(data.trust.record),
         "finished": data.finished,
         "report": None if report is None else str(report),
     }
 
 
-def _trust(told: PredictionScoreboard) -> dict[str, Any]:
+def _trust(trust: PredictionScoreboard) -> dict[str, Any]:
     """Return how each group of runs did, and whether stated intervals held; not run by run."""
-    whole = asdict(told)
-    return {name: whole[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
+    fields = asdict(trust)
+    return {name: fields[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
 
 
 def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
@@ -247,11 +247,11 @@ def print_summary(data: ReportData, report: Path) -> None:
         OUT.print(table)
     if data.front:
         _print_front(data)
-    known = [effect for effect in data.effects if effect.range_value is not None]
-    if known:
+    ranged = [effect for effect in data.effects if effect.range_value is not None]
+    if ranged:
         parts = [
             f"{effect.parameter} ({quantity(effect.range_value, data.unit)} between its levels)"
-            for effect in known[:N_EFFECTS]
+            for effect in ranged[:N_EFFECTS]
         ]
         OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
     for use in data.agreement:
@@ -285,8 +285,13 @@ def warning_object(experiment: Experiment) -> dict[str, Any] | None:
         "basis": advice.basis,
         "text": advice.text,
         "alternatives": [
-            {"number": number, "kind": one.kind, "text": one.text, "chance": one.chance}
-            for number, one in enumerate(advice.alternatives, 1)
+            {
+                "number": number,
+                "kind": alternative.kind,
+                "text": alternative.text,
+                "chance": alternative.chance,
+            }
+            for number, alternative in enumerate(advice.alternatives, 1)
         ],
     }
 
@@ -297,8 +302,8 @@ def print_warning(experiment: Experiment, console: Console, store: Path | None) 
     if advice is None or experiment.finished is not None:
         return
     console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
-    for number, one in enumerate(advice.alternatives, 1):
-        console.print(f"  {number}. {proposal(one)}", soft_wrap=True)
+    for number, alternative in enumerate(advice.alternatives, 1):
+        console.print(f"  {number}. {proposal(alternative)}", soft_wrap=True)
     where = "" if store is None else f" --store {store}"
     accept = " --accept 1 (or" if advice.basis == "paper" or advice.alternatives else " (--change,"
     answer = f"copperline steer {experiment.opened.experiment_id}{where}{accept} --ignore)"

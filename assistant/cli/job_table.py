@@ -144,8 +144,8 @@ def print_explanation(explained: JobExplanation, workload: Workload) -> None:
         OUT.print(_waited(explained))
     for line in (*_started(explained), *_looking_back(explained), *_refused(explained)):
         OUT.print(line)
-    known = "" if workload.start_unix_s is None else f", {moment(workload.start_unix_s)}"
-    OUT.print(f"Times count from the first submission{known}.", style="dim")
+    begin = "" if workload.start_unix_s is None else f", {moment(workload.start_unix_s)}"
+    OUT.print(f"Times count from the first submission{begin}.", style="dim")
 
 
 def clock(at_s: float) -> str:
@@ -154,8 +154,8 @@ def clock(at_s: float) -> str:
     >>> clock(273600.0), clock(59.25)
     ('3 d 04:00:00', '00:00:59.25')
     """
-    whole, fraction = divmod(round(at_s * 1000), 1000)
-    days, rest_s = divmod(whole, 86_400)
+    whole_seconds, fraction = divmod(round(at_s * 1000), 1000)
+    days, rest_s = divmod(whole_seconds, 86_400)
     text = f"{rest_s // 3600:02d}:{rest_s // 60 % 60:02d}:{rest_s % 60:02d}"
     if fraction:
         text += f".{fraction:03d}".rstrip("0")
@@ -166,16 +166,16 @@ def _processors(n: int) -> str:
     return f"{n:,} processor" + ("" if n == 1 else "s")
 
 
-def _jobs(named: list[tuple[int, str]], n: int) -> str:
+def _jobs(jobs: list[tuple[int, str]], n: int) -> str:
     """Return jobs with a word about each.
 
     >>> _jobs([(7, "2 processors"), (9, "1 processor")], 4)
     'jobs 7 (2 processors), 9 (1 processor) and 2 more'
     """
-    told = [f"{job_id} ({about})" for job_id, about in named]
-    if n > len(told):
-        told.append(f"{n - len(told):,} more")
-    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    texts = [f"{job_id} ({about})" for job_id, about in jobs]
+    if n > len(texts):
+        texts.append(f"{n - len(texts):,} more")
+    text = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
     return f"job {text}" if n == 1 else f"jobs {text}"
 
 
@@ -246,29 +246,29 @@ def _summed(phases: list[WaitPhase]) -> str:
     return f"as the first in the queue, for running jobs to end{meanwhile}"
 
 
-def _heads(seen: list[QueueHeads]) -> str:
+def _heads(head_groups: list[QueueHeads]) -> str:
     """Name the heads of several phases, of which one job may be the head in many."""
-    procs = {head.job_id: head.procs for heads in seen for head in heads.named}
+    procs = {head.job_id: head.procs for heads in head_groups for head in heads.named}
     if not procs:
         return ""
-    named = [(job_id, _processors(n)) for job_id, n in procs.items()][:MOST_NAMED]
-    if all(heads.n == len(heads.named) for heads in seen):
-        return _jobs(named, len(procs))
-    return f"{_jobs(named, len(named))} and others"  # only some of them have names here
+    named_heads = [(job_id, _processors(n)) for job_id, n in procs.items()][:MOST_NAMED]
+    if all(heads.n == len(heads.named) for heads in head_groups):
+        return _jobs(named_heads, len(procs))
+    return f"{_jobs(named_heads, len(named_heads))} and others"  # only some of them have names here
 
 
 def _meanwhile(ended: list[OtherJobs], taken_by: list[OtherJobs]) -> str:
     """Say who gave processors back and who took them; of no two phases the same job."""
-    told = []
+    clauses = []
     for groups, sentence in (
         (ended, "of the running ones {} ended"),
         (taken_by, "ahead of it {} started"),
     ):
         jobs = sorted((job for each in groups for job in each.named), key=lambda job: -job.procs)
-        named = [(job.job_id, _processors(job.procs)) for job in jobs[:MOST_NAMED]]
-        if named:
-            told.append(sentence.format(_jobs(named, sum(each.n for each in groups))))
-    return f"; meanwhile {', and '.join(told)}" if told else ""
+        named_jobs = [(job.job_id, _processors(job.procs)) for job in jobs[:MOST_NAMED]]
+        if named_jobs:
+            clauses.append(sentence.format(_jobs(named_jobs, sum(each.n for each in groups))))
+    return f"; meanwhile {', and '.join(clauses)}" if clauses else ""
 
 
 def _reasons(explained: JobExplanation) -> Iterator[str]:
@@ -287,21 +287,21 @@ def _reasons(explained: JobExplanation) -> Iterator[str]:
                 f"{_at_most(reason.most_free_procs)} free"
             )
             ended = reason.ended
-            named = [(job.job_id, _processors(job.procs)) for job in ended.named]
-            yield f"{text}, until {_jobs(named, ended.n)} had ended" if ended.n else text
+            blockers = [(job.job_id, _processors(job.procs)) for job in ended.named]
+            yield f"{text}, until {_jobs(blockers, ended.n)} had ended" if ended.n else text
         elif reason.kind == "behind":
-            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            blockers = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
             yield (
-                f"behind {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}; of "
+                f"behind {_jobs(blockers, reason.heads.n)}{_first(reason.heads.n)}; of "
                 f"all processors {_at_most(reason.most_free_procs)} free, "
                 f"{_ahead(reason.most_ahead)}"
                 f"{_meanwhile([reason.ended], [reason.taken_by])}"
             )
         else:
-            named = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
+            blockers = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
             late = f"{format_duration(reason.least_late_s)} after"
             text = (
-                f"not to delay {_jobs(named, reason.heads.n)}{_first(reason.heads.n)}: by its "
+                f"not to delay {_jobs(blockers, reason.heads.n)}{_first(reason.heads.n)}: by its "
                 f"estimate it would have ended at least {late} the reservation for "
                 f"{clock(reason.reserved_s)}; it needs {_processors(reason.needed_procs)}, "
                 f"{_at_most(reason.most_extra_procs)} left over then"
@@ -330,22 +330,22 @@ def _started(explained: JobExplanation) -> Iterator[str]:
         return
     when = ""
     if start.ended.n:
-        named = [(job.job_id, _processors(job.procs)) for job in start.ended.named]
-        when = f" when {_jobs(named, start.ended.n)} ended"
+        causes = [(job.job_id, _processors(job.procs)) for job in start.ended.named]
+        when = f" when {_jobs(causes, start.ended.n)} ended"
     elif start.arrived:
-        named = [(job.job_id, _processors(job.procs)) for job in start.arrived[:5]]
-        when = f" when {_jobs(named, len(start.arrived))} arrived and changed the reservation"
+        causes = [(job.job_id, _processors(job.procs)) for job in start.arrived[:5]]
+        when = f" when {_jobs(causes, len(start.arrived))} arrived and changed the reservation"
     free = f"{_processors(start.free_procs)} {'was' if start.free_procs == 1 else 'were'} free"
     if start.overtaking is None:
         turn = "It started at once" if start.how == "at_once" else f"Its turn came{when}"
         yield f"{turn}: {free} and nobody waited ahead of it."
         return
     waiting = start.overtaking.waiting
-    named = [
+    causes = [
         (job.job_id, f"{_processors(job.procs)}, waiting for {format_duration(job.waited_s)}")
         for job in waiting[:5]
     ]
-    ahead = _jobs(named, len(waiting))
+    ahead = _jobs(causes, len(waiting))
     yield f"It was backfilled{when}: {free}, and it started ahead of {ahead}."
     reserved = start.overtaking.reservation
     if reserved is None:
@@ -488,15 +488,15 @@ def throttle_of(text: str) -> ThrottleWindow:
         SimError: a time is none, or there can be no such window.
     """
     names, *parts = text.split(":")
-    told: dict[str, float] = {}
+    share_by_resource: dict[str, float] = {}
     try:
         begin, end, *shares = parts
         for share in shares:
             key, _, value = share.partition("=")
-            if key not in ("cpu", "gpu") or key in told:
+            if key not in ("cpu", "gpu") or key in share_by_resource:
                 raise ValueError(share)
-            told[key] = float(value)
-        if not told:
+            share_by_resource[key] = float(value)
+        if not share_by_resource:
             raise ValueError(text)
     except ValueError:
         raise SettingsError(
@@ -504,7 +504,7 @@ def throttle_of(text: str) -> ThrottleWindow:
             "example gpu1,gpu2:1h:2h:cpu=0.6"
         ) from None
     machines = tuple(name.strip() for name in names.split(",") if name.strip())
-    return ThrottleWindow(machines, parse_duration(begin), parse_duration(end), **told)
+    return ThrottleWindow(machines, parse_duration(begin), parse_duration(end), **share_by_resource)
 
 
 def rigid_note(workload: Workload) -> str | None:
@@ -564,8 +564,8 @@ def _print_metrics(scenario: Scenario, metrics: InstanceMetrics, engine: str) ->
         ("utilisation", metrics.utilisation),
     ):
         if shares:
-            told = ", ".join(f"{name} {number(share)}" for name, share in shares.items())
-            OUT.print(f"  {label}: {told}", soft_wrap=True)
+            summary = ", ".join(f"{name} {number(share)}" for name, share in shares.items())
+            OUT.print(f"  {label}: {summary}", soft_wrap=True)
     OUT.print(
         f"  makespan {quantity(metrics.makespan_s, 's')}; {metrics.n_rejected:,} rejected",
         soft_wrap=True,

@@ -124,8 +124,8 @@ app = typer.Typer(
 register(app)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"copperline {version()}")
         raise typer.Exit
 

@@ -163,14 +163,14 @@ def merge_options(
             raise SettingsError(
                 f"--also '{also}' is not of the form 'minimise MEASURE' or 'maximise MEASURE'"
             )
-        told = {"second": measure.strip(), "second_goal": goal}
-        tables["objective"] = {**tables.get("objective", {}), **told}
-    chosen = tables.setdefault("strategy", {})
+        second_table = {"second": measure.strip(), "second_goal": goal}
+        tables["objective"] = {**tables.get("objective", {}), **second_table}
+    strategy_table = tables.setdefault("strategy", {})
     if strategy is not None:
-        chosen["name"] = strategy
+        strategy_table["name"] = strategy
     if options:
-        entry = strategy_entry(chosen.get("name", DEFAULT_STRATEGY))
-        chosen.update(strategy_options(entry, options))
+        entry = strategy_entry(strategy_table.get("name", DEFAULT_STRATEGY))
+        strategy_table.update(strategy_options(entry, options))
 
 
 def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
@@ -179,12 +179,12 @@ def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, Option
     Raises:
         SettingsError: not of the form name=value, or a name given twice.
     """
-    given = pairs(texts, "--option", "beta=0.9")
-    return {name: _option(entry, name, value) for name, value in given}
+    named_texts = pairs(texts, "--option", "beta=0.9")
+    return {name: _option(entry, name, value) for name, value in named_texts}
 
 
 def _option(entry: StrategyEntry, name: str, value: str) -> OptionValue:
-    kind = next((one.type for one in entry.options if one.name == name), str)
+    kind = next((option.type for option in entry.options if option.name == name), str)
     if kind is bool:
         return {"true": True, "false": False}.get(value.lower(), value)
     number = None if kind is str else parse_number(value)
@@ -224,28 +224,28 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
         StrategyError: a value outside the space.
     """
     today = dict(built.application.baseline or {})
-    own = [{**today, **values} for values in built.settings.run]
-    own += [{**today, **_included(built.space, text)} for text in texts]
+    requested = [{**today, **values} for values in built.settings.run]
+    requested += [{**today, **_included(built.space, text)} for text in texts]
     baseline = built.application.baseline
-    seen = {} if baseline is None else {built.space.from_values(baseline): "today's"}
-    kept = []
-    for values in own:
+    origins = {} if baseline is None else {built.space.from_values(baseline): "today's"}
+    first_runs = []
+    for values in requested:
         configuration = built.space.from_values(values)
         built.space.check(configuration)
-        if seen.get(configuration) == "yours":
+        if origins.get(configuration) == "yours":
             text = ", ".join(f"{name}={value}" for name, value in values.items())
             raise SettingsError(f"{text} is included twice; name a configuration once")
-        if configuration not in seen:
-            kept.append(values)
-        seen.setdefault(configuration, "yours")
-    needed = len(kept) + (baseline is not None)
+        if configuration not in origins:
+            first_runs.append(values)
+        origins.setdefault(configuration, "yours")
+    needed = len(first_runs) + (baseline is not None)
     budget = built.settings.max_runs
     if budget is not None and needed > budget:
         raise SettingsError(
             f"today's and your own configurations need {needed} runs and the budget has "
             f"{budget}; raise --runs or include fewer"
         )
-    return tuple(kept)
+    return tuple(first_runs)
 
 
 def further_configurations(
@@ -260,27 +260,27 @@ def further_configurations(
         StrategyError: a value outside the space, a closed level or an excluded combination.
     """
     space, today = experiment.space, experiment.opened.baseline
-    known = {run.configuration: run.id for run in experiment.runs}
-    found = []
+    run_ids = {run.configuration: run.id for run in experiment.runs}
+    new_runs = []
     for text in texts:
         values = {**(space.values(today) if today else {}), **_included(space, text)}
         configuration = space.from_values(values)
         space.check(configuration)
-        if configuration in known:
+        if configuration in run_ids:
             raise SettingsError(
-                f"--include '{text}' is run {known[configuration]} already; leave it out"
+                f"--include '{text}' is run {run_ids[configuration]} already; leave it out"
             )
-        known[configuration] = len(known) + 1
-        found.append(values)
-    return tuple(found)
+        run_ids[configuration] = len(run_ids) + 1
+        new_runs.append(values)
+    return tuple(new_runs)
 
 
 def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
-    given: dict[str, Level] = {}
+    levels: dict[str, Level] = {}
     for part in text.split(","):
         name, value = pair(part, "--include", "small_procs=16,small_max_procs=8")
-        given[name] = space.parse_value(name, value)
-    return given
+        levels[name] = space.parse_value(name, value)
+    return levels
 
 
 def results_of(session: Session, built: BuiltSweep) -> list[Result]:
@@ -319,15 +319,15 @@ def pair(text: str, option: str, example: str) -> tuple[str, str]:
 
 def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
     """Return what `pair` makes of each. Raises SettingsError too for a name given twice."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, value = pair(text, option, example)
-        if name in found:
+        if name in values:
             raise SettingsError(
-                f"{option} gives '{name}' twice, as {found[name]} and as {value}; give it once"
+                f"{option} gives '{name}' twice, as {values[name]} and as {value}; give it once"
             )
-        found[name] = value
-    return list(found.items())
+        values[name] = value
+    return list(values.items())
 
 
 def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
@@ -336,16 +336,16 @@ def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
     Raises:
         SettingsError: it is none of these, or told twice.
     """
-    found = {}
+    numbers = {}
     for number, value in pairs(texts, flag, example):
         try:
-            found[int(number)] = float(value)
+            numbers[int(number)] = float(value)
         except ValueError:
             raise SettingsError(
                 f"{flag} '{number}={value}': both are numbers, the first as it stands in the log, "
                 f"for example {example}"
             ) from None
-    return found
+    return numbers
 
 
 def _values(text: str) -> list[Level]:
@@ -367,33 +367,36 @@ def policy_options(texts: list[str]) -> dict[str, float]:
     Raises:
         SettingsError: not of the form, given twice, or no number.
     """
-    found = {}
+    options = {}
     for name, value in pairs(texts, "--option", "depth=8"):
         try:
-            found[name] = float(value)
+            options[name] = float(value)
         except ValueError:
             raise SettingsError(
                 f"--option '{name}={value}': options of order and backfill are numbers"
             ) from None
-    return found
+    return options
 
 
-def executor_table(told: dict[str, Any] | None, chosen: str) -> dict[str, Any]:
+def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
     """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` over the file."""
-    name, _, where = chosen.partition("=")
-    kept = dict(told) if told is not None and told.get("kind") == name else {}
+    name, _, where = text.partition("=")
+    base = dict(table) if table is not None and table.get("kind") == name else {}
     if not where:
-        return {**kept, "kind": name}
+        return {**base, "kind": name}
     replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
-    return {**{k: kept[k] for k in kept if k not in replaced}, "kind": name, key: where}
+    return {**{k: base[k] for k in base if k not in replaced}, "kind": name, key: where}
 
 
 def environment_table(
-    told: dict[str, Any] | None, cores: int | None, memory: str | None
+    table: dict[str, Any] | None, cores: int | None, memory: str | None
 ) -> dict[str, Any]:
     """Return ``[environment]`` with the options laid over what the file says."""
-    given = {"cores": cores, "memory": memory}
-    return {**(told or {}), **{name: value for name, value in given.items() if value is not None}}
+    options = {"cores": cores, "memory": memory}
+    return {
+        **(table or {}),
+        **{name: value for name, value in options.items() if value is not None},
+    }
 
 
 NONE: Final = "none"
@@ -473,10 +476,12 @@ class SlaOptions:
             "measure": self.cost_measure,
             "unit": self.cost_unit,
         }
-        found: dict[str, Any] = {name: value for name, value in top.items() if value is not None}
+        file_tables: dict[str, Any] = {
+            name: value for name, value in top.items() if value is not None
+        }
         if any(value is not None for value in cost.values()):
-            found["cost"] = {name: value for name, value in cost.items() if value is not None}
-        return found
+            file_tables["cost"] = {name: value for name, value in cost.items() if value is not None}
+        return file_tables
 
     def laid_over(self, tables: dict[str, Any]) -> None:
         """Put them into the tables of a sweep file, which they overrule.
@@ -486,9 +491,9 @@ class SlaOptions:
         Raises:
             SettingsError: a number that is none.
         """
-        given = self.tables()
-        cost = given.pop("cost", {})
-        tables.update(given)
+        options = self.tables()
+        cost = options.pop("cost", {})
+        tables.update(options)
         for name in ("deadline", "goal", "run_limit"):
             if _is_none(getattr(self, name)):
                 tables.pop(name, None)
@@ -510,20 +515,20 @@ class SlaOptions:
         Raises:
             SettingsError: a term that cannot be, or terms that do not go together.
         """
-        given = check_settings(self.tables(), "the options")
+        settings = check_settings(self.tables(), "the options")
         terms: dict[str, Any] = {}
         if self.runs is not None:
-            terms["max_runs"] = given.runs
+            terms["max_runs"] = settings.runs
         if self.deadline is not None:
-            terms["deadline_s"] = None if given.deadline is None else now_s + given.deadline
+            terms["deadline_s"] = None if settings.deadline is None else now_s + settings.deadline
         if self.goal is not None:
-            terms["goal"] = given.goal
+            terms["goal"] = settings.goal
         if self.at_goal is not None:
-            terms["at_goal"] = given.at_goal
+            terms["at_goal"] = settings.at_goal
         if self.run_limit is not None:
-            terms["run_limit_s"] = given.run_limit
+            terms["run_limit_s"] = settings.run_limit
         if self.cost_limit is not None:
-            terms["max_cost"] = None if given.cost is None else given.cost.limit
+            terms["max_cost"] = None if settings.cost is None else settings.cost.limit
         return replace(sla, **terms, tariff=self._tariff(sla.tariff))
 
     def _tariff(self, present: Tariff | None) -> Tariff | None:
@@ -593,8 +598,8 @@ def _unless_none(text: str | None) -> str | None:
 
 
 def _number(option: str, text: str | None) -> float | None:
-    kept = _unless_none(text)
-    return None if kept is None else number_of(option, kept)
+    number_text = _unless_none(text)
+    return None if number_text is None else number_of(option, number_text)
 
 
 def number_of(option: str, text: str) -> float:

@@ -84,8 +84,8 @@ class ApiClient:
                 a session would raise.
             ServiceError: it cannot be reached, or answers what it should not.
         """
-        told = {name: value for name, value in query.items() if value is not None}
-        return self._json(self._send("GET", path, params=told))
+        params = {name: value for name, value in query.items() if value is not None}
+        return self._json(self._send("GET", path, params=params))
 
     def change(
         self,
@@ -218,11 +218,11 @@ class ApiClient:
                     f"'{answer.text[:60]}'; is another program there?"
                 ) from error
         try:
-            told = answer.json()
-            detail, name = str(told["detail"]), str(told.get("error", ""))
+            body = answer.json()
+            detail, name = str(body["detail"]), str(body.get("error", ""))
         except (ValueError, KeyError, TypeError, AttributeError):
             detail, name = answer.text[:200], ""
-        for fault in told.get("fields", []) if isinstance(told, dict) else []:
+        for fault in body.get("fields", []) if isinstance(body, dict) else []:
             detail += f"; {fault['field']}: {fault['message']}"
         kind = _ERRORS.get(name)
         if kind is not None:
@@ -281,15 +281,15 @@ class HttpStore:
         path = f"/v1/experiments/{experiment_id}/events"
         while True:
             page = self._link.get(path, since=since + len(events), limit=PAGE)
-            events += [decode_event(json.dumps(one)) for one in page["events"]]
+            events += [decode_event(json.dumps(event)) for event in page["events"]]
             if not page["more"]:
                 return tuple(events)
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """See `Store.experiments`. Raises ServiceError if the service does not answer."""
         return tuple(
-            StoredExperiment(one["experiment"], one["name"], one["opened_s"], one["events"])
-            for one in self._link.get("/v1/experiments")
+            StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
+            for entry in self._link.get("/v1/experiments")
         )
 
     def close(self) -> None:

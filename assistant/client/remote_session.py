@@ -121,8 +121,8 @@ class RemoteSession(ExperimentQueries):
             ServiceError: the service cannot be reached any more.
         """
         events = self._link.stream(f"{self._path}/events", self._experiment.n_events, stop)
-        for position, told in events:
-            event = decode_event(json.dumps(told))
+        for position, record in events:
+            event = decode_event(json.dumps(record))
             with self._lock:
                 if position == self._experiment.n_events:
                     self._take((event,))
@@ -155,7 +155,7 @@ class RemoteSession(ExperimentQueries):
         """See `Session.submit`."""
         body = {
             "keep": None if keep is None else list(keep),
-            "edits": {str(position): dict(one) for position, one in (edits or {}).items()},
+            "edits": {str(position): dict(levels) for position, levels in (edits or {}).items()},
         }
         return self._submitted(self._decide(f"/batches/{batch.number}/submission", body))
 
@@ -177,16 +177,16 @@ class RemoteSession(ExperimentQueries):
         return self._experiment.baseline
 
     def _submitted(self, events: Sequence[Event]) -> tuple[Run, ...]:
-        wanted = [event.run_id for event in events if isinstance(event, RunSubmitted)]
-        return tuple(self._experiment.run(run_id) for run_id in wanted)
+        run_ids = [event.run_id for event in events if isinstance(event, RunSubmitted)]
+        return tuple(self._experiment.run(run_id) for run_id in run_ids)
 
     # -- advice --------------------------------------------------------------------------------
 
     def answer_advice(
-        self, given: Answer, exploitation: float | None = None, alternative: int | None = None
+        self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
         """See `Session.answer_advice`."""
-        body = {"answer": given, "exploitation": exploitation, "alternative": alternative}
+        body = {"answer": answer, "exploitation": exploitation, "alternative": alternative}
         events = self._decide("/advice/answer", body)
         return next((event for event in events if isinstance(event, BatchSuggested)), None)
 
@@ -199,9 +199,10 @@ class RemoteSession(ExperimentQueries):
         exploitation: float | Keep | None = "keep",
     ) -> None:
         """See `Session.change_strategy`."""
-        told = None if options is None else dict(options)
+        option_values = None if options is None else dict(options)
         self._decide(
-            "/steering", {"strategy": strategy, "options": told, "exploitation": exploitation}
+            "/steering",
+            {"strategy": strategy, "options": option_values, "exploitation": exploitation},
         )
 
     def weigh_region(self, region_id: int, weight: float) -> None:
@@ -273,12 +274,14 @@ class RemoteSession(ExperimentQueries):
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
         """See `Session.plan`."""
-        self._decide("/plan", {"levels": {name: list(told) for name, told in levels.items()}})
+        self._decide("/plan", {"levels": {name: list(values) for name, values in levels.items()}})
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """See `Session.import_results`."""
-        told = [{"values": dict(values), "measures": dict(got)} for values, got in results]
-        events = self._decide("/import", {"results": told, "replicates": replicates})
+        rows = [
+            {"values": dict(values), "measures": dict(measures)} for values, measures in results
+        ]
+        events = self._decide("/import", {"results": rows, "replicates": replicates})
         return sum(isinstance(event, RunCompleted) for event in events)
 
     # -- execution -----------------------------------------------------------------------------
@@ -326,8 +329,8 @@ class RemoteSession(ExperimentQueries):
 
     def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
         """See `Session.hand_over`."""
-        told = None if automatic is None else asdict(automatic)
-        self._decide("/automatic", {"automatic": told, "reason": reason})
+        limits = None if automatic is None else asdict(automatic)
+        self._decide("/automatic", {"automatic": limits, "reason": reason})
 
     def start(self) -> None:
         """Let the workers of the service have its runs from now on."""
@@ -339,10 +342,10 @@ class RemoteSession(ExperimentQueries):
 
     def execution(self) -> ExecutionStatus:
         """Return who executes its runs, as the service knows it."""
-        told = self._link.get(f"{self._path}/execution")
+        reply = self._link.get(f"{self._path}/execution")
         return ExecutionStatus(
-            told["active"], told["executes"], tuple(told["notes"]), told["by_program"],
-            told["heard_s"],
+            reply["active"], reply["executes"], tuple(reply["notes"]), reply["by_program"],
+            reply["heard_s"],
         )  # fmt: skip
 
     def look(self) -> Experiment:
@@ -369,13 +372,15 @@ class RemoteSession(ExperimentQueries):
         """Send a decision, take in what came of it, and return those events."""
         with self._lock:
             try:
-                told = json.loads(json.dumps(body, allow_nan=False))
+                plain_body = json.loads(json.dumps(body, allow_nan=False))
             except (TypeError, ValueError) as error:
                 raise ExperimentError(f"this cannot be sent to the service: {error}") from error
-            answer = self._link.change(method, self._path + path, told, version=self._expected)
+            answer = self._link.change(
+                method, self._path + path, plain_body, version=self._expected
+            )
             if self._expected is not None:
                 self._expected = answer["version"]
-            events = tuple(decode_event(json.dumps(one)) for one in answer["events"])
+            events = tuple(decode_event(json.dumps(event)) for event in answer["events"])
             if answer["first"] == self._experiment.n_events:
                 self._take(events)
             else:

@@ -87,8 +87,8 @@ class LeaseHeartbeat:
     def drop(self, token: str) -> None:
         """Renew this lease no more, and tell nothing more of its run."""
         with self._changed:
-            for kept in (self._due_s, self._reports, self._told_s):
-                kept.pop(token, None)
+            for by_token in (self._due_s, self._reports, self._told_s):
+                by_token.pop(token, None)
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Tell what a run that is held has measured so far, soon, unless it reports again first."""
@@ -212,16 +212,16 @@ class HttpLeaseSource:
         which was given meanwhile does not wait for the end of its lease.
         """
         try:
-            told = self._ask()
+            reply = self._ask()
         except LeaseLostError:  # its lease has run out by now, or it was cancelled
             self._key = new_key()
-            told = self._ask()
+            reply = self._ask()
         self._key = new_key()
-        if told is None:
+        if reply is None:
             return None
         return RunLease(
-            told["experiment"], told["run"], told["token"], told["attempt"], told["values"],
-            told["seed"], told["limit_s"], told["lease_s"],
+            reply["experiment"], reply["run"], reply["token"], reply["attempt"], reply["values"],
+            reply["seed"], reply["limit_s"], reply["lease_s"],
         )  # fmt: skip
 
     def leave_out(self, experiment_id: str) -> None:
@@ -240,8 +240,8 @@ class HttpLeaseSource:
     def _ask(self) -> Any:
         if self._worker is None:
             token = self.link.get("/v1/caller")["name"]
-            own = f"{socket.gethostname()}-{os.getpid()}"
-            self._worker = own if token is None else f"{token}/{own}"
+            process_name = f"{socket.gethostname()}-{os.getpid()}"
+            self._worker = process_name if token is None else f"{token}/{process_name}"
         body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
         if self.only is not None:
             body["experiment"] = self.only
@@ -308,17 +308,17 @@ def run_leased(
     """
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
-    held: dict[int, RunLease] = {}
-    told = 0
+    claims_by_run: dict[int, RunLease] = {}
+    n_results = 0
 
     def end_lost() -> None:
-        for run_id, claim in tuple(held.items()):
+        for run_id, claim in tuple(claims_by_run.items()):
             if claim.token in beats.lost:
                 executor.stop(run_id)
 
     def reported(run_id: int, measures: Mapping[str, Measure]) -> None:
-        if run_id in held:
-            beats.report(held[run_id].token, measures)
+        if run_id in claims_by_run:
+            beats.report(claims_by_run[run_id].token, measures)
 
     beats = LeaseHeartbeat(claims, end_lost)
     executor.listen(reported)
@@ -341,28 +341,28 @@ def run_leased(
 
     try:
         while True:
-            while len(held) < executor.capacity and not halted():
+            while len(claims_by_run) < executor.capacity and not halted():
                 claim = patiently(claims.claim)
                 if claim is None:
                     break
-                held[claim.run_id] = claim
+                claims_by_run[claim.run_id] = claim
                 beats.hold(claim.token, claim.lease_s)
                 executor.submit(
                     ExecutionRequest(claim.run_id, claim.values, claim.seed, claim.limit_s)
                 )
                 tell(claim.run_id)
-            if not held:
-                return told
+            if not claims_by_run:
+                return n_results
             for completion in executor.collect():
-                own = held.get(completion.run_id)
-                if own is None:
+                claim_of_run = claims_by_run.get(completion.run_id)
+                if claim_of_run is None:
                     continue  # it was lost and claimed again here, and has been told
-                told += patiently(partial(told_of, own, completion))
-                del held[completion.run_id]
+                n_results += patiently(partial(told_of, claim_of_run, completion))
+                del claims_by_run[completion.run_id]
                 tell(completion.run_id)
     except BaseException:
         executor.cancel()
-        for claim in held.values():
+        for claim in claims_by_run.values():
             with contextlib.suppress(AssistantError):  # else its lease will run out
                 claims.give_back(claim.token, "interrupted")
         raise
@@ -448,7 +448,7 @@ class Worker:
             ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
             NotExecutedHereError: it works for one experiment, and may not execute that.
         """
-        told, beats = 0, LeaseHeartbeat(self._claims, self._end_lost)
+        n_results, beats = 0, LeaseHeartbeat(self._claims, self._end_lost)
         self._beats = beats
         pause = pause or idle
         try:
@@ -464,13 +464,13 @@ class Worker:
                     continue
                 completion = self._execute(claim, beats, pause)
                 if completion is not None:
-                    told += self._told(claim, completion, beats, stop, pause)
+                    n_results += self._told(claim, completion, beats, stop, pause)
                 beats.lost.clear()
         finally:
             beats.end()
             for executor in self._executors.values():
                 executor.__exit__(None, None, None)
-        return told
+        return n_results
 
     def abandon(self) -> None:
         """Stop the run that is executed, if it was lost; for the thread that works."""

@@ -112,8 +112,8 @@ class ParameterSettings(StrictModel):
 
     @model_validator(mode="after")
     def _one(self) -> "ParameterSettings":
-        given = [self.levels, self.range, self.logarithmic]
-        if sum(x is not None for x in given) != 1:
+        alternatives = [self.levels, self.range, self.logarithmic]
+        if sum(x is not None for x in alternatives) != 1:
             raise ValueError(
                 f"for the parameter '{self.name}' give exactly one of levels = [...], "
                 "range = {low, high, step} and logarithmic = {low, high, count}"
@@ -146,8 +146,8 @@ class MeasuresSettings(StrictModel):
 
     @model_validator(mode="after")
     def _one(self) -> "MeasuresSettings":
-        given = [self.stdout, self.file, self.pattern]
-        if sum(x is not None for x in given) != 1:
+        alternatives = [self.stdout, self.file, self.pattern]
+        if sum(x is not None for x in alternatives) != 1:
             raise ValueError(
                 "for the measures give exactly one of stdout = 'json' or 'last_line', file and "
                 "pattern"
@@ -304,8 +304,8 @@ def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
     return ParameterSpace(tuple(parameter.build() for parameter in parameters))
 
 
-def _today(given: dict[str, LevelValue] | None) -> dict[str, Level] | None:
-    return None if given is None else dict(given)
+def _today(levels: dict[str, LevelValue] | None) -> dict[str, Level] | None:
+    return None if levels is None else dict(levels)
 
 
 GIB = 2**30
@@ -371,10 +371,10 @@ class PlacementSettings(StrictModel):
                 "give one of trace, the file of a workload, model, the file of a fitted "
                 "generator, and generator, the name of a published one"
             )
-        drawn = {"duration", "scale", "count"} & self.model_fields_set
-        if self.trace is not None and drawn:
+        generation_keys = {"duration", "scale", "count"} & self.model_fields_set
+        if self.trace is not None and generation_keys:
             raise ValueError(
-                f"'{min(drawn)}' is about workloads that are drawn; leave it out, or trace"
+                f"'{min(generation_keys)}' is about workloads that are drawn; leave it out, or trace"
             )
         if self.first is not None and self.trace is None:
             raise ValueError("'first' is about a trace; name it with trace")
@@ -423,14 +423,14 @@ class PlacementSettings(StrictModel):
 
     def _kinds(self) -> tuple[MachineKind, ...]:
         if self.nodes is not None:
-            found = machine_kinds(read_machines(self.nodes), self.prices)
+            kinds = machine_kinds(read_machines(self.nodes), self.prices)
             counts = {name.removesuffix("_machines"): name for name in self.levels}
             return tuple(
-                MachineKind(one.spec, one.price_per_h, self._counts(counts.get(one.spec.name)))
-                for one in found
+                MachineKind(kind.spec, kind.price_per_h, self._counts(counts.get(kind.spec.name)))
+                for kind in kinds
             )
         if self.machines:
-            return tuple(one.build() for one in self.machines)
+            return tuple(kind.build() for kind in self.machines)
         return usual_machines()
 
     def _counts(self, name: str | None) -> tuple[int, ...]:

@@ -73,8 +73,8 @@ class ObjectiveSettings(StrictModel):
 
     @property
     def _n_named(self) -> int:
-        named = [self.minimise, self.maximise, self.weighted, self.rmse]
-        return sum(x is not None for x in named)
+        forms = [self.minimise, self.maximise, self.weighted, self.rmse]
+        return sum(x is not None for x in forms)
 
     @property
     def names_one(self) -> bool:
@@ -82,33 +82,33 @@ class ObjectiveSettings(StrictModel):
         return self._n_named == 1
 
 
-def objective_of(chosen: ObjectiveSettings | None, default: Objective) -> Objective:
+def objective_of(settings: ObjectiveSettings | None, default: Objective) -> Objective:
     """Return what is wanted: as said, the rest as the application's own.
 
     Raises:
         SettingsError: ``without`` names a measure that has no constraint.
         ObjectiveError: a constraint or a reference that cannot be.
     """
-    if chosen is None:
+    if settings is None:
         return default
-    constraints = _constraints(chosen, default.constraints)
+    constraints = _constraints(settings, default.constraints)
     wrapper: Wrapper = default.wrapper
     goal = default.goal
-    if chosen.minimise is not None:
-        wrapper, goal = SingleMeasure(chosen.minimise), "minimise"
-    elif chosen.maximise is not None:
-        wrapper, goal = SingleMeasure(chosen.maximise), "maximise"
-    elif chosen.weighted is not None:
-        wrapper, goal = WeightedSum(tuple(chosen.weighted.items())), "minimise"
-    elif chosen.rmse is not None:
-        wrapper, goal = Rmse(chosen.rmse.measure, tuple(chosen.rmse.reference)), "minimise"
-    unit = chosen.unit
+    if settings.minimise is not None:
+        wrapper, goal = SingleMeasure(settings.minimise), "minimise"
+    elif settings.maximise is not None:
+        wrapper, goal = SingleMeasure(settings.maximise), "maximise"
+    elif settings.weighted is not None:
+        wrapper, goal = WeightedSum(tuple(settings.weighted.items())), "minimise"
+    elif settings.rmse is not None:
+        wrapper, goal = Rmse(settings.rmse.measure, tuple(settings.rmse.reference)), "minimise"
+    unit = settings.unit
     if unit is None:
         unit = default.unit if wrapper == default.wrapper else _unit_of(wrapper)
     second = default.second
-    if chosen.second is not None:
-        also = SingleMeasure(chosen.second)
-        second = SecondObjective(also, chosen.second_goal or "minimise", _unit_of(also))
+    if settings.second is not None:
+        also = SingleMeasure(settings.second)
+        second = SecondObjective(also, settings.second_goal or "minimise", _unit_of(also))
     return Objective(wrapper, goal, constraints, unit, second)
 
 
@@ -116,31 +116,33 @@ def _unit_of(wrapper: Wrapper) -> str:
     return "s" if isinstance(wrapper, SingleMeasure) and wrapper.measure.endswith("_s") else ""
 
 
-def _constraints(chosen: ObjectiveSettings, own: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+def _constraints(
+    settings: ObjectiveSettings, defaults: tuple[Constraint, ...]
+) -> tuple[Constraint, ...]:
     """Return the application's constraints and the analyst's.
 
     Hers replace those on the same measure; others go only if ``without`` names them.
     """
-    hers = tuple(Constraint(**c.model_dump()) for c in chosen.constraints)
-    measures = [constraint.measure for constraint in own]
-    for name in chosen.without:
+    hers = tuple(Constraint(**c.model_dump()) for c in settings.constraints)
+    measures = [constraint.measure for constraint in defaults]
+    for name in settings.without:
         if name not in measures:
             raise SettingsError(
                 f"'without' names '{name}', on which the application has no constraint"
                 f"{hint(name, measures)}"
             )
-    replaced = {constraint.measure for constraint in hers} | set(chosen.without)
-    return (*(c for c in own if c.measure not in replaced), *hers)
+    replaced = {constraint.measure for constraint in hers} | set(settings.without)
+    return (*(c for c in defaults if c.measure not in replaced), *hers)
 
 
 def check_measures(objective: Objective, application: Application) -> None:
     """Refuse a measure that the application is known not to give. Raises SettingsError."""
-    known = application.measures
+    available = application.measures
     for name in objective.measures:
-        if known is not None and name not in known:
+        if available is not None and name not in available:
             raise SettingsError(
                 f"the {application.name} application has no measure '{name}'"
-                f"{hint(name, list(known))}"
+                f"{hint(name, list(available))}"
             )
 
 
@@ -226,22 +228,24 @@ class ExecutorSettings(StrictModel):
 
     def build(self) -> ExecutorSpec:
         """Return the place. Raises SettingsError for one that cannot be."""
-        told = (self.authority, self.certificate, self.key)
-        if any(told) and not all(told):
+        tls_files = (self.authority, self.certificate, self.key)
+        if any(tls_files) and not all(tls_files):
             raise SettingsError(
                 "[executor]: TLS needs all of authority, certificate and key, paths of PEM files"
             )
-        certificates = TlsCertificates(*(Path(str(one)) for one in told)) if all(told) else None
+        certificates = (
+            TlsCertificates(*(Path(str(file)) for file in tls_files)) if all(tls_files) else None
+        )
         return ExecutorSpec(self.kind, self.address, certificates, self._batch())
 
     def _batch(self) -> BatchSystem | None:
         """Return what a batch system is told; None if nothing is said and none starts anything."""
-        said = [name for name in OF_SYSTEM if getattr(self, name)]
-        if self.kind == "dask" and said and self.system is None:
+        batch_names = [name for name in OF_SYSTEM if getattr(self, name)]
+        if self.kind == "dask" and batch_names and self.system is None:
             raise SettingsError(
-                f"[executor]: '{said[0]}' speaks of jobs; say who starts them: system = \"slurm\""
+                f"[executor]: '{batch_names[0]}' speaks of jobs; say who starts them: system = \"slurm\""
             )
-        if self.kind != "slurm" and not said:
+        if self.kind != "slurm" and not batch_names:
             return None
         return BatchSystem(
             "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,

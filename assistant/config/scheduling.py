@@ -129,7 +129,7 @@ class SchedulingSettings(StrictModel):
         Raises:
             AssistantError, SimError: what cannot be built, in one sentence.
         """
-        told: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "procs": self.procs,
             "today": CurrentPolicies(self.today.order, self.today.backfill),
             "levels": {name: tuple(levels) for name, levels in self.levels.items()},
@@ -145,6 +145,6 @@ class SchedulingSettings(StrictModel):
             "machine_procs": self.machine_procs,
         }
         if self.futures is None:
-            return Scheduling(workload, **told)
+            return Scheduling(workload, **arguments)
         futures = self.futures.build(None if self.log is None else workload)
-        return future_scheduling(futures, threads=None if workers == 1 else 1, **told)
+        return future_scheduling(futures, threads=None if workers == 1 else 1, **arguments)

@@ -33,17 +33,17 @@ from strategies.space.parameter import parse_number
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
     """Return how a reader is told of the computing environment; nothing where none was named."""
-    wanted = place.environment
-    told = []
-    if wanted.cores is not None:
-        told.append(f"{wanted.cores} core{'' if wanted.cores == 1 else 's'}")
-    if wanted.memory_bytes is not None:
-        told.append(f"{format_size(wanted.memory_bytes)} of memory")
-    if not told:
+    environment = place.environment
+    needs = []
+    if environment.cores is not None:
+        needs.append(f"{environment.cores} core{'' if environment.cores == 1 else 's'}")
+    if environment.memory_bytes is not None:
+        needs.append(f"{format_size(environment.memory_bytes)} of memory")
+    if not needs:
         return ()
     runs = "one run at a time" if workers == 1 else f"{workers} runs at once"
     where = "" if place.executor is None else f", executed by {place.executor}"
-    return (Fact("Computing environment", f"{runs}, each with {' and '.join(told)}{where}"),)
+    return (Fact("Computing environment", f"{runs}, each with {' and '.join(needs)}{where}"),)
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
@@ -137,7 +137,9 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
     return session
 
 
-def config_snapshot(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]]) -> str:
+def config_snapshot(
+    tables: Mapping[str, Any], configurations: Sequence[Mapping[str, Level]]
+) -> str:
     """Return what is needed to build the sweep again from anywhere: paths made absolute."""
     application = dict(tables.get("application", {}))
     for key in (*FILES_NAMED, "cwd", "folder"):
@@ -148,13 +150,13 @@ def config_snapshot(tables: Mapping[str, Any], own: Sequence[Mapping[str, Level]
         model = str(Path(futures["model"]).absolute())
         application["futures"] = {**futures, "model": model}
     results = [str(Path(path).absolute()) for path in tables.get("results", [])]
-    kept = {
+    snapshot = {
         **resolve_hook_folder(tables, Path()),
-        "run": list(own),
+        "run": list(configurations),
         "application": application,
         "results": results,
     }
-    return json.dumps(kept, allow_nan=False)
+    return json.dumps(snapshot, allow_nan=False)
 
 
 def past_results(built: BuiltSweep) -> tuple[Result, ...]:
@@ -183,17 +185,17 @@ def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
         StrategyError: one that the space does not have.
     """
     today = dict(built.application.baseline or {})
-    own = tuple({**today, **values} for values in built.settings.run)
-    for values in own:
+    configurations = tuple({**today, **values} for values in built.settings.run)
+    for values in configurations:
         built.space.check(built.space.from_values(values))
-    return own
+    return configurations
 
 
 def import_past_runs(
     session: Session,
     built: BuiltSweep,
     past: Sequence[Result],
-    own: Sequence[Mapping[str, Level]],
+    configurations: Sequence[Mapping[str, Level]],
     *,
     today: bool,
 ) -> None:
@@ -202,11 +204,11 @@ def import_past_runs(
     Without any of them today's is submitted only if ``today`` says so.
     """
     session.import_results(past, replicates=built.settings.replicates)
-    if today or own:
+    if today or configurations:
         session.submit_baseline()
-    for values in own:
-        known = {run.configuration for run in session.experiment.runs}
-        if session.experiment.space.from_values(values) not in known:
+    for values in configurations:
+        run_configurations = {run.configuration for run in session.experiment.runs}
+        if session.experiment.space.from_values(values) not in run_configurations:
             session.include(values)
 
 
@@ -243,8 +245,8 @@ def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
 
 def _drawn_from(facts: Iterable[Fact]) -> str | None:
     """Return the digest of the model that an experiment draws from; None if it has none."""
-    told = (FUTURES_DIGEST, STATISTICS_DIGEST)
-    return next((fact.text for fact in facts if fact.label in told), None)
+    labels = (FUTURES_DIGEST, STATISTICS_DIGEST)
+    return next((fact.text for fact in facts if fact.label in labels), None)
 
 
 def job_log(opened: ExperimentOpened) -> str | None:

@@ -171,8 +171,8 @@ class SweepSettings(StrictModel):
     @property
     def place(self) -> ExecutorSpec:
         """Where runs are executed. Raises SettingsError for what cannot be."""
-        told = LOCAL if self.executor is None else self.executor.build()
-        return replace(told, environment=self.environment.build())
+        spec = LOCAL if self.executor is None else self.executor.build()
+        return replace(spec, environment=self.environment.build())
 
     def agreement(self, now_s: float) -> Sla:
         """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
@@ -220,12 +220,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     return parse_settings(text, f"the sweep file '{path}'", path.parent, path.stem)
 
 
-def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, Any]:
+def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, Any]:
     """Return the tables of the text of a sweep file, paths in it made absolute.
 
     Args:
         text: TOML.
-        what: names it in sentences, such as ``the sweep file 'a.toml'``.
+        label: names it in sentences, such as ``the sweep file 'a.toml'``.
         folder: that its paths are relative to.
         name: of a sweep over one's own program, where it says none.
 
@@ -235,7 +235,7 @@ def parse_settings(text: str, what: str, folder: Path, name: str) -> dict[str, A
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
-        raise SettingsError(f"{what} is not TOML: {error}") from error
+        raise SettingsError(f"{label} is not TOML: {error}") from error
     application = tables.get("application")
     if isinstance(application, dict):
         kind = kind_of(application)
@@ -276,8 +276,8 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
 
 def kind_of(application: Mapping[str, Any]) -> str:
     """Return the kind of an application, from what is given if it is not said."""
-    told = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
-    implied = next((kind for key, kind in told.items() if key in application), "scheduling")
+    kinds = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
+    implied = next((kind for key, kind in kinds.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
 
 
@@ -309,20 +309,25 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     return BuiltSweep(settings, application, space, objective, _watch(settings.watch, objective))
 
 
-def _watch(chosen: WatchSettings, objective: Objective) -> WarningPolicy:
+def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
     """Return how the budget is watched; a threshold is given as a measured value."""
-    threshold = chosen.threshold
+    threshold = settings.threshold
     if threshold is not None and objective.goal == "minimise":
         threshold = -threshold
     rule = RegionRule(
-        good=chosen.good,
+        good=settings.good,
         threshold=threshold,
-        quantile=chosen.quantile,
-        eps=chosen.eps,
-        min_samples=chosen.min_samples,
+        quantile=settings.quantile,
+        eps=settings.eps,
+        min_samples=settings.min_samples,
     )
     return WarningPolicy(
-        rule, chosen.pending, chosen.warn_from, chosen.advised, chosen.rule, chosen.warn_at
+        rule,
+        settings.pending,
+        settings.warn_from,
+        settings.advised,
+        settings.rule,
+        settings.warn_at,
     )
 
 
@@ -332,45 +337,52 @@ def read_source(settings: SweepSettings) -> SweepSource | None:
     Raises:
         SettingsError, SimError, StrategyError: it cannot be read.
     """
-    chosen = settings.application
-    if isinstance(chosen, LookupSettings):
-        return MeasuredTable.read(chosen.table)
-    if not isinstance(chosen, SchedulingSettings):
+    application_settings = settings.application
+    if isinstance(application_settings, LookupSettings):
+        return MeasuredTable.read(application_settings.table)
+    if not isinstance(application_settings, SchedulingSettings):
         return None
-    if chosen.log is None:
-        if chosen.first is not None or chosen.reading:
+    if application_settings.log is None:
+        if application_settings.first is not None or application_settings.reading:
             raise SettingsError("'first' and 'reading' are about a log; name it with log")
         return default_workload(settings.seed)
-    rules = rules_from_texts(chosen.reading)
-    return load_workload(Path(chosen.log), rules=rules, first=chosen.first)
+    rules = rules_from_texts(application_settings.reading)
+    return load_workload(
+        Path(application_settings.log), rules=rules, first=application_settings.first
+    )
 
 
 def _application(settings: SweepSettings, source: SweepSource | None) -> Application:
-    chosen = settings.application
-    if isinstance(chosen, CommandSettings | FunctionSettings | RestSettings):
-        return _own_program(settings, chosen)
+    application_settings = settings.application
+    if isinstance(application_settings, CommandSettings | FunctionSettings | RestSettings):
+        return _own_program(settings, application_settings)
     if settings.parameters:
         raise SettingsError(
             "[[parameters]] describe a program of your own, with kind 'command', 'function' or "
-            f"'rest'; those of kind '{chosen.kind}' are given"
-            + (", levels for them stand in [application.levels]" * (chosen.kind == "scheduling"))
+            f"'rest'; those of kind '{application_settings.kind}' are given"
+            + (
+                ", levels for them stand in [application.levels]"
+                * (application_settings.kind == "scheduling")
+            )
         )
-    if isinstance(chosen, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings):
-        return chosen.build()
+    if isinstance(
+        application_settings, FloodSettings | MazeSettings | AiPlatformSettings | PlacementSettings
+    ):
+        return application_settings.build()
     if source is None:
         source = read_source(settings)
-    if isinstance(chosen, LookupSettings) and isinstance(source, MeasuredTable):
-        return Lookup(source, Path(chosen.table).name)
-    if not isinstance(chosen, SchedulingSettings) or not isinstance(source, Workload):
+    if isinstance(application_settings, LookupSettings) and isinstance(source, MeasuredTable):
+        return Lookup(source, Path(application_settings.table).name)
+    if not isinstance(application_settings, SchedulingSettings) or not isinstance(source, Workload):
         raise AssertionError("what was read is not what the application is about")
-    return chosen.build(source, settings.workers)
+    return application_settings.build(source, settings.workers)
 
 
 def _own_program(
-    settings: SweepSettings, chosen: CommandSettings | FunctionSettings | RestSettings
+    settings: SweepSettings, application_settings: CommandSettings | FunctionSettings | RestSettings
 ) -> Application:
-    wanted = settings.objective
-    if wanted is None or not wanted.names_one:
+    objective_settings = settings.objective
+    if objective_settings is None or not objective_settings.names_one:
         raise SettingsError(
             "a program of your own needs an [objective]: say minimise or maximise with the name "
             "of a measure, such as minimise = 'wall_s' for the time of a run"
@@ -379,10 +391,12 @@ def _own_program(
         raise SettingsError(
             "a program of your own needs at least one [[parameters]] with a name and levels"
         )
-    objective = objective_of(wanted, Objective(SingleMeasure("")))
-    if not isinstance(chosen, CommandSettings):
-        return chosen.build(settings.parameters, objective)
-    application = chosen.build(settings.parameters, objective, settings.environment.build())
+    objective = objective_of(objective_settings, Objective(SingleMeasure("")))
+    if not isinstance(application_settings, CommandSettings):
+        return application_settings.build(settings.parameters, objective)
+    application = application_settings.build(
+        settings.parameters, objective, settings.environment.build()
+    )
     if settings.workers > 1 and not application.apart:
         raise SettingsError(
             "with several workers two runs would write the same file of measures; put {scratch} "
@@ -401,21 +415,21 @@ def _sentence(error: ValidationError) -> str:
     location = first["loc"]
     if location[:1] == ("application",):  # the kind that pydantic puts behind it is ours
         location = (location[0], *location[2:])
-    given = first["input"]
+    input_value = first["input"]
     if location and location[-1] in _LEVEL_TYPES:
         place = ".".join(map(str, location[:-1]))
-        return f"'{place}' should be a number, a text or a truth value, not {given!r}"
+        return f"'{place}' should be a number, a text or a truth value, not {input_value!r}"
     place = ".".join(map(str, location))
     if first["type"] == "extra_forbidden":
-        known = _known_keys(first["loc"])
-        return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], known)}"
+        keys = _known_keys(first["loc"])
+        return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], keys)}"
     more = len(faults) - 1
     tail = f" (and {more} more)" if more else ""
-    shown = f", not {given!r}" if isinstance(given, bool | int | float | str) else ""
+    rejected = f", not {input_value!r}" if isinstance(input_value, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if shown and repr(given) in message:  # a sentence of our own that says it
-        shown = ""
-    return f"'{place}' {message}{shown}{tail}" if place else f"{message}{tail}"
+    if rejected and repr(input_value) in message:  # a sentence of our own that says it
+        rejected = ""
+    return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:

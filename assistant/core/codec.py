@@ -51,10 +51,10 @@ def decode_event(text: str) -> Event:
     try:
         body = _value(text)
         name, version = body.pop("type"), body.pop("v")
-        known = name in _TYPES and version == VERSION and type(version) is int
+        is_supported = name in _TYPES and version == VERSION and type(version) is int
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
-    if not known:
+    if not is_supported:
         raise CodecError(
             f"an event of type {str(name)[:_SHOWN]!r}, version {str(version)[:_SHOWN]}, is unknown "
             f"to this Copperline (it knows version {VERSION}); use the newer one that wrote it"

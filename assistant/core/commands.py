@@ -114,7 +114,7 @@ def requests_from_batch(
                 f"batch {batch.number} has no suggestion at position {position}; "
                 f"it has {len(batch.suggestions)}, counted from 0"
             )
-    wanted = []
+    requests = []
     for position in sorted(positions):
         suggestion = batch.suggestions[position]
         configuration = suggestion.configuration
@@ -126,8 +126,8 @@ def requests_from_batch(
             if edited != configuration:
                 configuration, source = edited, "edited"
                 reason = edited_reason(position, batch.number, edits[position])
-        wanted.append(RunRequest(configuration, source, reason, batch.number))
-    return tuple(wanted)
+        requests.append(RunRequest(configuration, source, reason, batch.number))
+    return tuple(requests)
 
 
 _EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
@@ -144,12 +144,12 @@ def edited_from(reason: str) -> tuple[int, int] | None:
     >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
     ((2, 5), None)
     """
-    found = _EDITED.match(reason)
-    return None if found is None else (int(found[1]) - 1, int(found[2]))
+    match = _EDITED.match(reason)
+    return None if match is None else (int(match[1]) - 1, int(match[2]))
 
 
 def submit_runs(
-    experiment: Experiment, wanted: Sequence[RunRequest], now_s: float
+    experiment: Experiment, requests: Sequence[RunRequest], now_s: float
 ) -> tuple[RunSubmitted, ...]:
     """Return the submission of runs, all or none.
 
@@ -159,7 +159,7 @@ def submit_runs(
         StrategyError: a configuration that is not allowed (any more).
     """
     refuse_if_finished(experiment)
-    charged = sum(one.source != "imported" for one in wanted)
+    charged = sum(request.source != "imported" for request in requests)
     if charged and experiment.sla.is_spent(experiment.cost):
         raise ExperimentError(cost_is_spent(experiment))
     remaining = experiment.remaining_runs
@@ -168,26 +168,34 @@ def submit_runs(
             f"the budget of {experiment.sla.max_runs} runs leaves {remaining}, "
             f"and {charged} were submitted; submit fewer"
         )
-    known = {
+    run_ids = {
         run.configuration: run.id
         for run in experiment.runs
         if run.state is not RunState.CANCELLED  # who cancelled it may want it after all
     }
     events: list[RunSubmitted] = []
-    for run_id, one in enumerate(wanted, len(experiment.runs) + 1):
-        if one.configuration in known and one.source not in _REPEATED:
-            values = _values_text(experiment.space.values(one.configuration))
+    for run_id, request in enumerate(requests, len(experiment.runs) + 1):
+        if request.configuration in run_ids and request.source not in _REPEATED:
+            values = _values_text(experiment.space.values(request.configuration))
             raise ExperimentError(
-                f"{values} is run {known[one.configuration]} already; choose another configuration,"
+                f"{values} is run {run_ids[request.configuration]} already; choose another configuration,"
                 " or repeat that run"
             )
-        if one.source != "imported":
-            experiment.space.check(one.configuration)
-        known.setdefault(one.configuration, run_id)
+        if request.source != "imported":
+            experiment.space.check(request.configuration)
+        run_ids.setdefault(request.configuration, run_id)
         sequence = random_stream(experiment.opened.seed, "run", run_id)
         seed = int(sequence.generate_state(1, np.uint32)[0])
         events.append(
-            RunSubmitted(now_s, run_id, one.configuration, one.source, seed, one.reason, one.batch)
+            RunSubmitted(
+                now_s,
+                run_id,
+                request.configuration,
+                request.source,
+                seed,
+                request.reason,
+                request.batch,
+            )
         )
     return tuple(events)
 
@@ -251,25 +259,25 @@ def import_results(
         StrategyError: a value outside the space.
         ObjectiveError: a measure that the objective needs is missing.
     """
-    known: dict[Configuration, list[Mapping[str, Measure]]] = {}
+    measures_of: dict[Configuration, list[Mapping[str, Measure]]] = {}
     for run in experiment.runs:
         measures = {} if run.outcome is None else run.outcome.measures
-        known.setdefault(run.configuration, []).append(measures)
-    wanted, measured = [], []
-    for values, given in results:
+        measures_of.setdefault(run.configuration, []).append(measures)
+    requests, measured = [], []
+    for values, raw_measures in results:
         configuration = experiment.space.from_values(values)
-        measures = {name: finite(value) for name, value in given.items()}
+        measures = {name: finite(value) for name, value in raw_measures.items()}
         experiment.opened.objective.assess(measures)
-        earlier = known.setdefault(configuration, [])
+        earlier = measures_of.setdefault(configuration, [])
         if measures in earlier or (
             earlier and not replicates and not _is_other_seed(measures, earlier)
         ):
             continue
         earlier.append(measures)
-        wanted.append(RunRequest(configuration, "imported", "a result from before"))
+        requests.append(RunRequest(configuration, "imported", "a result from before"))
         measured.append(measures)
     events: list[Event] = []
-    for submitted, measures in zip(submit_runs(experiment, wanted, now_s), measured, strict=True):
+    for submitted, measures in zip(submit_runs(experiment, requests, now_s), measured, strict=True):
         completion = ExecutionResult(submitted.run_id, measures, None, 0.0)
         judged = assess_completion(experiment, completion, now_s)
         events += [submitted, RunStarted(now_s, submitted.run_id), judged]
@@ -348,11 +356,11 @@ def change_steering(
     refuse_if_finished(experiment)
     present = experiment.steering
     name = strategy or present.strategy
-    kept = dict(present.options) if name == present.strategy else {}
-    chosen = {**kept, **(options or {})}
-    make_strategy(name, **chosen)
+    present_options = dict(present.options) if name == present.strategy else {}
+    merged_options = {**present_options, **(options or {})}
+    make_strategy(name, **merged_options)
     level = present.exploitation if exploitation == "keep" else exploitation
-    return SteeringChanged(now_s, Steering(name, chosen, level, present.weights))
+    return SteeringChanged(now_s, Steering(name, merged_options, level, present.weights))
 
 
 def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
@@ -422,13 +430,15 @@ def submit_plan(
         SettingsError: a parameter without a level.
     """
     refuse_if_finished(experiment)
-    chosen: dict[str, tuple[Level, ...]] = {}
+    planned_levels: dict[str, tuple[Level, ...]] = {}
     for name, values in levels.items():
         parameter = experiment.space.parameter(name)
         if not values:
             raise SettingsError(f"the plan names no level of '{name}'; name at least one")
-        chosen[name] = tuple(parameter.levels[parameter.level_id(value)] for value in values)
-    return PlanSubmitted(now_s, chosen)
+        planned_levels[name] = tuple(
+            parameter.levels[parameter.level_id(value)] for value in values
+        )
+    return PlanSubmitted(now_s, planned_levels)
 
 
 def refuse_if_finished(experiment: Experiment) -> None:
@@ -446,7 +456,7 @@ def _values_text(values: Mapping[str, Level]) -> str:
 
 def answer_warning(
     experiment: Experiment,
-    given: Answer,
+    reply: Answer,
     exploitation: float | None,
     alternative: int | None,
     now_s: float,
@@ -463,18 +473,18 @@ def answer_warning(
     advice = experiment.open_advice
     if advice is None:
         raise ExperimentError("there is no open advice to answer")
-    if given == "changed" and exploitation is None:
+    if reply == "changed" and exploitation is None:
         raise ExperimentError("say which exploitation level the advice is changed to, 0 to 1")
-    if given != "changed" and exploitation is not None:
+    if reply != "changed" and exploitation is not None:
         raise ExperimentError("only a changed advice names an exploitation level")
-    if given != "accepted" and alternative is not None:
+    if reply != "accepted" and alternative is not None:
         raise ExperimentError("only an accepted advice names an alternative")
-    level = exploitation if given == "changed" else experiment.steering.exploitation
+    level = exploitation if reply == "changed" else experiment.steering.exploitation
     Steering(exploitation=level)  # refuses a level outside 0 to 1
-    if given != "accepted":
-        return WarningAnswered(now_s, advice.number, given, level), None
+    if reply != "accepted":
+        return WarningAnswered(now_s, advice.number, reply, level), None
     if advice.basis == "paper" and alternative is None:
-        return WarningAnswered(now_s, advice.number, given, advice.exploitation), None
+        return WarningAnswered(now_s, advice.number, reply, advice.exploitation), None
     proposed = advice.alternatives
     if not proposed:
         raise ExperimentError(
@@ -487,10 +497,10 @@ def answer_warning(
             f"advice {advice.number} has no alternative at position {alternative}; it has "
             f"{len(proposed)}, counted from 0"
         )
-    chosen = proposed[which]
-    if chosen.kind == "exploitation" and chosen.steering is not None:
-        level = chosen.steering.exploitation
-    return WarningAnswered(now_s, advice.number, given, level, which), chosen
+    accepted = proposed[which]
+    if accepted.kind == "exploitation" and accepted.steering is not None:
+        level = accepted.steering.exploitation
+    return WarningAnswered(now_s, advice.number, reply, level, which), accepted
 
 
 def weigh_region(
@@ -510,18 +520,18 @@ def weigh_region(
             "exploitation level first"
         )
     regions = find_regions(experiment.knowledge, rule)
-    found = [region for region in regions if region.id == region_id]
-    if not found:
+    matches = [region for region in regions if region.id == region_id]
+    if not matches:
         there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"
         raise ExperimentError(f"there is no region {region_id}; {there}")
     space = experiment.space
-    others = tuple(
-        (at, own)
-        for at, own in present.weights
-        if region_index(at, regions, space, rule.radius) != regions.index(found[0])
+    other_weights = tuple(
+        (at, region_weight)
+        for at, region_weight in present.weights
+        if region_index(at, regions, space, rule.radius) != regions.index(matches[0])
     )
-    own = ((found[0].best.configuration, weight),) if weight != 1 else ()
-    return SteeringChanged(now_s, replace(present, weights=(*others, *own)))
+    region_weight = ((matches[0].best.configuration, weight),) if weight != 1 else ()
+    return SteeringChanged(now_s, replace(present, weights=(*other_weights, *region_weight)))
 
 
 def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
@@ -612,7 +622,7 @@ def prioritise_run(
 
 def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPrioritised:
     """Return a priority above those of all other waiting runs."""
-    highest = max((one.priority for one in experiment.waiting if one.id != run_id), default=0.0)
+    highest = max((run.priority for run in experiment.waiting if run.id != run_id), default=0.0)
     return prioritise_run(experiment, run_id, math.floor(highest) + 1.0, now_s)
 
 
@@ -628,22 +638,22 @@ def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mappin
     Raises:
         ExperimentError: one of them is no run, or does not wait.
     """
-    chosen, others = _parted(experiment, run_ids)
-    if not others or max(map(_turn, chosen)) < min(map(_turn, others)):
+    moved, rest = _parted(experiment, run_ids)
+    if not rest or max(map(_turn, moved)) < min(map(_turn, rest)):
         return {}
-    front = math.floor(max(run.priority for run in others)) + 1.0
-    ranks = sorted({run.priority for run in chosen})
-    return {run.id: front + ranks.index(run.priority) for run in sorted(chosen, key=_turn)}
+    front = math.floor(max(run.priority for run in rest)) + 1.0
+    ranks = sorted({run.priority for run in moved})
+    return {run.id: front + ranks.index(run.priority) for run in sorted(moved, key=_turn)}
 
 
 def priorities_behind(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
     """Return priorities by which some waiting runs start after all others; see `priorities_ahead`."""
-    chosen, others = _parted(experiment, run_ids)
-    if not others or min(map(_turn, chosen)) > max(map(_turn, others)):
+    moved, rest = _parted(experiment, run_ids)
+    if not rest or min(map(_turn, moved)) > max(map(_turn, rest)):
         return {}
-    end = math.ceil(min(run.priority for run in others)) - 1.0
-    ranks = sorted({run.priority for run in chosen}, reverse=True)
-    return {run.id: end - ranks.index(run.priority) for run in sorted(chosen, key=_turn)}
+    end = math.ceil(min(run.priority for run in rest)) - 1.0
+    ranks = sorted({run.priority for run in moved}, reverse=True)
+    return {run.id: end - ranks.index(run.priority) for run in sorted(moved, key=_turn)}
 
 
 def _turn(run: Run) -> tuple[float, int]:
@@ -651,20 +661,20 @@ def _turn(run: Run) -> tuple[float, int]:
 
 
 def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run], list[Run]]:
-    chosen = [_waiting(experiment, run_id, "be moved in the queue") for run_id in run_ids]
-    if not chosen:
+    moved = [_waiting(experiment, run_id, "be moved in the queue") for run_id in run_ids]
+    if not moved:
         raise ExperimentError("no run was named; name those that shall be moved in the queue")
-    return chosen, [run for run in experiment.waiting if run.id not in run_ids]
+    return moved, [run for run in experiment.waiting if run.id not in run_ids]
 
 
-def changes_since(shown: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
+def changes_since(earlier_runs: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
     """Say what became of runs since they were shown; empty if all stand in the queue as they did.
 
     What is decided about a run holds for the run that was looked at: whoever acts on an older
     state refuses with these.
     """
-    told = ((run, experiment.run(run.id)) for run in shown)
-    return tuple(f"run {now.id} {_became(then, now)}" for then, now in told if _became(then, now))
+    pairs = ((run, experiment.run(run.id)) for run in earlier_runs)
+    return tuple(f"run {now.id} {_became(then, now)}" for then, now in pairs if _became(then, now))
 
 
 def _became(then: Run, now: Run) -> str:
@@ -737,10 +747,10 @@ def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> 
     return RunStopped(now_s, run_id, judged.outcome, lasted_s, reason)
 
 
-def _waiting(experiment: Experiment, run_id: int, wanted: str) -> Run:
+def _waiting(experiment: Experiment, run_id: int, action: str) -> Run:
     run = experiment.run(run_id)
     if run.state is not RunState.QUEUED:
-        raise ExperimentError(f"run {run_id} is {run.state}; only a waiting run can {wanted}")
+        raise ExperimentError(f"run {run_id} is {run.state}; only a waiting run can {action}")
     return run
 
 

@@ -146,13 +146,13 @@ class SettingsError(AssistantError):
     """A sweep file or an option is wrong."""
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, candidates: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: what was meant, and what there is.
 
     >>> hint("nods", ["nodes", "rate"])
     "; did you mean 'nodes'? Known: nodes, rate."
     """
-    names = sorted(known)
+    names = sorted(candidates)
     close = get_close_matches(name, names, 1)
-    meant = f"; did you mean '{close[0]}'?" if close else "."
-    return f"{meant} Known: {', '.join(names)}."
+    suggestion = f"; did you mean '{close[0]}'?" if close else "."
+    return f"{suggestion} Known: {', '.join(names)}."

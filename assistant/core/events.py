@@ -254,8 +254,8 @@ class MissWarning:
         """
         if self.basis == "paper":
             return "accepted", None
-        for position, one in enumerate(self.alternatives):
-            if one.kind in COSTLESS:
+        for position, alternative in enumerate(self.alternatives):
+            if alternative.kind in COSTLESS:
                 return "accepted", position
         return "ignored", None
 

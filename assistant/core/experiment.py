@@ -151,8 +151,8 @@ def _submitted(runs: Mapping[int, Run], event: RunSubmitted) -> Run:
 
 def _in(run: Run, *states: RunState) -> Run:
     if run.state not in states:
-        wanted = " or ".join(states)
-        raise ExperimentError(f"run {run.id} is {run.state}, not {wanted}")
+        expected = " or ".join(states)
+        raise ExperimentError(f"run {run.id} is {run.state}, not {expected}")
     return run
 
 
@@ -334,7 +334,11 @@ class Experiment:
     def known_measures(self) -> frozenset[str] | None:
         """Names of the measures that the runs have given; None before the first result."""
         outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
-        return frozenset(name for one in outcomes for name in one.measures) if outcomes else None
+        return (
+            frozenset(name for outcome in outcomes for name in outcome.measures)
+            if outcomes
+            else None
+        )
 
     @cached_property
     def spending(self) -> Spending | None:
@@ -497,7 +501,7 @@ class Experiment:
 
         The best by the first measure comes first. Empty without a second measure.
         """
-        return tuple(one.run for one in pareto_front_of(self.standings.values()))
+        return tuple(summary.run for summary in pareto_front_of(self.standings.values()))
 
     @property
     def baseline(self) -> Run | None:
@@ -516,11 +520,11 @@ class Experiment:
 
     def free_in(self, batch: BatchSuggested) -> list[int]:
         """Return the positions in a batch that can be submitted: no run yet, or a confirmation."""
-        known = {run.configuration for run in self._runs.values()}
+        configurations = {run.configuration for run in self._runs.values()}
         return [
             position
-            for position, one in enumerate(batch.suggestions)
-            if one.kind == "confirmation" or one.configuration not in known
+            for position, suggestion in enumerate(batch.suggestions)
+            if suggestion.kind == "confirmation" or suggestion.configuration not in configurations
         ]
 
     def best_so_far(self) -> tuple[ConfigurationSummary, ...]:

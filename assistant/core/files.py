@@ -16,12 +16,12 @@ MOST_BYTES = 2**26
 """Of a file that is read whole; sweep files and results are far smaller."""
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, label: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
     Args:
         path: the file.
-        what: names it in sentences, such as ``the sweep file``.
+        label: names it in sentences, such as ``the sweep file``.
 
     Raises:
         SettingsError: no ordinary file (a device or a pipe may have no end), too large, or not to
@@ -29,21 +29,27 @@ def read_text(path: Path, what: str) -> str:
         UnicodeDecodeError: the caller says what was wanted instead.
     """
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise SettingsError(f"cannot read {what} '{shown(path)}': it is no ordinary file")
-        if found.st_size > MOST_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             raise SettingsError(
-                f"cannot read {what} '{shown(path)}': it has {found.st_size:,} bytes, and at most "
+                f"cannot read {label} '{printable_path(path)}': it is no ordinary file"
+            )
+        if status.st_size > MOST_BYTES:
+            raise SettingsError(
+                f"cannot read {label} '{printable_path(path)}': it has {status.st_size:,} bytes, and at most "
                 f"{MOST_BYTES:,} are read"
             )
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise SettingsError(f"cannot read {what} '{shown(path)}': {error.strerror}") from error
+        raise SettingsError(
+            f"cannot read {label} '{printable_path(path)}': {error.strerror}"
+        ) from error
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
             raise
-        raise SettingsError(f"cannot read {what} '{shown(path)}': no file has that name") from error
+        raise SettingsError(
+            f"cannot read {label} '{printable_path(path)}': no file has that name"
+        ) from error
 
 
 def is_file(path: Path) -> bool:
@@ -70,7 +76,7 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def shown(path: Path | str, longest: int = 200) -> str:
+def printable_path(path: Path | str, longest: int = 200) -> str:
     """Return a path for a message: of one line, and its end if it is long."""
     line = "".join(c if c.isprintable() else "?" for c in str(path))
     return line if len(line) <= longest else f"...{line[-longest:]}"

@@ -283,7 +283,7 @@ def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
 
 def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool, ...]:
     """Return whether the alarm is on after each of the checks; see `is_alarm_on`."""
-    told, in_a_row, is_on = list[bool](), 0, False
+    states, in_a_row, is_on = list[bool](), 0, False
     counted: int | None = None
     for check in checks:
         if not check.may_warn or check.miss is None:
@@ -294,8 +294,8 @@ def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool
             is_on = in_a_row >= CONSECUTIVE or (
                 is_on and check.miss >= threshold - RELEASE - _ROUNDING
             )
-        told.append(is_on)
-    return tuple(told)
+        states.append(is_on)
+    return tuple(states)
 
 
 def is_warning_due(

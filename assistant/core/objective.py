@@ -262,10 +262,10 @@ class Objective:
     @property
     def measures(self) -> tuple[str, ...]:
         """Names of the measures that the wrappers and the constraints look at."""
-        wanted = list(_looked_at(self.wrapper))
+        names = list(_looked_at(self.wrapper))
         if self.second is not None:
-            wanted += _looked_at(self.second.wrapper)
-        return tuple(dict.fromkeys([*wanted, *(c.measure for c in self.constraints)]))
+            names += _looked_at(self.second.wrapper)
+        return tuple(dict.fromkeys([*names, *(c.measure for c in self.constraints)]))
 
     def quality_of(self, value: float) -> float:
         """Return the quality of a measured value; the same sign leads back, see `value_of`."""
@@ -303,8 +303,8 @@ def _judged(wrapper: Wrapper, measures: Mapping[str, Measure]) -> float:
 
 def _known(measures: Mapping[str, Measure], name: str) -> float | tuple[float, ...]:
     if name not in measures:
-        known = ", ".join(sorted(measures)) or "none"
-        raise ObjectiveError(f"the run gave no measure '{name}'; it gave: {known}")
+        available = ", ".join(sorted(measures)) or "none"
+        raise ObjectiveError(f"the run gave no measure '{name}'; it gave: {available}")
     value = measures[name]
     if value is None:
         raise ObjectiveError(f"the measure '{name}' is unknown for this run")

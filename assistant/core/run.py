@@ -155,9 +155,13 @@ class ConfigurationSummary:
 
     @property
     def _observation(self) -> Observation:
-        one = self.outcome
+        outcome = self.outcome
         return Observation(
-            self.configuration, one.quality, one.feasible, one.violation, second=one.second
+            self.configuration,
+            outcome.quality,
+            outcome.feasible,
+            outcome.violation,
+            second=outcome.second,
         )
 
 
@@ -167,12 +171,15 @@ def configuration_summaries(runs: Iterable[Run]) -> Mapping[Configuration, Confi
     for run in runs:
         if run.outcome is not None:
             grouped.setdefault(run.configuration, []).append(run)
-    return {configuration: summarise_configuration(own) for configuration, own in grouped.items()}
+    return {
+        configuration: summarise_configuration(repeats)
+        for configuration, repeats in grouped.items()
+    }
 
 
 def best_of(stand: Iterable[ConfigurationSummary]) -> ConfigurationSummary | None:
     """Return the best, the earlier one on a tie; None without any."""
-    return max(stand, key=lambda one: one.rank, default=None)
+    return max(stand, key=lambda summary: summary.rank, default=None)
 
 
 def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[ConfigurationSummary, ...]:
@@ -180,9 +187,11 @@ def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[Configuratio
 
     Empty without a second measure.
     """
-    known = {one.configuration: one for one in stand if one.outcome.second is not None}
-    front = pareto_front(one._observation for one in known.values())
-    return tuple(known[observation.configuration] for observation in front)
+    candidates = {
+        summary.configuration: summary for summary in stand if summary.outcome.second is not None
+    }
+    front = pareto_front(summary._observation for summary in candidates.values())
+    return tuple(candidates[observation.configuration] for observation in front)
 
 
 def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
@@ -191,13 +200,15 @@ def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
     It gets worse only where a replicate shows that the best was not as good as it looked.
     """
     ended = in_order_of_completion(runs)
-    known: dict[Configuration, ConfigurationSummary] = {}
+    summaries: dict[Configuration, ConfigurationSummary] = {}
     best: list[ConfigurationSummary] = []
     for run in ended:
-        earlier = known[run.configuration].runs if run.configuration in known else ()
-        now = known[run.configuration] = summarise_configuration([*earlier, run])
+        earlier = summaries[run.configuration].runs if run.configuration in summaries else ()
+        now = summaries[run.configuration] = summarise_configuration([*earlier, run])
         if best and best[-1].configuration == run.configuration:
-            leader = best_of(known.values()) or now  # its mean has moved, perhaps below another's
+            leader = (
+                best_of(summaries.values()) or now
+            )  # its mean has moved, perhaps below another's
         else:
             leader = now if not best or now.rank > best[-1].rank else best[-1]
         best.append(leader)
@@ -231,18 +242,20 @@ def knowledge_of(
     space: ParameterSpace, runs: Iterable[Run], proposed: Iterable[Configuration]
 ) -> Knowledge:
     """Return what a strategy may know: completed, failed, running, waiting and proposed."""
-    known = tuple(runs)
-    submitted = {run.configuration for run in known}
+    all_runs = tuple(runs)
+    submitted = {run.configuration for run in all_runs}
     open_or_not_wanted = (RunState.QUEUED, RunState.CANCELLED)
-    queued = {run.configuration for run in known if run.state in open_or_not_wanted}
+    queued = {run.configuration for run in all_runs if run.state in open_or_not_wanted}
     return Knowledge(
         space=space,
-        observations=tuple(seen for run in known if (seen := observation_of(run)) is not None),
+        observations=tuple(
+            observation for run in all_runs if (observation := observation_of(run)) is not None
+        ),
         failures=tuple(
-            Failure(run.configuration, run.failure) for run in known if run.failure is not None
+            Failure(run.configuration, run.failure) for run in all_runs if run.failure is not None
         ),
         pending=frozenset(queued | (set(proposed) - submitted)),
-        running=tuple(run.configuration for run in known if run.state is RunState.RUNNING),
+        running=tuple(run.configuration for run in all_runs if run.state is RunState.RUNNING),
     )
 
 
@@ -254,16 +267,18 @@ def summarise_configuration(runs: Sequence[Run]) -> ConfigurationSummary:
 
 def _mean(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the mean of the outcomes of one configuration; feasible if all of them are."""
-    violation = mean([one.violation for one in outcomes])
-    seconds = [one.second for one in outcomes if one.second is not None]
-    second_values = [one.second_value for one in outcomes if one.second_value is not None]
+    violation = mean([outcome.violation for outcome in outcomes])
+    seconds = [outcome.second for outcome in outcomes if outcome.second is not None]
+    second_values = [
+        outcome.second_value for outcome in outcomes if outcome.second_value is not None
+    ]
     return Outcome(
         measures={
-            name: _mean_measure([one.measures.get(name) for one in outcomes])
+            name: _mean_measure([outcome.measures.get(name) for outcome in outcomes])
             for name in outcomes[0].measures
         },
-        value=mean([one.value for one in outcomes]),
-        quality=mean([one.quality for one in outcomes]),
+        value=mean([outcome.value for outcome in outcomes]),
+        quality=mean([outcome.quality for outcome in outcomes]),
         feasible=violation == 0.0,
         violation=violation,
         second_value=mean(second_values) if len(second_values) == len(outcomes) else None,
@@ -277,7 +292,7 @@ def _mean_measure(values: Sequence[Measure]) -> Measure:
     if len(numbers) == len(values):
         return mean(numbers)
     series = [value for value in values if isinstance(value, tuple)]
-    if len(series) == len(values) and len({len(one) for one in series}) == 1:
+    if len(series) == len(values) and len({len(points) for points in series}) == 1:
         return tuple(mean(place) for place in zip(*series, strict=True))
     return None
 
@@ -299,13 +314,13 @@ def first_to_reach(runs: Iterable[Run], objective: Objective, goal: float) -> Ru
     grouped: dict[Configuration, list[Run]] = {}
     first: dict[Configuration, Run] = {}
     for run in ended:
-        own = grouped.setdefault(run.configuration, [])
-        own.append(run)
-        if reaches(summarise_configuration(own).outcome, objective, goal):
+        repeats = grouped.setdefault(run.configuration, [])
+        repeats.append(run)
+        if reaches(summarise_configuration(repeats).outcome, objective, goal):
             first.setdefault(run.configuration, run)
-    kept = [
+    reaching_runs = [
         run
         for configuration, run in first.items()
         if reaches(summarise_configuration(grouped[configuration]).outcome, objective, goal)
     ]
-    return kept[0] if kept else None
+    return reaching_runs[0] if reaching_runs else None

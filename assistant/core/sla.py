@@ -368,12 +368,12 @@ class Spending:
     """The cost of the runs that are over.
 
     Args:
-        known: sum over the runs whose cost is known, in units of the tariff.
+        measured_sum: sum over the runs whose cost is known, in units of the tariff.
         n_known: how many these are.
         n_unknown: runs that cost something that is not known.
     """
 
-    known: float = 0.0
+    measured_sum: float = 0.0
     n_known: int = 0
     n_unknown: int = 0
 
@@ -385,15 +385,15 @@ class Spending:
         (8.0, 0.0, None)
         """
         if not self.n_unknown:
-            return self.known
+            return self.measured_sum
         if not self.n_known:
             return None
-        return self.known * (self.n_known + self.n_unknown) / self.n_known
+        return self.measured_sum * (self.n_known + self.n_unknown) / self.n_known
 
     @property
     def mean(self) -> float | None:
         """What a run cost on average; None if that is known of none."""
-        return self.known / self.n_known if self.n_known else None
+        return self.measured_sum / self.n_known if self.n_known else None
 
 
 def cost_of(
@@ -426,5 +426,5 @@ def spending(
         for run in runs
         if run.ended_s is not None and run.source != "imported"
     ]
-    known = [cost for cost in costs if cost is not None]
-    return Spending(math.fsum(known), len(known), len(costs) - len(known))
+    known_costs = [cost for cost in costs if cost is not None]
+    return Spending(math.fsum(known_costs), len(known_costs), len(costs) - len(known_costs))

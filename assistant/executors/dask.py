@@ -164,13 +164,13 @@ class DaskExecutor:
             self._cluster = self._own_cluster()
         self._client = self._connected(CONNECT_S)
         with _told(self._place):
-            found = self._client.run(_versions)
-        if self._address is not None and not found:
+            worker_versions = self._client.run(_versions)
+        if self._address is not None and not worker_versions:
             raise ExecutorError(
                 f"{self._place} has no workers; start some (dask worker {self._address}) and try "
                 "again"
             )
-        for worker, (version, _) in found.items():
+        for worker, (version, _) in worker_versions.items():
             if version != _versions()[0]:
                 raise SettingsError(
                     f"the worker {worker} of {self._place} has Copperline {version}, and here is "
@@ -192,8 +192,8 @@ class DaskExecutor:
 
     @property
     def _place(self) -> str:
-        told = f"at {self._address}" if self._cluster is None else self._cluster.place
-        return f"the Dask scheduler {told}"
+        where = f"at {self._address}" if self._cluster is None else self._cluster.place
+        return f"the Dask scheduler {where}"
 
     def _connected(self, within_s: float) -> "Client":
         """Return a client that has told the scheduler what workers hold."""
@@ -202,11 +202,11 @@ class DaskExecutor:
         until_s = time.monotonic() + within_s
         security: Any = None
         if self._certificates is not None and self._cluster is None:
-            told = self._certificates
+            certificates = self._certificates
             security = Security(
-                tls_ca_file=str(told.authority),
-                tls_client_cert=str(told.certificate),
-                tls_client_key=str(told.key),
+                tls_ca_file=str(certificates.authority),
+                tls_client_cert=str(certificates.certificate),
+                tls_client_key=str(certificates.key),
                 require_encryption=True,
             )
         while True:
@@ -309,13 +309,13 @@ class DaskExecutor:
                 over.extend(self._look())
             for key in keys:
                 if key in self._under_way:
-                    found = self._completion(key)
-                    if found is not None:
-                        over.append(found)
+                    completion = self._completion(key)
+                    if completion is not None:
+                        over.append(completion)
         if over and self._cluster is not None:
             self._cluster.progressed()
-        self._stopped.difference_update(one.run_id for one in over)
-        return tuple(sorted(over, key=lambda one: one.run_id))
+        self._stopped.difference_update(result.run_id for result in over)
+        return tuple(sorted(over, key=lambda result: result.run_id))
 
     def _told_keys(self) -> list[str]:
         """Return the keys of what has ended, or none if nothing did for a while."""
@@ -372,9 +372,9 @@ class DaskExecutor:
 
     def _hear(self, event: tuple[float, Any]) -> None:
         _, (run_id, measures) = event
-        told = {k: tuple(v) if isinstance(v, list) else v for k, v in measures.items()}
+        measure_values = {k: tuple(v) if isinstance(v, list) else v for k, v in measures.items()}
         if self._reported is not None:
-            self._reported(run_id, told)
+            self._reported(run_id, measure_values)
 
     def stop(self, run_id: int) -> None:
         """End one run that goes on; any thread may ask."""

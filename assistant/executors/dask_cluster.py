@@ -104,10 +104,12 @@ class LocalDaskWorkers:
 
     def close(self) -> None:
         """Stop it, and whichever of its processes does not stop in time."""
-        held = [getattr(one.process, "process", None) for one in self.cluster.workers.values()]
+        processes = [
+            getattr(worker.process, "process", None) for worker in self.cluster.workers.values()
+        ]
         with contextlib.suppress(Exception):
             self.cluster.close(timeout=STOP_S)
-        for process in held:
+        for process in processes:
             if process is not None and process.is_alive():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
@@ -196,7 +198,7 @@ class DaskWorkerJobs:
             for path, ids in leftover_folders(
                 base
             ).items():  # executors of this machine that were killed
-                jobs.cancel_jobs(PREFIX + one for one in ids)
+                jobs.cancel_jobs(PREFIX + job_id for job_id in ids)
                 remove_folder(path)
         self._folder = PilotFolder(base)
         try:
@@ -223,34 +225,34 @@ class DaskWorkerJobs:
         Whether it was taken is not known in every case, for instance when the answer got lost;
         `going` tells.
         """
-        one = new_id()
-        write_private(self._folder.ticket(one), script.encode())
+        job_id = new_id()
+        write_private(self._folder.ticket(job_id), script.encode())
         self.in_vain += 1
         try:
-            jobs.submit_job([*self._arguments(one), str(self._folder.ticket(one))])
+            jobs.submit_job([*self._arguments(job_id), str(self._folder.ticket(job_id))])
         except ExecutorError as error:
             self.refused = str(error)
-        return PREFIX + one
+        return PREFIX + job_id
 
     def going(self) -> frozenset[str] | None:
         """Return the names of jobs that wait or go on; None if Slurm does not answer."""
-        names = [PREFIX + one for one in self._folder.pilots()]
+        names = [PREFIX + job_id for job_id in self._folder.pilots()]
         try:
-            found = jobs.jobs_by_name(names) if names else {}
+            job_states = jobs.jobs_by_name(names) if names else {}
         except ExecutorError as error:
             self.refused = str(error)
             self.silent_since_s = self.silent_since_s or time.monotonic()
             return None
         self.silent_since_s = None
-        return frozenset(n for n, jobs in found.items() if any(j.state in GOING for j in jobs))
+        return frozenset(n for n, jobs in job_states.items() if any(j.state in GOING for j in jobs))
 
     def end(self, name: str) -> None:
         """End a job, as far as Slurm answers; it is forgotten if Slurm does."""
-        one = name.removeprefix(PREFIX)
-        self._last_over = self._folder.last_words(one) or self._last_over
+        job_id = name.removeprefix(PREFIX)
+        self._last_over = self._folder.last_words(job_id) or self._last_over
         with contextlib.suppress(ExecutorError):
             jobs.cancel_jobs([name])
-            self._folder.ticket(one).unlink(missing_ok=True)
+            self._folder.ticket(job_id).unlink(missing_ok=True)
 
     @property
     def last_words(self) -> str:
@@ -266,10 +268,14 @@ class DaskWorkerJobs:
         else:
             self._folder.release(tidy=self.silent_since_s is None)
 
-    def _arguments(self, one: str) -> list[str]:
+    def _arguments(self, job_id: str) -> list[str]:
         """Return what sbatch is told of a job; another takes the place of one that is lost."""
         return jobs.job_options(
-            PREFIX + one, self._folder.output(one), self._batch, self._environment, requeue=False
+            PREFIX + job_id,
+            self._folder.output(job_id),
+            self._batch,
+            self._environment,
+            requeue=False,
         )
 
 
@@ -320,14 +326,14 @@ class SlurmDaskWorkers:
         batch: BatchSystem,
         environment: Environment,
         workers: int,
-        wanted: Callable[[], int],
+        demand: Callable[[], int],
         certificates: TlsCertificates | None = None,
     ) -> None:
         self._workers = workers
         self._jobs = DaskWorkerJobs(batch, environment)
         try:
-            told = certificates or make_certificates(self._jobs.path)
-            self.cluster: Any = _cluster(self._jobs, workers, wanted, told)
+            credentials = certificates or make_certificates(self._jobs.path)
+            self.cluster: Any = _cluster(self._jobs, workers, demand, credentials)
         except BaseException:
             self._jobs.close()
             raise
@@ -345,19 +351,19 @@ class SlurmDaskWorkers:
 
         Raises ExecutorError if jobs end before anything is done, or Slurm does not answer.
         """
-        jobs, kept = self._jobs, "What was finished is kept; go on with: copperline resume"
+        jobs, resume_hint = self._jobs, "What was finished is kept; go on with: copperline resume"
         if jobs.in_vain > self._workers * (MOST_IN_VAIN + 1):
             raise ExecutorError(
                 f"{jobs.in_vain} jobs were given to Slurm one after the other and no run came "
                 f"back; the last words are: {jobs.last_words}. Nodes need {sys.executable}, the "
-                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. {kept}"
+                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. {resume_hint}"
             )
         if jobs.silent_since_s is not None and nobody_s > SILENT_S:
             silent_s = time.monotonic() - jobs.silent_since_s
             if silent_s > SILENT_S:
                 raise ExecutorError(
                     f"Slurm has not answered for {silent_s:.0f} s and no job has a worker "
-                    f"({jobs.refused}). {kept}"
+                    f"({jobs.refused}). {resume_hint}"
                 )
 
     def close(self) -> None:
@@ -368,14 +374,14 @@ class SlurmDaskWorkers:
 
 
 def _cluster(
-    jobs: DaskWorkerJobs, workers: int, wanted: Callable[[], int], told: TlsCertificates
+    jobs: DaskWorkerJobs, workers: int, demand: Callable[[], int], certificates: TlsCertificates
 ) -> Any:
     """Return a running cluster of dask-jobqueue that adapts to the runs under way."""
     import dask
     from distributed import Security
 
     authority, certificate, key = (
-        str(path) for path in (told.authority, told.certificate, told.key)
+        str(path) for path in (certificates.authority, certificates.certificate, certificates.key)
     )
     roles = {
         f"tls_{role}_{part}": path
@@ -395,7 +401,7 @@ def _cluster(
             worker_host=jobs.host if is_loopback(jobs.host) else None,
         )
     cluster.adapt(
-        Adaptive=_adaptive_class(wanted),
+        Adaptive=_adaptive_class(demand),
         minimum_jobs=0,
         maximum_jobs=workers,
         interval="1s",
@@ -411,10 +417,10 @@ def _job_class() -> Any:
 
     class NamedJob(SLURMJob):  # type: ignore[misc]
         def __init__(
-            self, scheduler: str, name: str, *, jobs: DaskWorkerJobs, security: Any, **told: Any
+            self, scheduler: str, name: str, *, jobs: DaskWorkerJobs, security: Any, **options: Any
         ) -> None:
-            at = told.pop("worker_host")
-            super().__init__(scheduler, name, security=security, **told)
+            at = options.pop("worker_host")
+            super().__init__(scheduler, name, security=security, **options)
             self.jobs = jobs
             tls = security.get_tls_config_for_role("worker")
             self.command = [
@@ -431,7 +437,7 @@ def _job_class() -> Any:
                 f"export {library}_NUM_THREADS=${{{library}_NUM_THREADS:-{self.jobs.threads}}}"
                 for library in ("OMP", "OPENBLAS", "MKL")
             ]
-            paths = os.pathsep.join(str(Path(one).absolute()) for one in sys.path)
+            paths = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
             lines = [
                 "#!/bin/sh",
                 *threads,
@@ -462,11 +468,11 @@ def _cluster_class() -> Any:
     class WatchedCluster(SLURMCluster):  # type: ignore[misc]
         job_cls = _job_class()
 
-        def __init__(self, jobs: DaskWorkerJobs, **told: Any) -> None:
+        def __init__(self, jobs: DaskWorkerJobs, **options: Any) -> None:
             self._jobs = jobs
             self._looked_s = time.monotonic()
             self._missed: Counter[str] = Counter()
-            super().__init__(jobs=jobs, **told)
+            super().__init__(jobs=jobs, **options)
 
         async def look(self) -> None:
             """Forget jobs that Slurm does not know, twice, and that are not connected."""
@@ -489,7 +495,7 @@ def _cluster_class() -> Any:
     return WatchedCluster
 
 
-def _adaptive_class(wanted: Callable[[], int]) -> Any:
+def _adaptive_class(demand: Callable[[], int]) -> Any:
     """Return what keeps as many jobs as there are runs under way."""
     from distributed.deploy.adaptive import Adaptive
 
@@ -499,6 +505,6 @@ def _adaptive_class(wanted: Callable[[], int]) -> Any:
             await super().adapt()
 
         async def target(self) -> int:
-            return wanted()
+            return demand()
 
     return AsManyAsRuns

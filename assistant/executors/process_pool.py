@@ -49,8 +49,8 @@ class WorkerPipes:
         """Have a run ended, also if it begins only later."""
         with self._one:
             self._stopped.add(run_id)
-            for end, begun in self._begun.items():
-                if begun == run_id:
+            for end, active_run_id in self._begun.items():
+                if active_run_id == run_id:
                     self._pass_on(end, run_id)
 
     def over(self, run_id: int) -> None:
@@ -102,9 +102,9 @@ class WorkerEndpoint:
     def __init__(self, ends: Ends) -> None:
         lower, n_taken = ends
         with n_taken.get_lock():
-            own = n_taken.value
+            index = n_taken.value
             n_taken.value += 1
-        self._end = lower[own]
+        self._end = lower[index]
         for other in lower:
             if other is not self._end:
                 other.close()
@@ -122,7 +122,7 @@ class WorkerEndpoint:
             self._end.send((run_id, measures))
 
     def _asker(self, run_id: int) -> Callable[[], bool]:
-        def wanted() -> bool:
+        def end_requested() -> bool:
             with self._one:
                 try:
                     while self._end.poll():
@@ -131,7 +131,7 @@ class WorkerEndpoint:
                     return True
             return run_id in self._stopped
 
-        return wanted
+        return end_requested
 
 
 _kept: tuple[Application, WorkerEndpoint] | None = None

@@ -44,11 +44,11 @@ class RunReporter:
     def __init__(
         self,
         tell: Callable[[Mapping[str, Measure]], None],
-        wanted: Callable[[], bool],
+        end_requested: Callable[[], bool],
         every_s: float = EVERY_S,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell, self._wanted = tell, wanted
+        self._tell, self._wanted = tell, end_requested
         self._every_s, self._steady_s = every_s, steady_s
         self._told_s: float | None = None
         self._latest: Mapping[str, Measure] | None = None

@@ -131,8 +131,8 @@ class BatchSystem:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        told = {"partition": self.partition, "account": self.account, "host": self.host}
-        texts = {name: (text,) for name, text in told.items() if text is not None}
+        optional_texts = {"partition": self.partition, "account": self.account, "host": self.host}
+        texts = {name: (text,) for name, text in optional_texts.items() if text is not None}
         for name, several in {**texts, "options": self.options}.items():
             for text in several:
                 if not text or not text.isprintable():
@@ -204,11 +204,11 @@ def this_machine() -> MachineCapacity:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        told = _CGROUP_LIMIT.read_text().strip()
+        limit_text = _CGROUP_LIMIT.read_text().strip()
     except OSError:
-        told = ""
+        limit_text = ""
     return MachineCapacity(
-        cores or 1, min(memory_bytes, int(told)) if told.isdigit() else memory_bytes
+        cores or 1, min(memory_bytes, int(limit_text)) if limit_text.isdigit() else memory_bytes
     )
 
 
@@ -232,8 +232,8 @@ def check_capacity(
     Raises:
         SettingsError: they need more cores or more memory together than it has.
     """
-    wanted = place.environment
-    if (wanted.cores is None and wanted.memory_bytes is None) or not is_here(place):
+    needs = place.environment
+    if (needs.cores is None and needs.memory_bytes is None) or not is_here(place):
         return
     has = machine or this_machine()
     at_once = "a run" if workers == 1 else f"{workers} runs at once"
@@ -242,16 +242,16 @@ def check_capacity(
         + ", for fewer workers" * (workers > 1)
         + ", or for an executor with other machines in [executor]"
     )
-    if wanted.cores is not None and workers * wanted.cores > has.cores:
-        each = "" if workers == 1 else f" with {wanted.cores} each"
+    if needs.cores is not None and workers * needs.cores > has.cores:
+        each = "" if workers == 1 else f" with {needs.cores} each"
         raise SettingsError(
-            f"{at_once}{each} would need {workers * wanted.cores} cores and this machine has "
+            f"{at_once}{each} would need {workers * needs.cores} cores and this machine has "
             f"{has.cores}{out}"
         )
-    if wanted.memory_bytes is not None and workers * wanted.memory_bytes > has.memory_bytes:
-        each = "" if workers == 1 else f" with {_gib(wanted.memory_bytes)} each"
+    if needs.memory_bytes is not None and workers * needs.memory_bytes > has.memory_bytes:
+        each = "" if workers == 1 else f" with {_gib(needs.memory_bytes)} each"
         raise SettingsError(
-            f"{at_once}{each} would need {_gib(workers * wanted.memory_bytes)} of memory "
+            f"{at_once}{each} would need {_gib(workers * needs.memory_bytes)} of memory "
             f"and this machine has {_gib(has.memory_bytes)}{out}"
         )
 

@@ -184,7 +184,7 @@ class Notice:
     def variables(self) -> Mapping[str, str]:
         """The same few as environment variables; what is unknown is empty."""
         best, left = self.best, self.runs.remaining
-        told = {
+        texts = {
             "KIND": self.kind,
             "EXPERIMENT": self.experiment,
             "NAME": self.name,
@@ -196,13 +196,15 @@ class Notice:
             "BEST": "" if best is None else repr(best.value),
             "UNIT": "" if best is None else best.unit,
         }
-        return {f"COPPERLINE_{name}": _plain(text) for name, text in told.items()}
+        return {f"COPPERLINE_{name}": _plain(text) for name, text in texts.items()}
 
 
 def _plain(text: str) -> str:
     """Return what an environment variable can hold: no NUL, whole characters, not too long."""
-    whole = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-    return whole if len(whole) <= MAX_VARIABLE else f"{whole[: MAX_VARIABLE - 4]} ..."
+    characters = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return (
+        characters if len(characters) <= MAX_VARIABLE else f"{characters[: MAX_VARIABLE - 4]} ..."
+    )
 
 
 def iso(at_s: float) -> str:
@@ -224,17 +226,17 @@ def of_warning(experiment: Experiment, advice: MissWarning, at_s: float) -> Noti
 def _warning_details(advice: MissWarning) -> WarningDetails:
     goal = None if advice.outlook is None else advice.outlook.goal
     if advice.basis == "paper" or goal is None:
-        seen = advice.forecast
+        forecast = advice.forecast
         return WarningDetails(
-            advice.number, advice.basis, advice.exploitation, seen.pending, seen.remaining,
-            seen.shortfall,
+            advice.number, advice.basis, advice.exploitation, forecast.pending, forecast.remaining,
+            forecast.shortfall,
         )  # fmt: skip
     return WarningDetails(
         advice.number, advice.basis, advice.exploitation,
         goal=goal.goal, chance=goal.chance, band=goal.band,
         alternatives=tuple(
-            NoticeAlternative(number, one.kind, one.text, one.chance)
-            for number, one in enumerate(advice.alternatives, 1)
+            NoticeAlternative(number, alternative.kind, alternative.text, alternative.chance)
+            for number, alternative in enumerate(advice.alternatives, 1)
         ),
     )  # fmt: skip
 
@@ -242,8 +244,8 @@ def _warning_details(advice: MissWarning) -> WarningDetails:
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
     """Return what is told at the end, of the experiment or only of automatic steering."""
     ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
-    what = "is finished" if ended.finished else "is not steered any more"
-    sentence = f"{experiment.opened.name} {what}: {reason}. {_leader(experiment)}"
+    state = "is finished" if ended.finished else "is not steered any more"
+    sentence = f"{experiment.opened.name} {state}: {reason}. {_leader(experiment)}"
     return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
 
 
@@ -259,9 +261,9 @@ def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool)
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
     """Return what is told of a run that failed, and of ``count - 1`` others since the last call."""
     text = run.failure or ""
-    others = "" if count < 2 else f" ({count} runs have failed since the last call)"
+    further = "" if count < 2 else f" ({count} runs have failed since the last call)"
     values = experiment.space.values(run.configuration)
-    notice = _notice(experiment, "failure", at_s, f"run {run.id} failed: {text}{others}")
+    notice = _notice(experiment, "failure", at_s, f"run {run.id} failed: {text}{further}")
     return replace(notice, failure=FailureDetails("run", run.id, values, text, count))
 
 
@@ -299,9 +301,9 @@ def _sample(experiment: Experiment) -> WarningDetails:
 
 def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> Notice:
     opened = experiment.opened
-    ours = [run for run in experiment.runs if run.source != "imported"]
-    n_failed = sum(run.state is RunState.FAILED for run in ours)
-    n_completed = sum(run.state is RunState.COMPLETED for run in ours)
+    executed = [run for run in experiment.runs if run.source != "imported"]
+    n_failed = sum(run.state is RunState.FAILED for run in executed)
+    n_completed = sum(run.state is RunState.COMPLETED for run in executed)
     return Notice(
         kind=kind,
         test=False,
@@ -356,7 +358,7 @@ class NoticeState:
 
 
 def notices_of_event(
-    experiment: Experiment, event: Event, heard: NoticeState
+    experiment: Experiment, event: Event, state: NoticeState
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
     """Return what an event, which the experiment has taken in, gives to tell.
 
@@ -366,37 +368,37 @@ def notices_of_event(
     """
     at_s = event.at_s
     if isinstance(event, RunFailed):
-        heard = replace(heard, latest=event.run_id, count=heard.count + 1)
-    told: tuple[Notice, ...] = ()
-    if heard.count and (heard.may_tell(at_s) or isinstance(event, ExperimentFinished)):
-        heard, told = pending_notices(experiment, heard, at_s)
+        state = replace(state, latest=event.run_id, count=state.count + 1)
+    notices: tuple[Notice, ...] = ()
+    if state.count and (state.may_tell(at_s) or isinstance(event, ExperimentFinished)):
+        state, notices = pending_notices(experiment, state, at_s)
     if isinstance(event, WarningIssued):
-        told = (*told, of_warning(experiment, event.advice, at_s))
+        notices = (*notices, of_warning(experiment, event.advice, at_s))
     if isinstance(event, ExperimentFinished):
-        told = (*told, of_finish(experiment, event.reason, at_s))
-    return heard, told
+        notices = (*notices, of_finish(experiment, event.reason, at_s))
+    return state, notices
 
 
 def pending_notices(
-    experiment: Experiment, heard: NoticeState, at_s: float
+    experiment: Experiment, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
     """Return what there is to tell of failed runs that were not told yet."""
-    if heard.latest is None:
-        return heard, ()
-    run = experiment.run(heard.latest)
-    notice = of_failed_run(experiment, run, heard.count, at_s)
-    return replace(heard, told_s=at_s, latest=None, count=0), (notice,)
+    if state.latest is None:
+        return state, ()
+    run = experiment.run(state.latest)
+    notice = of_failed_run(experiment, run, state.count, at_s)
+    return replace(state, told_s=at_s, latest=None, count=0), (notice,)
 
 
 def notices_of_end(
-    experiment: Experiment, reason: str, heard: NoticeState, at_s: float
+    experiment: Experiment, reason: str, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
     """Return what the end of automatic steering gives to tell; nothing if it was told already."""
     ended = (reason, len(experiment.runs))
-    if heard.ended == ended:
-        return heard, ()
-    heard, told = pending_notices(experiment, heard, at_s)
-    return replace(heard, ended=ended), (*told, of_finish(experiment, reason, at_s))
+    if state.ended == ended:
+        return state, ()
+    state, notices = pending_notices(experiment, state, at_s)
+    return replace(state, ended=ended), (*notices, of_finish(experiment, reason, at_s))
 
 
 TIMEOUT_S = 30.0

@@ -42,7 +42,7 @@ class HookResult:
     kind: Kind
     code: int | None
     wall_s: float
-    said: str
+    output: str
     fault: str | None
 
 
@@ -63,8 +63,8 @@ def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
     except (OSError, ValueError) as error:
         fault = why_not_started(argv[0], error)
         return HookResult(kind, None, time.monotonic() - started_s, "", fault)
-    said = ended.stdout.text + ended.stderr.text
-    return HookResult(kind, ended.code, ended.wall_s, said, why_failed(ended, hooks.timeout_s))
+    output = ended.stdout.text + ended.stderr.text
+    return HookResult(kind, ended.code, ended.wall_s, output, why_failed(ended, hooks.timeout_s))
 
 
 class Notifier:
@@ -102,7 +102,7 @@ class Notifier:
             session.listen(self._hear)
 
     def _hear(self, experiment: Experiment, event: Event) -> None:
-        self._guarded(lambda heard: notices_of_event(experiment, event, heard))
+        self._guarded(lambda state: notices_of_event(experiment, event, state))
 
     def steering_ended(self, reason: str) -> None:
         """Tell that nobody steers any more, although the experiment may go on; once."""
@@ -116,12 +116,12 @@ class Notifier:
         if session is None:
             return
 
-        def told(heard: NoticeState) -> tuple[NoticeState, tuple[Notice, ...]]:
+        def decide(state: NoticeState) -> tuple[NoticeState, tuple[Notice, ...]]:
             now_s = session.now_s()
-            notice = of_failed_sweep(session.experiment, sentence, heard.count, now_s)
-            return replace(heard, told_s=now_s, latest=None, count=0), (notice,)
+            notice = of_failed_sweep(session.experiment, sentence, state.count, now_s)
+            return replace(state, told_s=now_s, latest=None, count=0), (notice,)
 
-        self._guarded(told)
+        self._guarded(decide)
 
     def _rest(self) -> None:
         """Tell what was held back of failed runs."""
@@ -137,17 +137,17 @@ class Notifier:
             return
         try:
             with self._lock:
-                self._heard, told = decide(self._heard)
-                for notice in told:
+                self._heard, notices = decide(self._heard)
+                for notice in notices:
                     if notice.kind in self._lanes:
                         self._lanes[notice.kind].put(notice)
         except Exception as error:
             self._complain("", f"no hook was told: {type(error).__name__}: {error}")
 
-    def _complain(self, what: str, sentence: str) -> None:
+    def _complain(self, subject: str, sentence: str) -> None:
         with self._lock:
-            is_new = what not in self._complained
-            self._complained.add(what)
+            is_new = subject not in self._complained
+            self._complained.add(subject)
         if is_new:
             self._say(sentence)
 

@@ -37,16 +37,16 @@ class Role(StrEnum):
     OWNER = "owner"
     """All of these; made anew for every service, never in a file."""
 
-    def grants(self, wanted: "Role") -> bool:
+    def grants(self, role: "Role") -> bool:
         """Return whether this role includes another."""
-        return wanted in _GRANTED[self]
+        return role in _GRANTED[self]
 
-    def hands_out(self, wanted: "Role") -> bool:
+    def hands_out(self, role: "Role") -> bool:
         """Return whether who has this role may make and revoke tokens for another.
 
         A steerer lets others look and work; whom else it could make would outlast itself.
         """
-        return wanted in _HANDED_OUT.get(self, frozenset())
+        return role in _HANDED_OUT.get(self, frozenset())
 
 
 _GRANTED: Mapping[Role, frozenset[Role]] = {
@@ -179,12 +179,12 @@ class ApiTokenStore:
         now_s = self._clock.now_s()
         _check(name, role, experiment_id, expires_s, now_s)
         token = self._token()
-        made = ApiToken(
+        holder = ApiToken(
             name, role, _digest(token.encode()), now_s, experiment_id, expires_s, made_by
         )  # fmt: skip
         with self._lock:
             there = self._holders.get(name)
-            is_same = there is not None and again and _asked(there) == _asked(made)
+            is_same = there is not None and again and _asked(there) == _asked(holder)
             if there is not None and not there.is_over(now_s) and not is_same:
                 raise NameTakenError(
                     f"there is a token '{name}' already; name this one otherwise, or revoke that "
@@ -195,7 +195,7 @@ class ApiTokenStore:
                     f"there are {MOST_HOLDERS} tokens with names, and no more can be; revoke those "
                     "that nobody needs"
                 )
-            self._keep({**self._holders, name: made})
+            self._keep({**self._holders, name: holder})
         return token
 
     def revoke(self, name: str) -> ApiToken:
@@ -208,7 +208,7 @@ class ApiTokenStore:
         with self._lock:
             if name not in self._holders:
                 raise SettingsError(f"no token '{name}'{_known(name, self._holders)}")
-            left = {other: one for other, one in self._holders.items() if other != name}
+            left = {other: holder for other, holder in self._holders.items() if other != name}
             gone = self._holders[name]
             self._keep(left)
         return gone
@@ -219,13 +219,13 @@ class ApiTokenStore:
         Every digest is compared, whatever comes, each in a time that says nothing of how much of
         it is right.
         """
-        found = self._found(presented)
-        return None if found is None or found.is_over(self._clock.now_s()) else found
+        holder = self._found(presented)
+        return None if holder is None or holder.is_over(self._clock.now_s()) else holder
 
     def has_ended(self, presented: bytes) -> bool:
         """Return whether it is a token whose time has run out."""
-        found = self._found(presented)
-        return found is not None and found.is_over(self._clock.now_s())
+        holder = self._found(presented)
+        return holder is not None and holder.is_over(self._clock.now_s())
 
     def lets_in(self, holder: ApiToken) -> bool:
         """Return whether the token that somebody came in by still holds."""
@@ -233,8 +233,8 @@ class ApiTokenStore:
 
     def has(self, name: str) -> bool:
         """Return whether a name is that of a token which holds."""
-        found = self._holders.get(name)
-        return found is not None and not found.is_over(self._clock.now_s())
+        holder = self._holders.get(name)
+        return holder is not None and not holder.is_over(self._clock.now_s())
 
     def get(self, name: str) -> ApiToken | None:
         """Return who has the token of a name; None if there is none, or none any more."""
@@ -242,7 +242,9 @@ class ApiTokenStore:
 
     def holders(self) -> tuple[ApiToken, ...]:
         """Return all who were handed a token that was not revoked, the latest first."""
-        return tuple(sorted(self._holders.values(), key=lambda one: (-one.made_s, one.name)))
+        return tuple(
+            sorted(self._holders.values(), key=lambda holder: (-holder.made_s, holder.name))
+        )
 
     def now_s(self) -> float:
         """Return the time by which tokens end, in seconds since 1970-01-01 UTC."""
@@ -250,16 +252,16 @@ class ApiTokenStore:
 
     def _found(self, presented: bytes) -> ApiToken | None:
         digest = _digest(presented)
-        found: ApiToken | None = None
+        match: ApiToken | None = None
         for holder in self._holders.values():
             if hmac.compare_digest(digest, holder.digest):
-                found = holder
-        return found
+                match = holder
+        return match
 
     def _keep(self, holders: Mapping[str, ApiToken]) -> None:
         if self._path is not None:
-            told = {"tokens": [asdict(one) for one in holders.values()]}
-            rewrite_private(self._path, f"{json.dumps(told, indent=1)}\n".encode())
+            content = {"tokens": [asdict(holder) for holder in holders.values()]}
+            rewrite_private(self._path, f"{json.dumps(content, indent=1)}\n".encode())
         self._holders = MappingProxyType(dict(holders))
 
 
@@ -301,18 +303,20 @@ def _check(
 def _read(path: Path, content: bytes) -> dict[str, ApiToken]:
     way_out = "mend it, or delete it, and nobody is let in by a token with a name"
     try:
-        told = read_json(content)
-        found = [_holder(one) for one in _rows(told)]
+        content_json = read_json(content)
+        holders_read = [_holder(holder) for holder in _rows(content_json)]
     except (RefusedJsonError, TypeError, ValueError) as error:
         raise ServiceError(f"the tokens in '{path}' are damaged: {error}; {way_out}") from error
-    holders = {one.name: one for one in found}
-    if len(holders) < len(found) or len({one.digest for one in found}) < len(found):
+    holders = {holder.name: holder for holder in holders_read}
+    if len(holders) < len(holders_read) or len({holder.digest for holder in holders_read}) < len(
+        holders_read
+    ):
         raise ServiceError(f"the tokens in '{path}' are damaged: one stands there twice; {way_out}")
     return holders
 
 
-def _rows(told: object) -> list[Any]:
-    match told:
+def _rows(content: object) -> list[Any]:
+    match content:
         case {"tokens": list(rows), **more} if not more and len(rows) <= MOST_HOLDERS:
             return rows
         case _:

@@ -80,7 +80,7 @@ class AutoSteeringLoop:
         if not (self._house.executes or self._house.programs):
             self._house.note(session.id, "its hooks are not started by this service")
             return
-        notifier = Notifier(hooks, lambda said: self._house.note(session.id, said))
+        notifier = Notifier(hooks, lambda sentence: self._house.note(session.id, sentence))
         notifier.follow(session)
         self._notifiers[session.id] = notifier
 
@@ -242,18 +242,20 @@ Json = dict[str, Any]
 
 def openapi_document(app: FastAPI) -> Json:
     """Return the document of an app's routes, with the refusals of its walls."""
-    told: Json = json.loads(json.dumps(app.openapi()))
+    schema: Json = json.loads(json.dumps(app.openapi()))
     used: set[int] = set()
-    for path, operations in told["paths"].items():
+    for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             used |= _complete(path, method, operation)
-    components: Json = told["components"]
-    components["responses"] = {f"Problem{n}": one for n, one in responses(*sorted(used)).items()}
+    components: Json = schema["components"]
+    components["responses"] = {
+        f"Problem{n}": response for n, response in responses(*sorted(used)).items()
+    }
     schemas = {**components["schemas"], "Problem": dict(PROBLEM_SCHEMA)}
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     components["schemas"] = dict(sorted(schemas.items()))
-    return told
+    return schema
 
 
 def openapi_text() -> str:
@@ -263,8 +265,8 @@ def openapi_text() -> str:
 
 def _complete(path: str, method: str, operation: Json) -> set[int]:
     """Add what any request may meet; return the refusals that are possible."""
-    known: Json = operation["responses"]
-    statuses = {int(status) for status in known if int(status) >= 400} | set(EVERYWHERE)
+    declared: Json = operation["responses"]
+    statuses = {int(status) for status in declared if int(status) >= 400} | set(EVERYWHERE)
     if operation.get("security"):
         statuses |= set(BEHIND_A_TOKEN)
     if operation.get("requestBody"):
@@ -275,7 +277,7 @@ def _complete(path: str, method: str, operation: Json) -> set[int]:
         statuses.add(422)
     if "{" not in path:  # nothing is named that might not be there, or might have gone on
         statuses -= {404, 412}
-    answers = {status: one for status, one in known.items() if int(status) < 400}
+    answers = {status: response for status, response in declared.items() if int(status) < 400}
     refusals = {str(n): {"$ref": f"#/components/responses/Problem{n}"} for n in sorted(statuses)}
     operation["responses"] = answers | refusals
     operation["summary"] = operation["description"].split("\n\n")[0].replace("\n", " ")

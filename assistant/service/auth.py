@@ -55,11 +55,11 @@ class RoleTokens:
 
         Every token is compared, each in a time that says nothing of how much of it is right.
         """
-        found: Role | None = None
+        match: Role | None = None
         for role, token in self.by_role.items():
             if hmac.compare_digest(presented, token.encode()):
-                found = role
-        return found
+                match = role
+        return match
 
 
 def tokens_path(store: Path) -> Path:
@@ -83,16 +83,16 @@ def read_or_make_tokens(path: Path) -> RoleTokens:
     Raises:
         ServiceError: as `read_tokens`, or the file cannot be made.
     """
-    if (known := read_tokens(path)) is not None:
-        return known
+    if (stored := read_tokens(path)) is not None:
+        return stored
     fresh = RoleTokens({role: secrets.token_hex(_BYTES) for role in IN_FILE})
     text = json.dumps(dict(fresh.by_role), indent=2)
     if write_new_private(path, f"{text}\n".encode()):
         return fresh
-    known = read_tokens(path)  # somebody was quicker
-    if known is None:
+    stored = read_tokens(path)  # somebody was quicker
+    if stored is None:
         raise ServiceError(f"'{path}' comes and goes; let one service at a time start")
-    return known
+    return stored
 
 
 def _checked(path: Path, content: bytes) -> dict[Role, str]:
@@ -107,7 +107,7 @@ def _checked(path: Path, content: bytes) -> dict[Role, str]:
     for name in body:
         if name not in names:
             raise ServiceError(f"'{path}': there is no role {name!r}{hint(name, names)}")
-    found: dict[Role, str] = {}
+    tokens: dict[Role, str] = {}
     for role in IN_FILE:
         token = body.get(role)
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
@@ -115,10 +115,10 @@ def _checked(path: Path, content: bytes) -> dict[Role, str]:
                 f"'{path}': the token of the {role} should be 32 to 512 letters, digits or "
                 f"._~+/=-; {way_out}"
             )
-        if token in found.values():
+        if token in tokens.values():
             raise ServiceError(f"'{path}': two roles share a token; {way_out}")
-        found[role] = token
-    return found
+        tokens[role] = token
+    return tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +212,12 @@ class AuthRateLimiter:
 def _network(address: str) -> str:
     """Return who is behind an address: of IPv6 the /64, since a host owns all of that."""
     try:
-        known = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]
-    if known.version == 4:
-        return str(known)
-    return str(ipaddress.ip_network((known, 64), strict=False))
+    if ip.version == 4:
+        return str(ip)
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 class AuthMiddleware:
@@ -254,11 +254,11 @@ class AuthMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        authorizations = [value for name, value in scope["headers"] if name == b"authorization"]
         headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
         scope["headers"] = headers
         state = scope.setdefault("state", {})
-        presented = _bearer(given)
+        presented = _bearer(authorizations)
         address = scope["client"][0] if scope.get("client") else ""
         caller = None if presented is None else self._caller(presented, address)
         if caller is not None:
@@ -268,7 +268,7 @@ class AuthMiddleware:
         elif scope["path"] not in self._public:
             annotate_request(scope, address=address)
             request_id = state.get("request_id", "")
-            await self._refuse(send, request_id, address, presented, bool(given))
+            await self._refuse(send, request_id, address, presented, bool(authorizations))
             return
         await self._app(scope, receive, send)
 
@@ -280,7 +280,12 @@ class AuthMiddleware:
         return None if holder is None else Caller(holder.role, address, holder)
 
     async def _refuse(
-        self, send: Send, request_id: str, address: str, presented: bytes | None, given: bool
+        self,
+        send: Send,
+        request_id: str,
+        address: str,
+        presented: bytes | None,
+        has_authorization: bool,
     ) -> None:
         wait_s = self._failures.count(address)
         if wait_s is not None:
@@ -288,19 +293,21 @@ class AuthMiddleware:
             headers = (("Retry-After", str(wait_s)),)
             await send_problem(send, Problem(429, detail, headers=headers), request_id)
             return
-        challenge = 'Bearer realm="copperline"' + (', error="invalid_token"' if given else "")
-        detail = "this token is none of ours" if given else "a token is needed"
+        challenge = 'Bearer realm="copperline"' + (
+            ', error="invalid_token"' if has_authorization else ""
+        )
+        detail = "this token is none of ours" if has_authorization else "a token is needed"
         if presented is not None and self._book.has_ended(presented):
             detail = "the time of this token has run out; ask for another"
         headers = (("WWW-Authenticate", challenge),)
         await send_problem(send, Problem(401, detail, headers=headers), request_id)
 
 
-def _bearer(given: list[bytes]) -> bytes | None:
+def _bearer(authorizations: list[bytes]) -> bytes | None:
     """Return the token of the one Authorization header, None if it is of another kind."""
-    if len(given) != 1:
+    if len(authorizations) != 1:
         return None
-    scheme, _, token = given[0].partition(b" ")
+    scheme, _, token = authorizations[0].partition(b" ")
     token = token.strip(b" ")
     return token if scheme.lower() == b"bearer" and token else None
 
@@ -322,12 +329,12 @@ class RoleRequirement(SecurityBase):
         """Return the caller. Raises ProblemError (403) for another role, 401 for none."""
         caller = caller_of(request)
         if not any(caller.role.grants(role) for role in self.roles):
-            wanted = " or ".join(self.roles)
+            role_names = " or ".join(self.roles)
             raise ProblemError(
                 Problem(
                     403,
-                    f"this needs the role {wanted}; the token is for a {caller.role}",
-                    hint=f"use the token of the {wanted}",
+                    f"this needs the role {role_names}; the token is for a {caller.role}",
+                    hint=f"use the token of the {role_names}",
                 )
             )
         if caller.role is Role.ADAPTER and caller.experiment_id is None:

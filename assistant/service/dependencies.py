@@ -46,8 +46,8 @@ class ServiceContext:
 
 async def context_of(request: Request) -> ServiceContext:
     """Return what the app was made of."""
-    found: ServiceContext = request.app.state.context
-    return found
+    context: ServiceContext = request.app.state.context
+    return context
 
 
 async def service_of(request: Request) -> ExperimentService:
@@ -65,8 +65,8 @@ async def idempotent_request_of(
     """Return the request as the house sees it. Raises ProblemError for a key of another form."""
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
-    told = f"{request.method} {request.url.path}\n".encode() + await request.body()
-    return IdempotentRequest(idempotency_key, hashlib.sha256(told).hexdigest())
+    content = f"{request.method} {request.url.path}\n".encode() + await request.body()
+    return IdempotentRequest(idempotency_key, hashlib.sha256(content).hexdigest())
 
 
 async def versioned_request_of(
@@ -83,7 +83,9 @@ async def versioned_request_of(
     return replace(keyed, version=None if tag is None else int(tag.group(1)))
 
 
-async def named(request: Request, experiment: Annotated[str, Path(max_length=200)]) -> str:
+async def path_experiment(
+    request: Request, experiment: Annotated[str, Path(max_length=200)]
+) -> str:
     """Return the experiment of a path, and put it in the log."""
     annotate_request(request.scope, experiment=experiment)
     return experiment
@@ -93,7 +95,7 @@ ServiceOf = Annotated[ExperimentService, Depends(service_of)]
 ContextOf = Annotated[ServiceContext, Depends(context_of)]
 IdempotentRequestOf = Annotated[IdempotentRequest, Depends(idempotent_request_of)]
 VersionedRequestOf = Annotated[IdempotentRequest, Depends(versioned_request_of)]
-ExperimentId = Annotated[str, Depends(named)]
+ExperimentId = Annotated[str, Depends(path_experiment)]
 RunNumber = Annotated[int, Path(ge=1, le=10**9)]
 
 VIEWER = Depends(RoleRequirement(Role.VIEWER))

@@ -121,15 +121,19 @@ def apply_request_policy(
         SettingsError: they are wrong, or name what they may not.
     """
     settings = check_settings(tables, "the request")  # the kind may be implied by what is given
-    chosen = settings.application
-    if isinstance(chosen, RestSettings):
-        if not programs and chosen.url is not None and origin_of(chosen.url) not in adapters:
+    application_settings = settings.application
+    if isinstance(application_settings, RestSettings):
+        if (
+            not programs
+            and application_settings.url is not None
+            and origin_of(application_settings.url) not in adapters
+        ):
             raise SettingsError(
-                f"this service asks no program at {origin_of(chosen.url)} for runs; its operator "
+                f"this service asks no program at {origin_of(application_settings.url)} for runs; its operator "
                 "can name it with --adapter (or any, with --allow-programs)"
             )
-    elif not programs and chosen.kind not in SAFE_APPLICATIONS:
-        raise SettingsError(_starts(f"an application of kind '{chosen.kind}'"))
+    elif not programs and application_settings.kind not in SAFE_APPLICATIONS:
+        raise SettingsError(_starts(f"an application of kind '{application_settings.kind}'"))
     if not programs and settings.hooks.build().kinds:
         raise SettingsError(_starts("hooks"))
     if settings.executor is not None:
@@ -137,10 +141,10 @@ def apply_request_policy(
             "a service gives runs to its workers, and to no executor of a sweep file; leave "
             "[executor] away"
         )
-    found = dict(tables)
+    placed_tables = dict(tables)
     if files is None and programs:
-        return found
-    application = dict(found.get("application", {}))
+        return placed_tables
+    application = dict(placed_tables.get("application", {}))
     for key in FILES_NAMED:
         if application.get(key) is not None:
             application[key] = _placed(application[key], files)
@@ -148,30 +152,30 @@ def apply_request_policy(
     if futures and futures.get("model") is not None:
         application["futures"] = {**futures, "model": _placed(futures["model"], files)}
     if application:
-        found["application"] = application
-    if found.get("results"):
-        found["results"] = [_placed(path, files) for path in found["results"]]
-    return found
+        placed_tables["application"] = application
+    if placed_tables.get("results"):
+        placed_tables["results"] = [_placed(path, files) for path in placed_tables["results"]]
+    return placed_tables
 
 
-def _starts(what: str) -> str:
+def _starts(subject: str) -> str:
     return (
-        f"{what} would start programs on this machine, which this service does not allow; its "
+        f"{subject} would start programs on this machine, which this service does not allow; its "
         "operator can with --allow-programs"
     )
 
 
-def _placed(named: str, files: Path | None) -> str:
+def _placed(file_name: str, files: Path | None) -> str:
     """Return the absolute path of a file within the folder."""
     if files is None:
         raise SettingsError(
-            f"this service reads no files that requests name, such as '{named}'; its operator can "
+            f"this service reads no files that requests name, such as '{file_name}'; its operator can "
             "name a folder of them with --files"
         )
-    path = (files / named).resolve()
+    path = (files / file_name).resolve()
     if not path.is_relative_to(files.resolve()):
         raise SettingsError(
-            f"the file '{named}' lies outside of the folder that this service may read"
+            f"the file '{file_name}' lies outside of the folder that this service may read"
         )
     return str(path)
 
@@ -289,9 +293,9 @@ class ExperimentService:
 
     def note(self, experiment_id: str, sentence: str) -> None:
         """Keep what people who watch an experiment should know of its execution."""
-        told = self._notes.get(experiment_id, ())
-        if sentence not in told:
-            self._notes[experiment_id] = (*told, sentence)[-NOTES_KEPT:]
+        sentences = self._notes.get(experiment_id, ())
+        if sentence not in sentences:
+            self._notes[experiment_id] = (*sentences, sentence)[-NOTES_KEPT:]
             self.log.warning("noted", experiment=experiment_id, note=sentence)
 
     def notes(self, experiment_id: str) -> tuple[str, ...]:
@@ -321,7 +325,7 @@ class ExperimentService:
             return tuple(self._sessions.values())
 
     def open_described(
-        self, described: ExperimentOpened, asked: IdempotentRequest
+        self, described: ExperimentOpened, request: IdempotentRequest
     ) -> CommandResult:
         """Open an experiment whose runs somebody else will execute.
 
@@ -334,7 +338,7 @@ class ExperimentService:
                 "a described experiment has no recipe; send the settings themselves instead"
             )
         return self._opened(
-            asked,
+            request,
             lambda: open_from_event(
                 described,
                 store=self.store,
@@ -354,7 +358,7 @@ class ExperimentService:
         )
 
     def open_settings(
-        self, tables: Mapping[str, Any], name: str, asked: IdempotentRequest
+        self, tables: Mapping[str, Any], name: str, request: IdempotentRequest
     ) -> CommandResult:
         """Open an experiment as the tables of a sweep file say.
 
@@ -365,21 +369,23 @@ class ExperimentService:
 
         def opened() -> Session:
             built = build_sweep(check_settings(placed, "the request"))
-            past, own = past_results(built), initial_configurations(built)
-            session = open_sweep(built, self.store, name or "sweep", config_snapshot(placed, own))
-            import_past_runs(session, built, past, own, today=False)
+            past, configurations = past_results(built), initial_configurations(built)
+            session = open_sweep(
+                built, self.store, name or "sweep", config_snapshot(placed, configurations)
+            )
+            import_past_runs(session, built, past, configurations, today=False)
             return session
 
-        decided = self._opened(asked, opened)
+        decided = self._opened(request, opened)
         self.queue.set_active(decided.experiment_id, True)  # whoever works here may have its runs
         return decided
 
-    def _opened(self, asked: IdempotentRequest, make: Callable[[], Session]) -> CommandResult:
+    def _opened(self, request: IdempotentRequest, make: Callable[[], Session]) -> CommandResult:
         with self._opening:  # one at a time, or a repeated request could open a second one
-            known = self._answered(asked)
-            if known is not None:
-                return known
-            with self._asking(asked):
+            earlier = self._answered(request)
+            if earlier is not None:
+                return earlier
+            with self._asking(request):
                 session = make()
             with self._loading:
                 self._sessions[session.id] = session
@@ -388,7 +394,7 @@ class ExperimentService:
     # -- decisions -----------------------------------------------------------------------------
 
     def decide(
-        self, experiment_id: str, asked: IdempotentRequest, act: Callable[[Session], object]
+        self, experiment_id: str, request: IdempotentRequest, act: Callable[[Session], object]
     ) -> CommandResult:
         """Let a session decide, once for each key, and only on the version that was looked at.
 
@@ -399,18 +405,18 @@ class ExperimentService:
         """
         session = self.session(experiment_id)
         with session.deciding():
-            known = self._answered(asked)
-            if known is not None:
-                return known
-            if asked.version is not None:
-                refuse_other_version(session.experiment, asked.version)
-            with self._asking(asked) as asking:
+            earlier = self._answered(request)
+            if earlier is not None:
+                return earlier
+            if request.version is not None:
+                refuse_other_version(session.experiment, request.version)
+            with self._asking(request) as asking:
                 act(session)
-            made = asking.reply or self._nothing(asked, session)
-            return self._decided(session, made.first, made.n)
+            outcome = asking.reply or self._nothing(request, session)
+            return self._decided(session, outcome.first, outcome.n)
 
     def append(
-        self, experiment_id: str, position: int, events: Sequence[Event], asked: IdempotentRequest
+        self, experiment_id: str, position: int, events: Sequence[Event], request: IdempotentRequest
     ) -> CommandResult:
         """Store events that a session elsewhere has decided. All or none.
 
@@ -430,45 +436,45 @@ class ExperimentService:
                 self.store.append(experiment_id, 0, events)
                 return load_session(self.store, experiment_id, clock=self.clock)
 
-            return self._opened(asked, opened)
+            return self._opened(request, opened)
 
         def act(session: Session) -> None:
             check_position(experiment_id, position, session.experiment.n_events)
             session.take(events)
 
-        return self.decide(experiment_id, asked, act)
+        return self.decide(experiment_id, request, act)
 
-    def activate(self, experiment_id: str, active: bool, asked: IdempotentRequest) -> None:
+    def activate(self, experiment_id: str, active: bool, request: IdempotentRequest) -> None:
         """Let workers have runs of an experiment, or no more of them; raises as `decide` does."""
 
         def act(session: Session) -> None:
             self.queue.set_active(session.id, active)
 
-        self.decide(experiment_id, asked, act)
+        self.decide(experiment_id, request, act)
 
-    def _nothing(self, asked: IdempotentRequest, session: Session) -> StoredReply:
+    def _nothing(self, request: IdempotentRequest, session: Session) -> StoredReply:
         """Keep that a request was answered, though it left no event."""
-        reply = StoredReply(asked.digest, session.id, session.experiment.n_events, 0)
-        if asked.key is not None:
+        reply = StoredReply(request.digest, session.id, session.experiment.n_events, 0)
+        if request.key is not None:
             with self.store.transaction():
-                self.store.remember(asked.key, reply, self.clock.now_s())
+                self.store.remember(request.key, reply, self.clock.now_s())
         return reply
 
-    def answered(self, asked: IdempotentRequest) -> CommandResult | None:
+    def answered(self, request: IdempotentRequest) -> CommandResult | None:
         """Return what came of a request that was answered before; None if it was not.
 
         Raises KeyReusedError if its key was used for another one.
         """
-        return self._answered(asked)
+        return self._answered(request)
 
-    def _asking(self, asked: IdempotentRequest) -> AbstractContextManager[PendingRequest]:
-        return self.store.asking(asked.key, asked.digest)
+    def _asking(self, request: IdempotentRequest) -> AbstractContextManager[PendingRequest]:
+        return self.store.asking(request.key, request.digest)
 
-    def _answered(self, asked: IdempotentRequest) -> CommandResult | None:
-        reply = None if asked.key is None else self.store.reply(asked.key)
+    def _answered(self, request: IdempotentRequest) -> CommandResult | None:
+        reply = None if request.key is None else self.store.reply(request.key)
         if reply is None:
             return None
-        if reply.request != asked.digest:
+        if reply.request != request.digest:
             raise IdempotencyKeyReusedError(_REUSED)
         session = self.session(reply.experiment_id)
         session.catch_up()
@@ -519,19 +525,19 @@ class ExperimentService:
         self.book.revoke(name)
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
-    def once(self, asked: IdempotentRequest) -> bool:
+    def once(self, request: IdempotentRequest) -> bool:
         """Return whether a request that leaves no event was answered. Raises KeyReusedError."""
-        reply = None if asked.key is None else self.store.reply(asked.key)
-        if reply is not None and reply.request != asked.digest:
+        reply = None if request.key is None else self.store.reply(request.key)
+        if reply is not None and reply.request != request.digest:
             raise IdempotencyKeyReusedError(_REUSED)
         return reply is not None
 
-    def remember(self, asked: IdempotentRequest) -> None:
+    def remember(self, request: IdempotentRequest) -> None:
         """Keep that a request was answered that leaves no event."""
-        if asked.key is not None:
+        if request.key is not None:
             with self.store.transaction():
                 self.store.remember(
-                    asked.key, StoredReply(asked.digest, "", 0, 0), self.clock.now_s()
+                    request.key, StoredReply(request.digest, "", 0, 0), self.clock.now_s()
                 )
 
     # -- looking after it ----------------------------------------------------------------------

@@ -63,16 +63,16 @@ class RegisteredProgram:
 
 def register(
     house: ExperimentService,
-    wanted: ProgramRegistration,
-    asked: IdempotentRequest,
+    registration: ProgramRegistration,
+    request: IdempotentRequest,
     made_by: str | None = None,
 ) -> RegisteredProgram:
     """Open an experiment for a program that asks for its runs itself, or go on with one.
 
     Args:
         house: keeps it.
-        wanted: by the program.
-        asked: the request.
+        registration: by the program.
+        request: the request.
         made_by: name of the token with which it registers.
 
     Raises:
@@ -80,26 +80,30 @@ def register(
         ExperimentError: the one to go on with has other parameters or another objective.
         KeyReusedError: the key was used for another request.
     """
-    tables = _tables(wanted)
+    tables = _tables(registration)
     built = build_sweep(check_settings(house.placed(tables), "the settings"))
-    known = house.answered(asked)
-    there = None if known is not None or not wanted.resume else _unfinished(house, wanted.name)
+    earlier = house.answered(request)
+    there = (
+        None
+        if earlier is not None or not registration.resume
+        else _unfinished(house, registration.name)
+    )
     if there is not None:
         _refuse_another(house, there, built)
         return _registered(house, there, made_by, resumed=True)
-    opened = house.open_settings(tables, wanted.name, asked).experiment_id
-    how = _automatic(wanted, built)
+    opened = house.open_settings(tables, registration.name, request).experiment_id
+    how = _automatic(registration, built)
     if how is not None:
         # Under a key of its own: done once, even if this process ends between the two.
-        key = None if asked.key is None else f"{asked.key} automatic"
-        handing = IdempotentRequest(key, asked.digest)
+        key = None if request.key is None else f"{request.key} automatic"
+        handing = IdempotentRequest(key, request.digest)
         if house.answered(handing) is None:
             house.decide(opened, handing, lambda session: session.hand_over(how))
-    return _registered(house, opened, made_by, again=known is not None)
+    return _registered(house, opened, made_by, again=earlier is not None)
 
 
-def _tables(wanted: ProgramRegistration) -> dict[str, Any]:
-    tables = dict(wanted.settings)
+def _tables(registration: ProgramRegistration) -> dict[str, Any]:
+    tables = dict(registration.settings)
     application = tables.setdefault("application", {"kind": "rest"})
     if isinstance(application, dict):
         application = tables["application"] = {"kind": "rest", **application}
@@ -110,16 +114,16 @@ def _tables(wanted: ProgramRegistration) -> dict[str, Any]:
         )
     if application.get("limit") is not None:
         raise SettingsError(LIMIT_OF_A_RUN)
-    if tables.setdefault("name", wanted.name) != wanted.name:
+    if tables.setdefault("name", registration.name) != registration.name:
         raise SettingsError("the settings have another name than the registration; say it once")
     return tables
 
 
-def _automatic(wanted: ProgramRegistration, built: BuiltSweep) -> AutoSteering | None:
-    if wanted.automatic is True:
+def _automatic(registration: ProgramRegistration, built: BuiltSweep) -> AutoSteering | None:
+    if registration.automatic is True:
         settings = built.settings
         return AutoSteering(settings.batch, settings.initial, settings.advice)
-    return wanted.automatic or None
+    return registration.automatic or None
 
 
 def _unfinished(house: ExperimentService, name: str) -> str | None:
@@ -127,9 +131,11 @@ def _unfinished(house: ExperimentService, name: str) -> str | None:
     queue = house.queue
     return next(
         (
-            one.id
-            for one in house.store.experiments()
-            if one.name == name and queue.is_outside(one.id) and queue.why_finished(one.id) is None
+            stored.id
+            for stored in house.store.experiments()
+            if stored.name == name
+            and queue.is_outside(stored.id)
+            and queue.why_finished(stored.id) is None
         ),
         None,
     )
@@ -164,7 +170,7 @@ def _registered(
 
 def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
     """Return a name that no program of the experiment has, nor had lately."""
-    names = {one.name for one in book.holders() if one.experiment_id == experiment_id}
+    names = {holder.name for holder in book.holders() if holder.experiment_id == experiment_id}
     if not names:
         return first
     numbers = [name.removeprefix(f"{first}-") for name in names]
@@ -174,12 +180,12 @@ def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
 def _tidy(house: ExperimentService, experiment_id: str) -> None:
     """Revoke tokens of programs that are long gone, so that there is room for others."""
     book = house.book
-    programs = [one for one in book.holders() if one.role is Role.ADAPTER]
-    ours = [one for one in programs if one.experiment_id == experiment_id]
+    programs = [holder for holder in book.holders() if holder.role is Role.ADAPTER]
+    same_experiment = [holder for holder in programs if holder.experiment_id == experiment_id]
     over = [
-        one
-        for one in programs
-        if one.experiment_id and house.queue.why_finished(one.experiment_id) is not None
+        holder
+        for holder in programs
+        if holder.experiment_id and house.queue.why_finished(holder.experiment_id) is not None
     ]
-    for one in {*ours[MOST_PROGRAMS - 1 :], *over[FINISHED_KEPT:]}:
-        book.revoke(one.name)
+    for holder in {*same_experiment[MOST_PROGRAMS - 1 :], *over[FINISHED_KEPT:]}:
+        book.revoke(holder.name)

@@ -134,27 +134,27 @@ class RequestGuardMiddleware:
         size += len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size > self._max_head_bytes:
             return Problem(431, f"a head of {size} bytes; at most {self._max_head_bytes} may come")
-        named: dict[bytes, list[bytes]] = {}
+        by_name: dict[bytes, list[bytes]] = {}
         for name, value in headers:
-            named.setdefault(name, []).append(value)
-        if b"transfer-encoding" in named and b"content-length" in named:
+            by_name.setdefault(name, []).append(value)
+        if b"transfer-encoding" in by_name and b"content-length" in by_name:
             return Problem(400, "Content-Length and Transfer-Encoding together; send one of them")
         return (
-            self._wrong_host(scope, named)
-            or _wrong_origin(named)
-            or _wrong_body(named, rule_for(scope["path"], self._rules))
+            self._wrong_host(scope, by_name)
+            or _wrong_origin(by_name)
+            or _wrong_body(by_name, rule_for(scope["path"], self._rules))
         )
 
-    def _wrong_host(self, scope: Scope, named: dict[bytes, list[bytes]]) -> Problem | None:
-        given = b", ".join(named.get(b"host", [])).decode("latin-1")
-        found = _HOST.fullmatch(given.lower())
-        own = self._names
+    def _wrong_host(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> Problem | None:
+        host = b", ".join(headers.get(b"host", [])).decode("latin-1")
+        match = _HOST.fullmatch(host.lower())
+        names = self._names
         if scope.get("server"):  # an address is no name that could be rebound
             address = str(scope["server"][0])
-            own = own | {f"[{address}]" if ":" in address else address}
-        if found is not None and found[1] in own:
+            names = names | {f"[{address}]" if ":" in address else address}
+        if match is not None and match[1] in names:
             return None
-        return Problem(421, f"this service does not answer to the host {given[:100]!a}")
+        return Problem(421, f"this service does not answer to the host {host[:100]!a}")
 
     def _tell(self, scope: Scope, request: "_RequestTrace", duration_s: float) -> None:
         status = request.status
@@ -181,36 +181,36 @@ class RequestGuardMiddleware:
         self._log.write(level, "request", fields)
 
 
-def _wrong_origin(named: dict[bytes, list[bytes]]) -> Problem | None:
+def _wrong_origin(headers: dict[bytes, list[bytes]]) -> Problem | None:
     """Refuse a page of somebody else, whatever it asks for; programs send no Origin."""
-    for origin in named.get(b"origin", []):
+    for origin in headers.get(b"origin", []):
         scheme, separator, authority = origin.partition(b"://")
-        own = named[b"host"][0].lower()
-        if scheme not in (b"http", b"https") or not separator or authority.lower() != own:
-            given = origin[:100].decode("latin-1")
-            detail = f"pages of the origin {given!a} may not use this service"
+        host = headers[b"host"][0].lower()
+        if scheme not in (b"http", b"https") or not separator or authority.lower() != host:
+            origin_text = origin[:100].decode("latin-1")
+            detail = f"pages of the origin {origin_text!a} may not use this service"
             return Problem(403, detail, hint="use the command line, or a program of your own")
     return None
 
 
-def _wrong_body(named: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | None:
+def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | None:
     """Refuse a body by its headers alone: its coding, its type, its announced length."""
-    for coding in named.get(b"content-encoding", []):
+    for coding in headers.get(b"content-encoding", []):
         if coding.strip().lower() not in (b"", b"identity"):
             return Problem(415, f"a body in the coding {coding[:40].decode('latin-1')!a}")
-    length = int(named.get(b"content-length", [b"0"])[0])
-    if not length and b"transfer-encoding" not in named:
+    length = int(headers.get(b"content-length", [b"0"])[0])
+    if not length and b"transfer-encoding" not in headers:
         return None
     if length > rule.max_bytes:
         return too_large(rule)
-    given = b", ".join(named.get(b"content-type", [])).decode("latin-1")
-    media_type, _, rest = given.partition(";")
+    content_type = b", ".join(headers.get(b"content-type", [])).decode("latin-1")
+    media_type, _, rest = content_type.partition(";")
     charset = rest.strip().lower().removeprefix("charset=").strip('"')
     if media_type.strip().lower() in rule.media_types and charset in ("", "utf-8"):
         return None
     return Problem(
         415,
-        f"a body of the type {given[:100]!a}",
+        f"a body of the type {content_type[:100]!a}",
         hint=f"send {' or '.join(rule.media_types)}, in UTF-8 and not compressed",
     )
 
@@ -255,8 +255,8 @@ class _RequestTrace:
         await self._send(message)
 
     def _headers(self, message: Message) -> list[tuple[bytes, bytes]]:
-        own = {name for name, _ in SAFE_HEADERS}
-        headers = [(n, v) for n, v in message.get("headers", ()) if n.lower() not in own]
+        safe_names = {name for name, _ in SAFE_HEADERS}
+        headers = [(n, v) for n, v in message.get("headers", ()) if n.lower() not in safe_names]
         headers += SAFE_HEADERS
         headers.append((b"x-request-id", self.id.encode()))
         if self._unread:  # what has not been read is no next request
@@ -372,8 +372,8 @@ class _BodyTooLarge(Exception):  # noqa: N818 - it never leaves this module
 
 
 def _is_json(scope: Scope) -> bool:
-    given = next((v for n, v in scope["headers"] if n == b"content-type"), b"")
-    return given.partition(b";")[0].strip().lower() == b"application/json"
+    content_type = next((v for n, v in scope["headers"] if n == b"content-type"), b"")
+    return content_type.partition(b";")[0].strip().lower() == b"application/json"
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:
@@ -455,18 +455,18 @@ def build_middleware(
         limits: how much it takes.
         failures: attempts without a valid token, by address.
     """
-    chosen = ServiceLimits() if limits is None else limits
+    effective = ServiceLimits() if limits is None else limits
     install(app)
-    slots = ConcurrencyLimiter(app, working=chosen.working, streams=chosen.streams)
-    bodies = BodyLimitMiddleware(slots, rules=chosen.rules, body_s=chosen.body_s)
+    slots = ConcurrencyLimiter(app, working=effective.working, streams=effective.streams)
+    bodies = BodyLimitMiddleware(slots, rules=effective.rules, body_s=effective.body_s)
     gate = AuthMiddleware(bodies, tokens, book=book, public=public, failures=failures)
     return RequestGuardMiddleware(
         gate,
         log,
         names=names,
         metrics=metrics,
-        rules=chosen.rules,
-        max_head_bytes=chosen.max_head_bytes,
+        rules=effective.rules,
+        max_head_bytes=effective.max_head_bytes,
     )
 
 

@@ -99,16 +99,16 @@ def format_line(
     '1970-01-01T00:00:00.000Z info "run started" run=7 worker="a b"'
     """
     moment = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
-    told = {
+    texts = {
         name: _cut(value, 4 * LONGEST if name == "traceback" else LONGEST)
         for name, value in fields.items()
         if value is not None
     }
     moment = moment.replace("+00:00", "Z")
     if shape == "json":
-        return json.dumps({"time": moment, "level": level, "event": _cut(event, LONGEST), **told})
+        return json.dumps({"time": moment, "level": level, "event": _cut(event, LONGEST), **texts})
     words = [moment, level, _word(_cut(event, LONGEST))]
-    return " ".join(words + [f"{name}={_word(value)}" for name, value in told.items()])
+    return " ".join(words + [f"{name}={_word(value)}" for name, value in texts.items()])
 
 
 def annotate_request(scope: MutableMapping[str, Any], **fields: Field) -> None:
@@ -173,9 +173,9 @@ class _Metric(ABC):
     kind = ""
 
     def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
-        for one in (name, *labels):
-            if not _NAME.fullmatch(one):
-                raise ValueError(f"'{one}' cannot name a metric or a label")
+        for identifier in (name, *labels):
+            if not _NAME.fullmatch(identifier):
+                raise ValueError(f"'{identifier}' cannot name a metric or a label")
         self.name, self.labels = name, tuple(labels)
         self._text, self._lock = text, lock
 
@@ -220,8 +220,8 @@ class _LabelledNumber(_Metric):
         """Ask what it follows, outside any lock of ours."""
         if self._read is None:
             return
-        told = self._read()
-        values = told if isinstance(told, Mapping) else {(): told}
+        reading = self._read()
+        values = reading if isinstance(reading, Mapping) else {(): reading}
         with self._lock:
             self._values = {self._key(labels): value for labels, value in values.items()}
 
@@ -296,15 +296,15 @@ class Histogram(_Metric):
 
     def lines(self) -> list[str]:
         """Return its samples."""
-        told: list[str] = []
+        text_lines: list[str] = []
         for labels, counts in sorted(self._counts.items()):
             total = 0
             for bound, count in zip((*self._bounds, math.inf), counts, strict=True):
                 total += count
-                told.append(self._line(labels, total, "_bucket", _number(bound)))
-            told.append(self._line(labels, self._sums[labels], "_sum"))
-            told.append(self._line(labels, total, "_count"))
-        return told
+                text_lines.append(self._line(labels, total, "_bucket", _number(bound)))
+            text_lines.append(self._line(labels, self._sums[labels], "_sum"))
+            text_lines.append(self._line(labels, total, "_count"))
+        return text_lines
 
 
 class MetricsRegistry:
@@ -403,8 +403,8 @@ class ServiceCounters:
         runs = metrics.gauge("copperline_runs", "Runs, by their state.", ("state",))
 
         def by_state() -> Mapping[tuple[str, ...], float]:
-            known = depth()
-            return {(state,): known.get(state, 0) for state in STATES}
+            n_by_state = depth()
+            return {(state,): n_by_state.get(state, 0) for state in STATES}
 
         runs.follow(by_state)
 

@@ -115,22 +115,22 @@ class Problem:
     def body(self, request_id: str = "") -> bytes:
         """Return it as JSON."""
         title = self.title or TITLES.get(self.status) or HTTPStatus(self.status).phrase.lower()
-        told: dict[str, object] = {
+        content: dict[str, object] = {
             "type": f"urn:copperline:problem:{title.replace(' ', '-')}",
             "title": title,
             "status": self.status,
             "detail": self.detail,
         }
         if request_id:
-            told["instance"] = f"urn:copperline:request:{request_id}"
+            content["instance"] = f"urn:copperline:request:{request_id}"
         hint = self.hint or HINTS.get(self.status)
         if hint is not None:
-            told["hint"] = hint
+            content["hint"] = hint
         if self.error:
-            told["error"] = self.error
+            content["error"] = self.error
         if self.fields:
-            told["fields"] = [{"field": f.field, "message": f.message} for f in self.fields]
-        return json.dumps(told).encode()
+            content["fields"] = [{"field": f.field, "message": f.message} for f in self.fields]
+        return json.dumps(content).encode()
 
     def all_headers(self) -> tuple[tuple[str, str], ...]:
         """Return its headers; whoever is told to come back is told when."""
@@ -247,8 +247,10 @@ def _field_fault(error: Mapping[str, Any]) -> FieldFault:
     if kind in _WORDS:
         return FieldFault(".".join(map(str, place)), _WORDS[kind])
     words = message.removeprefix("Value error, ").removeprefix("Input ")
-    given = reprlib.repr(error.get("input"))
-    return FieldFault(".".join(map(str, place)), f"{words[:1].lower()}{words[1:]}, given {given}")
+    input_text = reprlib.repr(error.get("input"))
+    return FieldFault(
+        ".".join(map(str, place)), f"{words[:1].lower()}{words[1:]}, given {input_text}"
+    )
 
 
 async def send_problem(send: Send, problem: Problem, request_id: str = "") -> None:

@@ -155,9 +155,9 @@ class SlaIn(RequestBody):
 
     def agreement(self) -> Sla:
         """Return it as a value. Raises SettingsError where terms do not go together."""
-        told = self.model_dump()
-        tariff = told.pop("tariff")
-        return Sla(**told, tariff=None if tariff is None else Tariff(**tariff))
+        terms = self.model_dump()
+        tariff = terms.pop("tariff")
+        return Sla(**terms, tariff=None if tariff is None else Tariff(**tariff))
 
 
 class WarningPolicyIn(RequestBody):
@@ -280,11 +280,11 @@ class ApiTokenIn(RequestBody):
     expires_s: Seconds | None = None
 
 
-def measures_of(told: dict[str, Any] | None) -> dict[str, Measure] | None:
+def measures_of(measures: dict[str, Any] | None) -> dict[str, Measure] | None:
     """Return measures as values: a series becomes a tuple."""
-    if told is None:
+    if measures is None:
         return None
-    return {name: tuple(x) if isinstance(x, list) else x for name, x in told.items()}
+    return {name: tuple(x) if isinstance(x, list) else x for name, x in measures.items()}
 
 
 class CommandResultOut(BaseModel):
@@ -515,7 +515,9 @@ def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
         active=house.queue.is_active(view.id),
         finished=None if experiment.finished is None else experiment.finished.reason,
         passed_limit=view.passed_limit(),
-        parameters={one.name: list(one.levels) for one in experiment.space.parameters},
+        parameters={
+            parameter.name: list(parameter.levels) for parameter in experiment.space.parameters
+        },
         runs={state: len(experiment.runs_in(state)) for state in RunState},
         remaining_runs=view.remaining_runs,
         strategy=experiment.steering.strategy,
@@ -526,17 +528,17 @@ def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
     )
 
 
-def summary_fields(told: OverviewOut) -> dict[str, object]:
+def summary_fields(experiment: OverviewOut) -> dict[str, object]:
     """Return of an experiment what a line each can say: how far it is, and what is best."""
-    best = told.best
-    ended = {"finished": told.finished, "passed_limit": told.passed_limit}
+    best = experiment.best
+    ended = {"finished": experiment.finished, "passed_limit": experiment.passed_limit}
     return {
-        "experiment": told.experiment,
-        "version": told.version,
-        "active": told.active,
+        "experiment": experiment.experiment,
+        "version": experiment.version,
+        "active": experiment.active,
         **{name: None if why is None else " ".join(why.split()) for name, why in ended.items()},
-        "remaining_runs": told.remaining_runs,
-        "runs": {str(state): n for state, n in told.runs.items()},
+        "remaining_runs": experiment.remaining_runs,
+        "runs": {str(state): n for state, n in experiment.runs.items()},
         "best": {}
         if best is None
         else {
@@ -560,23 +562,23 @@ def wants_plain_text(accept: str) -> bool:
     return accept.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
-def plain_text(told: Mapping[str, Any]) -> str:
+def plain_text(mapping: Mapping[str, Any]) -> str:
     """Return an answer as lines.
 
     Raises:
         ProblemError: 406, a name or a value holds what a line cannot carry.
     """
-    return "".join(f"{line}\n" for line in _lines("", told))
+    return "".join(f"{line}\n" for line in _lines("", mapping))
 
 
-def _lines(prefix: str, told: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in told.items():
+def _lines(prefix: str, mapping: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in mapping.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from _lines(f"{name}.", value)
             continue
-        for one in value if isinstance(value, list | tuple) else (value,):
-            text = _text(one)
+        for element in value if isinstance(value, list | tuple) else (value,):
+            text = _text(element)
             if "=" in name or not _is_one_line(name) or not _is_one_line(text):
                 raise refusal(
                     406,

@@ -141,10 +141,10 @@ def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None)
         ServiceError: the address cannot be had, or would be open without tokens.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise ServiceError(f"'{host}' is no address of this machine: {error}") from error
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     is_loopback = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
     if not is_loopback and (tokens is None or not tokens.exists()):
         where = "" if tokens is None else f": there is no '{tokens}'"
@@ -320,12 +320,15 @@ class HttpServer:
             self._server.should_exit = True
             self._drain.begin()
 
-        before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            signal_number: signal.signal(signal_number, end)
+            for signal_number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signal_number, handler in before.items():
+                signal.signal(signal_number, handler)
 
     @contextlib.contextmanager
     def _words_of_uvicorn(self) -> Iterator[None]:

@@ -140,9 +140,9 @@ def embedded_service(path: Path) -> Iterator[StoreConnection]:
     store = open_store(path)
     try:
         with contextlib.ExitStack() as stack:
-            kept = store.inner
-            if isinstance(kept, LockedStore) and kept.key is not None:
-                stack.enter_context(_private(kept, kept.key))
+            inner = store.inner
+            if isinstance(inner, LockedStore) and inner.key is not None:
+                stack.enter_context(_private(inner, inner.key))
             yield store
     finally:
         store.close()

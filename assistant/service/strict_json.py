@@ -102,14 +102,14 @@ def _check_depth(body: bytes, max_depth: int) -> None:
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        names: set[str] = set()
         for name, _ in pairs:
-            if name in seen:
+            if name in names:
                 raise RefusedJsonError(400, f"the key {_shown(name)} is given twice in one object")
-            seen.add(name)
-    return found
+            names.add(name)
+    return mapping
 
 
 def _no_number(word: str) -> NoReturn:
@@ -148,14 +148,14 @@ def _texts(value: Json) -> Iterator[str]:
     """Yield every text and key, without recursion."""
     waiting: list[Json] = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, list):
-            waiting.extend(one)
-        elif isinstance(one, dict):
-            yield from one
-            waiting.extend(one.values())
+        node = waiting.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            yield from node
+            waiting.extend(node.values())
 
 
 def _shown(text: str, longest: int = 40) -> str:

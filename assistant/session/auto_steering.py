@@ -81,10 +81,10 @@ def _search(
             return None
         n = limits.room(how.batch or session.batch_size)
         try:
-            found = session.suggest(n).suggestions if n else ()
+            proposals = session.suggest(n).suggestions if n else ()
         except VersionConflictError:  # somebody steered while it was thought about: think again
             continue
-        if found:
+        if proposals:
             continue
         if is_confirmation_due(session.experiment, limits.limit, limits.left):
             session.confirm(1)  # one at a time: what it shows decides what is repeated next
@@ -116,10 +116,10 @@ class SubmissionLimits:
         limit = self.limit
         return None if limit is None else max(0, limit - self._session.experiment.n_charged)
 
-    def room(self, wanted: int) -> int:
-        """Return how many new configurations may be tried, at most ``wanted``."""
+    def room(self, n_requested: int) -> int:
+        """Return how many new configurations may be tried, at most ``n_requested``."""
         room = search_room(self._session.experiment, self.limit, self.left)
-        return wanted if room is None else min(wanted, room)
+        return n_requested if room is None else min(n_requested, room)
 
 
 def _answer(
@@ -144,7 +144,7 @@ def _take_open_batch(session: Session, limits: SubmissionLimits) -> bool:
     if batch is None:
         return False
     free = session.experiment.free_in(batch)
-    is_confirming = any(one.kind == "confirmation" for one in batch.suggestions)
+    is_confirming = any(suggestion.kind == "confirmation" for suggestion in batch.suggestions)
     room = limits.left if is_confirming else limits.room(len(free))
     return bool(session.submit(batch, keep=free[:room]))
 

@@ -59,13 +59,13 @@ class EventLog:
             self._apply(events)
             return events
 
-    def decide(self, decision: Callable[..., Event | None], *wanted: object) -> None:
+    def decide(self, decision: Callable[..., Event | None], *arguments: object) -> None:
         """Record what a function of `decisions` makes of the experiment and of what is wanted.
 
         None is what changes nothing.
         """
         with self.deciding():
-            event = decision(self.experiment, *wanted, self.now_s())
+            event = decision(self.experiment, *arguments, self.now_s())
             if event is not None:
                 self.record(event)
 
@@ -86,8 +86,8 @@ class EventLog:
                 self._store.append(self._id, self.experiment.n_events, events)
                 break
             except VersionConflictError:
-                others = self.catch_up()
-                if not others or not (_of_runs(events) or _of_runs(others)):
+                foreign_events = self.catch_up()
+                if not foreign_events or not (_of_runs(events) or _of_runs(foreign_events)):
                     raise  # somebody else has decided something, and so has this session
                 self.experiment.supposing(events)  # raises where it does not follow any more
         self._apply(events)

@@ -246,9 +246,9 @@ class ExecutionLock:
             raise StoreError(f"the lock '{path}' cannot be made: {error.strerror}") from error
         digest = hashlib.sha256(experiment_id.encode()).digest()
         start = int.from_bytes(digest[:8], "big") % _BYTES
-        wanted = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
+        lock_request = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
         try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, wanted)
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, lock_request)
         except OSError as error:
             self.release()
             if error.errno in (errno.EAGAIN, errno.EACCES):
@@ -283,8 +283,8 @@ _held: WeakSet[ExecutionLock] = WeakSet()
 
 def _let_go() -> None:
     """In a forked child: close the copies, which would hold the locks beyond the parent's end."""
-    for one in list(_held):
-        one.release()
+    for lock in list(_held):
+        lock.release()
 
 
 os.register_at_fork(after_in_child=_let_go)

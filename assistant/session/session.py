@@ -267,13 +267,14 @@ class Session(ExperimentQueries):
             today = self.experiment.opened.baseline
             if today is None:
                 return None
-            known = self.experiment.baseline
+            baseline_run = self.experiment.baseline
             return (
-                known or self._submit([RunRequest(today, "baseline", "today's configuration")])[0]
+                baseline_run
+                or self._submit([RunRequest(today, "baseline", "today's configuration")])[0]
             )
 
-    def _submit(self, wanted: Sequence[RunRequest]) -> tuple[Run, ...]:
-        events = commands.submit_runs(self.experiment, wanted, self._journal.now_s())
+    def _submit(self, requests: Sequence[RunRequest]) -> tuple[Run, ...]:
+        events = commands.submit_runs(self.experiment, requests, self._journal.now_s())
         self._journal.record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
 
@@ -296,7 +297,7 @@ class Session(ExperimentQueries):
     # -- advice --------------------------------------------------------------------------------
 
     def answer_advice(
-        self, given: Answer, exploitation: float | None = None, alternative: int | None = None
+        self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
         """Answer the open advice: ``accepted``, ``changed`` (to another level) or ``ignored``.
 
@@ -304,7 +305,7 @@ class Session(ExperimentQueries):
         together, or none of it.
 
         Args:
-            given: the answer.
+            answer: the answer.
             exploitation: share inside regions, with ``changed`` only.
             alternative: position in `Advice.alternatives` of what is accepted; the first if None.
 
@@ -314,11 +315,11 @@ class Session(ExperimentQueries):
         """
         with self._journal.deciding():
             experiment, now_s = self.experiment, self._journal.now_s()
-            answered, chosen = commands.answer_warning(
-                experiment, given, exploitation, alternative, now_s
+            answered, accepted = commands.answer_warning(
+                experiment, answer, exploitation, alternative, now_s
             )
-            more = () if chosen is None else events_of_alternative(experiment, chosen, now_s)
-            batch = next_batch(experiment, answered, chosen, more)
+            more = () if accepted is None else events_of_alternative(experiment, accepted, now_s)
+            batch = next_batch(experiment, answered, accepted, more)
             self._journal.record(answered, *more, *([] if batch is None else [batch]))
             return batch
 

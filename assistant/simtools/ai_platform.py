@@ -79,8 +79,8 @@ def fit_platform(logs: PlatformLogs, name: str, *, components: int, seed: int) -
     if not 0 <= seed < 2**32:
         raise SettingsError(f"--seed {seed}: allowed are whole numbers from 0 to {2**32 - 1}")
     source = f"fitted to {len(logs):,} executed tasks of {name}"
-    found = fit_statistics(logs, source=source, components=components, seed=seed)
-    return FittedPlatform(found.model(), describe_fit(logs, found))
+    statistics = fit_statistics(logs, source=source, components=components, seed=seed)
+    return FittedPlatform(statistics.model(), describe_fit(logs, statistics))
 
 
 USUAL_WEEKS = WEEKS
@@ -109,27 +109,30 @@ def likeness(
         statistics = fit_statistics(logs, source=f"fitted to {name}", seed=seed)
     else:
         statistics = statistics_of(load_model(model))
-    return told(name, accuracy(logs, statistics, weeks=weeks, seed=seed))
+    return likeness_of(name, accuracy(logs, statistics, weeks=weeks, seed=seed))
 
 
-def told(log: str, found: SimulationAccuracy) -> PlatformComparison:
+def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
     """Return a comparison as it is drawn."""
     return PlatformComparison(
         log,
-        found.n_observed,
-        found.n_simulated,
-        found.weeks,
-        found.seed,
-        found.source,
-        tuple(_quantiles(one, one.name) for one in found.tasks),
-        tuple(_quantiles(one, f"gaps, {profile}") for profile, one in found.gaps.items()),
-        {profile: _bands(bands) for profile, bands in found.hours.items()},
+        accuracy.n_observed,
+        accuracy.n_simulated,
+        accuracy.weeks,
+        accuracy.seed,
+        accuracy.source,
+        tuple(_quantiles(comparison, comparison.name) for comparison in accuracy.tasks),
+        tuple(
+            _quantiles(comparison, f"gaps, {profile}")
+            for profile, comparison in accuracy.gaps.items()
+        ),
+        {profile: _bands(bands) for profile, bands in accuracy.hours.items()},
     )
 
 
-def as_table(found: PlatformComparison) -> Mapping[str, Any]:
+def as_table(result: PlatformComparison) -> Mapping[str, Any]:
     """Return a comparison as one JSON object."""
-    return asdict(found)
+    return asdict(result)
 
 
 def from_table(table: Mapping[str, Any]) -> PlatformComparison:
@@ -140,26 +143,26 @@ def from_table(table: Mapping[str, Any]) -> PlatformComparison:
         return {name: tuple(value) if name in lists else value for name, value in row.items()}
 
     parts = {
-        "tasks": tuple(QuantileComparison(**frozen(one)) for one in table["tasks"]),
-        "gaps": tuple(QuantileComparison(**frozen(one)) for one in table["gaps"]),
-        "hours": {name: WeekBands(**frozen(one)) for name, one in table["hours"].items()},
+        "tasks": tuple(QuantileComparison(**frozen(entry)) for entry in table["tasks"]),
+        "gaps": tuple(QuantileComparison(**frozen(entry)) for entry in table["gaps"]),
+        "hours": {name: WeekBands(**frozen(entry)) for name, entry in table["hours"].items()},
     }
     return PlatformComparison(**{**table, **parts})
 
 
-def _quantiles(one: DistributionComparison, name: str) -> QuantileComparison:
+def _quantiles(comparison: DistributionComparison, name: str) -> QuantileComparison:
     return QuantileComparison(
-        name, one.observed, one.simulated, one.n_observed, one.n_simulated, one.ks,
-        one.ks_critical, one.wasserstein, one.log_wasserstein,
+        name, comparison.observed, comparison.simulated, comparison.n_observed, comparison.n_simulated, comparison.ks,
+        comparison.ks_critical, comparison.wasserstein, comparison.log_wasserstein,
     )  # fmt: skip
 
 
-def _bands(one: HourlyBands) -> WeekBands:
+def _bands(bands: HourlyBands) -> WeekBands:
     observed, simulated, low, high = (
         tuple(float(value) for value in column)
-        for column in (one.observed, one.simulated, one.low, one.high)
+        for column in (bands.observed, bands.simulated, bands.low, bands.high)
     )
-    return WeekBands(observed, simulated, low, high, one.within)
+    return WeekBands(observed, simulated, low, high, bands.within)
 
 
 MOST_POINTS = 750
@@ -235,7 +238,7 @@ def trace_dashboard(folder: Path) -> PlatformDashboard:
 def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
     """Return what is shown of a simulation."""
     n = len(summary.hours["arrivals"])
-    step = next((one for one in STEPS_H if n <= one * MOST_POINTS), STEPS_H[-1])
+    step = next((step_h for step_h in STEPS_H if n <= step_h * MOST_POINTS), STEPS_H[-1])
     start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
     starts = np.arange(0, n, step)
     hours = np.diff(np.append(starts, n)).astype(float)
@@ -266,18 +269,18 @@ TIMES = ("n", "mean", "median", "90 %", "99 %")
 def tables(summary: TraceSummary) -> dict[str, Rows]:
     """Return tasks and waits as tables for people."""
 
-    def row(name: str, one: SpreadSummary) -> tuple[str, ...]:
-        return (name, f"{one.n:,}", *map(length, (one.mean_s, *one.quantiles_s)))
+    def row(name: str, spread: SpreadSummary) -> tuple[str, ...]:
+        return (name, f"{spread.n:,}", *map(length, (spread.mean_s, *spread.quantiles_s)))
 
     tasks = summary.tasks
-    waited = [row(one.name, one.waited) for one in tasks]
+    waited = [row(entry.name, entry.waited) for entry in tasks]
     waits = {**summary.waits, "pipeline, all its waits": summary.pipeline_wait}
     return {
         "Execution of tasks that ended": (
-            ("task", *TIMES), [row(one.name, one.worked) for one in tasks],
+            ("task", *TIMES), [row(entry.name, entry.worked) for entry in tasks],
         ),
         "Wait of tasks that ended": (("task", *TIMES), waited),
-        "Wait by resource": (("for", *TIMES), [row(name, one) for name, one in waits.items()]),
+        "Wait by resource": (("for", *TIMES), [row(name, entry) for name, entry in waits.items()]),
     }  # fmt: skip
 
 
@@ -307,7 +310,7 @@ def _capacity(about: SimulationMetadata | None) -> dict[str, int]:
 
 def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[PlatformPanel, ...]:
     hours = {name: folded(series) for name, series in summary.hours.items()}
-    shown = [
+    drawn_panels = [
         PlatformPanel("pipelines that came, an hour", {"pipelines": _told(hours["arrivals"])}),
         _asked(hours, BUSY_KINDS),
         _used(summary, hours),
@@ -319,9 +322,9 @@ def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[
         ),
     ]
     if summary.fleet is None:
-        return (*shown, _built(hours))
+        return (*drawn_panels, _built(hours))
     fleet = {name: folded(_filled(series, summary)) for name, series in summary.fleet.items()}
-    shown += [
+    drawn_panels += [
         PlatformPanel(
             "performance of deployed models",
             {"mean": _told(fleet["performance"]), "worst 5 %": _told(fleet["performance_low"])},
@@ -341,7 +344,7 @@ def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[
             "deployed models that lost more than was agreed", {"models": _told(fleet["late"])}
         ),
     ]
-    return tuple(shown)
+    return tuple(drawn_panels)
 
 
 def _day_panels(summary: TraceSummary, day: _DayMeans) -> tuple[PlatformPanel, ...]:
@@ -362,12 +365,12 @@ def _asked(hours: Mapping[str, Floats], kinds: Sequence[str]) -> PlatformPanel:
 
 def _used(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
     capacity = _capacity(summary.about)
-    known = all(name in capacity for name in summary.resources)
-    title = "share of the capacity in use" if known else "tasks at once (capacity unknown)"
+    has_capacities = all(name in capacity for name in summary.resources)
+    title = "share of the capacity in use" if has_capacities else "tasks at once (capacity unknown)"
     return PlatformPanel(
         title,
         {
-            name: _told(hours[f"busy {name}"] / HOUR_S / (capacity[name] if known else 1))
+            name: _told(hours[f"busy {name}"] / HOUR_S / (capacity[name] if has_capacities else 1))
             for name in summary.resources
         },
     )
@@ -413,26 +416,26 @@ def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
     about = summary.about
     if about is None:
         return ()
-    told = [("simulated", f"{about.ended_s / DAY_S:g} days")]
-    told += [
+    pairs = [("simulated", f"{about.ended_s / DAY_S:g} days")]
+    pairs += [
         (f"resource {name}", f"{capacity} at once, {discipline}, {cost:g} an hour for each")
         for name, capacity, discipline, cost in about.resources
     ]
-    told += [
+    pairs += [
         ("arrivals", f"{about.profile}, gaps times {about.interarrival_factor:g}"),
         ("deployed models", f"{about.n_models:,}"),
     ]
     if about.n_models:
         rules = [_rule(kind, limit) for kind, limit in about.triggers]
         lost = f"a model may have lost more than {about.allowed_loss:g}"
-        told += [
+        pairs += [
             ("trained again", " or ".join(rules) or "never"),
             ("agreed", f"{lost} for {about.allowed_share:.0%} of the time"),
             ("broke that", f"{about.sla_misses:,} models"),
         ]
     gate = ", ".join(f"{name} {limit:g} at least" for name, limit in about.least)
-    told += [("gate", gate or "none"), ("seed", str(about.seed)), ("statistics", about.source)]
-    return tuple(told)
+    pairs += [("gate", gate or "none"), ("seed", str(about.seed)), ("statistics", about.source)]
+    return tuple(pairs)
 
 
 def _rule(kind: str, limit: float) -> str:
@@ -452,7 +455,7 @@ def day_words(summary: TraceSummary) -> tuple[str, ...]:
     start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
     day = _day_of(start_h, n)
     arrivals = day(summary.hours["arrivals"])
-    told = [f"Most pipelines come at {_clock(arrivals)}: {arrivals.max():.3g} an hour."]
+    sentences = [f"Most pipelines come at {_clock(arrivals)}: {arrivals.max():.3g} an hour."]
     capacity = _capacity(summary.about)
     for name in summary.resources:
         busy = day(summary.hours[f"busy {name}"]) / HOUR_S
@@ -463,17 +466,17 @@ def day_words(summary: TraceSummary) -> tuple[str, ...]:
         text = f"{name.capitalize()} is fullest at {_clock(busy)}: {full}"
         if waiting.max() >= 0.05:
             text += f"; most wait for it at {_clock(waiting)}, {waiting.max():.3g} tasks"
-        told.append(f"{text}.")
+        sentences.append(f"{text}.")
     ready = day(summary.hours["asked evaluate"])
     if ready.sum():
         evening = ready[18:].sum() / ready.sum()
         came = arrivals[18:].sum() / max(arrivals.sum(), 1e-9)
         late = 18 + int(np.argmax(ready[18:]))
-        told.append(
+        sentences.append(
             f"Most evaluations are ready at {_clock(ready)}, after 18:00 at {late:02d}:00; "
             f"{evening:.0%} of them, and {came:.0%} of the pipelines, come after 18:00."
         )
-    return tuple(told)
+    return tuple(sentences)
 
 
 def _clock(by_hour: Floats) -> str:

@@ -52,8 +52,8 @@ def fleet_drawing(
         kind.spec.procs * int(values.get(kind.spec.name + COUNT, kind.spec.count))
         for kind in application.kinds
     )
-    drawn = FleetDrawing(title, panels(scenario, result, real), span_s / 3600 / N_STEPS)
-    return drawn, measures
+    drawing = FleetDrawing(title, panels(scenario, result, real), span_s / 3600 / N_STEPS)
+    return drawing, measures
 
 
 def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
@@ -64,28 +64,30 @@ def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[Fl
         result: what came of it.
         cores: that the machines really have.
     """
-    tasks, found = scenario.workload.tasks, result.instances
-    if tasks is None or found is None:
+    tasks, instances = scenario.workload.tasks, result.instances
+    if tasks is None or instances is None:
         raise RunError("nothing was placed, so there is nothing to draw")
     submit_s = scenario.workload.submit_s
     edges_s = np.linspace(submit_s[0], np.nanmax(result.end_s), N_STEPS + 1)
     task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
-    ran = ~np.isnan(found.start_s)
-    task, start_s, end_s = task[ran], found.start_s[ran], found.end_s[ran]
+    ran = ~np.isnan(instances.start_s)
+    task, start_s, end_s = task[ran], instances.start_s[ran], instances.end_s[ran]
     mcpu, mgpu = tasks.mcpu[task] / 1000, tasks.mgpu[task] / 1000
-    told = {"processors": mean_held(start_s, end_s, mcpu, edges_s) / cores}
+    shares = {"processors": mean_held(start_s, end_s, mcpu, edges_s) / cores}
     fragments = fragmentation(scenario, result)
     if fragments is not None:
-        told["GPUs"] = mean_held(start_s, end_s, mgpu, edges_s) / fragments.n_gpus
-    shown = [FleetPanel("share held by instances", _told(told))]
+        shares["GPUs"] = mean_held(start_s, end_s, mgpu, edges_s) / fragments.n_gpus
+    fleet_panels = [FleetPanel("share held by instances", _told(shares))]
     if fragments is not None:
         parts = np.diff(fragments.fragmented, prepend=0.0)
         until = np.full(len(parts), np.inf)
         lost = mean_held(fragments.time_s, until, parts, edges_s) / fragments.n_gpus
-        shown.append(FleetPanel("share of the GPUs in fragments", _told({"fragments": lost})))
+        fleet_panels.append(
+            FleetPanel("share of the GPUs in fragments", _told({"fragments": lost}))
+        )
     waited = mean_held(submit_s[tasks.job[task]], start_s, np.ones(len(task)), edges_s)
-    shown.append(FleetPanel("instances that wait", _told({"waiting": waited})))
-    return tuple(shown)
+    fleet_panels.append(FleetPanel("instances that wait", _told({"waiting": waited})))
+    return tuple(fleet_panels)
 
 
 def mean_held(start_s: Floats, end_s: Floats, amount: Floats, edges_s: Floats) -> Floats:
@@ -102,7 +104,9 @@ def mean_held(start_s: Floats, end_s: Floats, amount: Floats, edges_s: Floats) -
 
 
 def _told(series: Mapping[str, Floats]) -> dict[str, tuple[float, ...]]:
-    return {name: tuple(np.round(one, 6).tolist()) for name, one in series.items()}
+    return {
+        name: tuple(np.round(series_values, 6).tolist()) for name, series_values in series.items()
+    }
 
 
 STREAM_SHARE = 0.03
@@ -126,9 +130,11 @@ def maze_drawing(
         raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
     played = application.games[game - 1]
     plan, episode = played.maze, play(played, runner_of(values), application.rules)
-    told = "out after" if episode.escaped else "not out after"
+    outcome = "out after" if episode.escaped else "not out after"
     setting = ", ".join(f"{name} {value}" for name, value in values.items())
-    back = {(one.at_s, plan.way_in) for one in episode.happenings if one.what == "carried back"}
+    back = {
+        (event.at_s, plan.way_in) for event in episode.happenings if event.kind == "carried back"
+    }
     steps = [
         (_segment(plan, room, to, at_s), (at_s, to) in back)
         for (_, room), (at_s, to) in pairwise(episode.path)
@@ -146,7 +152,7 @@ def maze_drawing(
             for path in episode.enemy_paths
         ),
         starts=tuple(_middle(plan, path[0]) for path in episode.enemy_paths),
-        title=f"Maze Runner, game {game}: {setting}: {told} {episode.time_s:g} s",
+        title=f"Maze Runner, game {game}: {setting}: {outcome} {episode.time_s:g} s",
     )
     return drawing, measures_of([episode])
 
@@ -237,18 +243,18 @@ def _runs(closed: Sequence[bool]) -> list[tuple[int, int]]:
     >>> _runs([True, True, False, True])
     [(0, 2), (3, 4)]
     """
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for i, is_closed in enumerate(closed):
-        if is_closed and found and found[-1][1] == i:
-            found[-1] = (found[-1][0], i + 1)
+        if is_closed and ranges and ranges[-1][1] == i:
+            ranges[-1] = (ranges[-1][0], i + 1)
         elif is_closed:
-            found.append((i, i + 1))
-    return found
+            ranges.append((i, i + 1))
+    return ranges
 
 
 def _marks(plan: Plan, episode: GameResult) -> tuple[MazeIncident, ...]:
     return tuple(
-        MazeIncident(*_middle(plan, one.room), one.what, one.at_s)
-        for one in episode.happenings
-        if one.what in MARKS
+        MazeIncident(*_middle(plan, event.room), event.kind, event.at_s)
+        for event in episode.happenings
+        if event.kind in MARKS
     )

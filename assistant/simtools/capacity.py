@@ -12,7 +12,7 @@ import numpy as np
 
 from assistant.core.errors import SettingsError
 from assistant.core.files import is_there
-from assistant.simtools.workload_generation import has_rules, model_of, told
+from assistant.simtools.workload_generation import has_rules, model_of, with_parameters
 from sim.api import (
     PACKING_RULES,
     CapacityCase,
@@ -47,7 +47,7 @@ GIB = 2**30
 
 
 def model_for(
-    what: str,
+    source: str,
     generator: str,
     knobs: Mapping[str, float | str],
     *,
@@ -57,7 +57,7 @@ def model_for(
     """Return a model by its file or name, or fit one to a log.
 
     Args:
-        what: a file of a model or of a log (or of Bergsma et al.'s batches), or a generator with
+        source: a file of a model or of a log (or of Bergsma et al.'s batches), or a generator with
             published parameters.
         generator: that is fitted to a log.
         knobs: how.
@@ -68,11 +68,11 @@ def model_for(
         SimError: it is neither, cannot be read, or cannot be fitted.
         SettingsError: knobs for a model that is there.
     """
-    path = Path(what)
+    path = Path(source)
     if is_model(path) or not path.exists():
         if knobs:
             raise SettingsError("knobs are for fitting to a log; this model is fitted already")
-        return model_of(what)
+        return model_of(source)
     if is_cloud_trace(path):
         return fit_cloud_trace(generator, read_cloud_trace(path), knobs, of=path.name)
     generator_named(generator)
@@ -86,8 +86,8 @@ def alternative_models(
     """Return what is supposed beside the model as it is: nothing, or other values of parameters."""
     if not settings:
         return ()
-    name = ", ".join(f"{one}={value}" for one, value in settings.items())
-    return ((f"with {name}", told(model, settings), settings),)
+    name = ", ".join(f"{parameter}={value}" for parameter, value in settings.items())
+    return ((f"with {name}", with_parameters(model, settings), settings),)
 
 
 def answer(plan: CapacityPlan) -> str:
@@ -108,16 +108,16 @@ def notes(plan: CapacityPlan) -> tuple[str, ...]:
         f"Each future is generated from {plan.warm_up_days:g} days before the days that count, "
         "since it begins empty."
     )
-    said = [begin]
-    missing = max(one.missing for one in plan.cases)
+    sentences = [begin]
+    missing = max(case.missing for case in plan.cases)
     if missing > 0.01:
-        said.append(
+        sentences.append(
             f"Jobs that live longer than that make {missing:.1%} of the demand; at the begin they "
             "are missing, and the answer lies too low by up to as much. Give a longer warm-up."
         )
-    if any((one.packed or one.fluid).high is None for one in plan.cases):
-        said.append("The interval has no upper end: with more futures it would.")
-    return tuple(said)
+    if any((case.packed or case.fluid).high is None for case in plan.cases):
+        sentences.append("The interval has no upper end: with more futures it would.")
+    return tuple(sentences)
 
 
 def share_words(plan: CapacityPlan) -> str:
@@ -138,29 +138,29 @@ def interval_words(needed: ServerRequirement) -> str:
     return f"95 % interval: {_ends(needed)}"
 
 
-def plan_from_table(told: Mapping[str, Any]) -> CapacityPlan:
+def plan_from_table(table: Mapping[str, Any]) -> CapacityPlan:
     """Return a plan from what `CapacityPlan.to_dict` said, such as the command line prints.
 
     Raises:
         KeyError: something is missing.
     """
 
-    def needed(one: Mapping[str, Any]) -> ServerRequirement:
+    def needed(row: Mapping[str, Any]) -> ServerRequirement:
         return ServerRequirement(
-            one["servers"], one["low"], one["high"], one["median"], one["most"], tuple(one["each"])
+            row["servers"], row["low"], row["high"], row["median"], row["most"], tuple(row["each"])
         )
 
     cases = tuple(
         CapacityCase(
-            one["name"], one["scale"], one["settings"], one["jobs"], one["missing"],
-            needed(one["fluid"]), None if one["packed"] is None else needed(one["packed"]),
+            case["name"], case["scale"], case["settings"], case["jobs"], case["missing"],
+            needed(case["fluid"]), None if case["packed"] is None else needed(case["packed"]),
         )
-        for one in told["cases"]
+        for case in table["cases"]
     )  # fmt: skip
-    server = ServerSize(told["server"]["cores"], told["server"]["mem_bytes"])
+    server = ServerSize(table["server"]["cores"], table["server"]["mem_bytes"])
     return CapacityPlan(
-        told["generator"], told["source"], server, told["days"], told["warm_up_days"],
-        told["futures"], told["share"], told["seed"], cases,
+        table["generator"], table["source"], server, table["days"], table["warm_up_days"],
+        table["futures"], table["share"], table["seed"], cases,
     )  # fmt: skip
 
 
@@ -172,19 +172,19 @@ HEADINGS = (
 
 def curves(plan: CapacityPlan) -> dict[str, list[tuple[int, float]]]:
     """Return, by case, numbers of servers and the share of the futures in which they suffice."""
-    return {one.name: (one.packed or one.fluid).suffice() for one in plan.cases}
+    return {case.name: (case.packed or case.fluid).suffice() for case in plan.cases}
 
 
 def rows(plan: CapacityPlan) -> tuple[tuple[str, ...], ...]:
     """Return a line for each case, as `HEADINGS` name its cells."""
-    return tuple(_row(one) for one in plan.cases)
+    return tuple(_row(case) for case in plan.cases)
 
 
-def _row(one: CapacityCase) -> tuple[str, ...]:
-    last = one.packed or one.fluid
-    packed = ("-", "-") if one.packed is None else (f"{one.packed.servers:,}", _ends(one.packed))
+def _row(case: CapacityCase) -> tuple[str, ...]:
+    last = case.packed or case.fluid
+    packed = ("-", "-") if case.packed is None else (f"{case.packed.servers:,}", _ends(case.packed))
     return (
-        one.name, f"{one.jobs:,.0f}", f"{one.fluid.servers:,}", _ends(one.fluid), *packed,
+        case.name, f"{case.jobs:,.0f}", f"{case.fluid.servers:,}", _ends(case.fluid), *packed,
         f"{last.median:,}", f"{last.most:,}",
     )  # fmt: skip
 
@@ -244,16 +244,16 @@ def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> Tup
         SimError: it is no range.
     """
     usual = TupleRanges()
-    whole = {}
+    integer_ranges = {}
     for option, text, of in (
         ("--servers", servers, usual.servers), ("--cores", cores, usual.cores),
     ):  # fmt: skip
         low, high = of if text is None else range_of(text, option)
         if low % 1 or high % 1:
             raise SettingsError(f"{option} '{text}' is no range of whole numbers, such as 32:96")
-        whole[option] = (int(low), int(high))
+        integer_ranges[option] = (int(low), int(high))
     per_core = usual.gib_per_core if memory is None else range_of(memory, "--memory")
-    return TupleRanges(whole["--servers"], whole["--cores"], per_core)
+    return TupleRanges(integer_ranges["--servers"], integer_ranges["--cores"], per_core)
 
 
 def tuples_of(
@@ -273,15 +273,17 @@ def tuples_of(
         SimError: the file cannot be read or written, or there is no such algorithm.
     """
     if path is not None and is_there(path):
-        found = read_tuples(path)
-        kept = tuple(one for one in found if not algorithms or one.algorithm in algorithms)
-        if not kept:
+        stored = read_tuples(path)
+        selected = tuple(
+            entry for entry in stored if not algorithms or entry.algorithm in algorithms
+        )
+        if not selected:
             raise SettingsError(f"'{path}' has no tuples of {', '.join(algorithms)}")
-        return kept
-    drawn = draw_tuples(n, seed, ranges, algorithms or None)
+        return selected
+    sample = draw_tuples(n, seed, ranges, algorithms or None)
     if path is not None:
-        write_tuples(drawn, path)
-    return drawn
+        write_tuples(sample, path)
+    return sample
 
 
 def pack_workloads(
@@ -302,22 +304,22 @@ def pack_workloads(
     Raises:
         SimError: memory is unknown, or an algorithm needs it.
     """
-    told = [requests_of(one) for one in workloads]
-    n = len(told)
-    found = [
-        pack_jobs(one, tuples[i::n], departures=departures, by_memory=by_memory)
-        for i, one in enumerate(told)
+    requests = [requests_of(entry) for entry in workloads]
+    n = len(requests)
+    packings = [
+        pack_jobs(entry, tuples[i::n], departures=departures, by_memory=by_memory)
+        for i, entry in enumerate(requests)
     ]
     every = PackingResults(
-        np.concatenate([one.cpu for one in found]),
-        np.concatenate([one.memory for one in found]),
-        tuple(name for one in found for name in one.algorithm),
+        np.concatenate([entry.cpu for entry in packings]),
+        np.concatenate([entry.memory for entry in packings]),
+        tuple(name for entry in packings for name in entry.algorithm),
     )
     names = [rule.name for rule in PACKING_RULES if rule.name in every.algorithm]
     return PackedTrace(
-        name=told[0].name,
-        n_jobs=sum(one.n_jobs for one in told),
-        n_too_wide=sum(_too_wide(one, tuples, by_memory) for one in told),
+        name=requests[0].name,
+        n_jobs=sum(entry.n_jobs for entry in requests),
+        n_too_wide=sum(_too_wide(entry, tuples, by_memory) for entry in requests),
         summaries={ALL: every.of(None)} | {name: every.of(name) for name in names},
     )
 
@@ -344,38 +346,38 @@ def futures_of(
 def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
     """Return lines of a table: algorithm, then for each trace median, share above, by cores."""
     return [
-        [name, *(cell for one in traces for cell in _cells(one.summaries[name]))]
+        [name, *(cell for trace in traces for cell in _cells(trace.summaries[name]))]
         for name in traces[0].summaries
     ]
 
 
 def packing_notes(traces: Sequence[PackedTrace]) -> tuple[str, ...]:
     """Say what the table does not: what never filled the servers, and what was passed over."""
-    found = []
-    for one in traces:
-        every = one.summaries[ALL]
+    sentences = []
+    for trace in traces:
+        every = trace.summaries[ALL]
         missing = every.n_tuples - every.n_failed
         if missing:
-            found.append(
-                f"{one.name}: in {missing:,} of {every.n_tuples:,} packings every job found room, "
+            sentences.append(
+                f"{trace.name}: in {missing:,} of {every.n_tuples:,} packings every job found room, "
                 "and they tell nothing; take fewer or smaller servers, or a longer trace."
             )
-        if one.n_too_wide:
-            found.append(
-                f"{one.name}: {one.n_too_wide:,} of {one.n_jobs:,} jobs are wider than every "
+        if trace.n_too_wide:
+            sentences.append(
+                f"{trace.name}: {trace.n_too_wide:,} of {trace.n_jobs:,} jobs are wider than every "
                 "server and were passed over."
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
-def _too_wide(told: PackingRequests, tuples: Sequence[SchedulingTuple], by_memory: bool) -> int:
-    wide = told.mcpu > max(one.mcpu for one in tuples)
+def _too_wide(requests: PackingRequests, tuples: Sequence[SchedulingTuple], by_memory: bool) -> int:
+    wide = requests.mcpu > max(server.mcpu for server in tuples)
     if by_memory:
-        wide |= told.mem_bytes > max(one.mem_bytes for one in tuples)
+        wide |= requests.mem_bytes > max(server.mem_bytes for server in tuples)
     return int(wide.sum())
 
 
-def _cells(one: PackingSummary) -> list[str]:
+def _cells(summary: PackingSummary) -> list[str]:
     return ["-" if share is None else f"{share:.1%}" for share in (
-        one.median, one.above, one.cpu_limited,
+        summary.median, summary.above, summary.cpu_limited,
     )]  # fmt: skip

@@ -115,9 +115,9 @@ class TabulationTask:
     def fingerprint(self) -> str:
         """A digest of all that is known of the question before it is asked."""
         facts = [f"{fact.label}: {fact.text}" for fact in self.application.facts]
-        allowed = [str(one) for one in self.space.configurations()]
-        told = [self.application.name, repr(self.objective), *facts, *allowed]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        allowed = [str(configuration) for configuration in self.space.configurations()]
+        parts = [self.application.name, repr(self.objective), *facts, *allowed]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def header(self) -> list[str]:
@@ -131,22 +131,22 @@ class TabulationTask:
         progress: Progress | None,
     ) -> Generator[MeasuredRow, None, None]:
         """Yield what configurations come to, in order; those that fail are left out."""
-        wanted = [self.space.values(one) for one in configurations]
-        for values, measures in self._evaluated(wanted, threads, progress):
-            found = self.objective.assess(measures)
-            value = found.value if self.objective.goal == "minimise" else -found.value
-            yield MeasuredRow(values, value, found.feasible, found.violation)
+        rows = [self.space.values(configuration) for configuration in configurations]
+        for values, measures in self._evaluated(rows, threads, progress):
+            assessment = self.objective.assess(measures)
+            value = assessment.value if self.objective.goal == "minimise" else -assessment.value
+            yield MeasuredRow(values, value, assessment.feasible, assessment.violation)
 
     def _evaluated(
         self,
-        wanted: Sequence[Mapping[str, Level]],
+        rows: Sequence[Mapping[str, Level]],
         threads: int | None,
         progress: Progress | None,
     ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
         if isinstance(self.application, BatchEvaluator):
-            yield from self.application.evaluate_many(wanted, threads=threads, progress=progress)
+            yield from self.application.evaluate_many(rows, threads=threads, progress=progress)
             return
-        for done, values in enumerate(wanted, start=1):
+        for done, values in enumerate(rows, start=1):
             try:
                 yield values, self.application.evaluate(values, 0)
             except RunError:
@@ -183,23 +183,23 @@ def tabulate(
     if is_folder(path) or not is_folder(path.absolute().parent):
         raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
     part = path.with_name(f"{path.name}.part")
-    wanted = list(question.space.configurations())
+    configurations = list(question.space.configurations())
     try:
-        kept, next_one = _left_over(question, part, wanted)
-        with part.open("a" if kept else "w", newline="", encoding="utf-8") as file:
+        finished_rows, next_one = _left_over(question, part, configurations)
+        with part.open("a" if finished_rows else "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            if not kept:
+            if not finished_rows:
                 _begin(file, question)
             rest = question.measured(
-                wanted[next_one:], threads,
+                configurations[next_one:], threads,
                 None if progress is None else lambda done: progress(next_one + done),
             )  # fmt: skip
             with closing(rest):
                 for row in rest:
-                    told = (repr(row.value), repr(row.violation), int(row.feasible))
-                    writer.writerow([*row.values.values(), *told])
+                    outcome = (repr(row.value), repr(row.violation), int(row.feasible))
+                    writer.writerow([*row.values.values(), *outcome])
                     file.flush()
-        return _finish(question, part, path, len(kept), feasible_only, penalised)
+        return _finish(question, part, path, len(finished_rows), feasible_only, penalised)
     except OSError as error:
         raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
 
@@ -221,8 +221,8 @@ def table_of(
         AssistantError, StrategyError: the application refuses.
     """
     question = TabulationTask.of(application)
-    found = _read(path)
-    if found is None or not _agrees(question, found):
+    table = _read(path)
+    if table is None or not _agrees(question, table):
         tabulate(question, path, threads=threads, progress=progress)
     return MeasuredTable.read(path)
 
@@ -233,7 +233,7 @@ def _begin(file: TextIO, question: TabulationTask) -> None:
 
 
 def _left_over(
-    question: TabulationTask, part: Path, wanted: Sequence[Configuration]
+    question: TabulationTask, part: Path, configurations: Sequence[Configuration]
 ) -> tuple[list[MeasuredRow], int]:
     """Return the rows of an interrupted tabulation, and the place of the first one to measure.
 
@@ -242,32 +242,32 @@ def _left_over(
     if not part.is_file():
         return [], 0
     text = part.read_text(encoding="utf-8", errors="replace")
-    whole = text[: text.rfind("\n") + 1]
+    complete = text[: text.rfind("\n") + 1]
     begin = io.StringIO()
     _begin(begin, question)
-    begun = begin.getvalue().replace("\r\n", "\n")
-    if not whole.replace("\r\n", "\n").startswith(begun):
+    header = begin.getvalue().replace("\r\n", "\n")
+    if not complete.replace("\r\n", "\n").startswith(header):
         return [], 0
-    rows = list(_rows(question, whole))
+    rows = list(_rows(question, complete))
     if not rows:
         return [], 0
     first = next(question.measured([question.space.from_values(rows[0].values)], 1, None), None)
     if first != rows[0]:
         return [], 0
-    if whole != text:
-        os.truncate(part, len(whole.encode("utf-8")))
+    if complete != text:
+        os.truncate(part, len(complete.encode("utf-8")))
     last = question.space.from_values(rows[-1].values)
-    return rows, wanted.index(last) + 1
+    return rows, configurations.index(last) + 1
 
 
 def _rows(question: TabulationTask, text: str) -> Iterator[MeasuredRow]:
     """Yield the rows of a part file; the first two lines are its head."""
     names = question.space.names
     for cells in islice(csv.reader(io.StringIO(text, newline="")), 2, None):
-        told = cells[: len(names)]
+        level_cells = cells[: len(names)]
         values = {
             name: question.space.parse_value(name, cell)
-            for name, cell in zip(names, told, strict=True)
+            for name, cell in zip(names, level_cells, strict=True)
         }
         value, violation = map(float, cells[-3:-1])
         yield MeasuredRow(values, value, cells[-1] == "1", violation)
@@ -313,7 +313,7 @@ def _penalised(space: ParameterSpace, rows: Sequence[MeasuredRow]) -> list[Measu
         for row in rows
     ]  # fmt: skip
     learnt = responses(observed).tolist() if rows else []
-    return [replace(row, value=-one) for row, one in zip(rows, learnt, strict=True)]
+    return [replace(row, value=-response) for row, response in zip(rows, learnt, strict=True)]
 
 
 def _read(path: Path) -> MeasuredTable | None:
@@ -326,16 +326,16 @@ def _read(path: Path) -> MeasuredTable | None:
 
 
 def _agrees(question: TabulationTask, table: MeasuredTable) -> bool:
-    levels = {one.name: set(one.levels) for one in question.space.parameters}
-    if {one.name: set(one.levels) for one in table.space.parameters} != levels:
+    levels = {parameter.name: set(parameter.levels) for parameter in question.space.parameters}
+    if {parameter.name: set(parameter.levels) for parameter in table.space.parameters} != levels:
         return False
-    asked = list(question.space.configurations())
-    if table.n_rows > len(asked):
+    configurations = list(question.space.configurations())
+    if table.n_rows > len(configurations):
         return False
-    some = [asked[0], asked[len(asked) // 2], asked[-1]]
+    some = [configurations[0], configurations[len(configurations) // 2], configurations[-1]]
     for row in question.measured(some, 1, None):
-        known = table.lookup(table.space.from_values(row.values))
-        if known is None or known.objective != row.value:
+        measurement = table.lookup(table.space.from_values(row.values))
+        if measurement is None or measurement.objective != row.value:
             return False
     return True
 
@@ -366,12 +366,12 @@ class PaperTable:
     about: str
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What was measured, and how much of it keeps the agreement, for people."""
-        kept = f"{self.feasible:,} of {self.size:,} meet every constraint"
+        sentence = f"{self.feasible:,} of {self.size:,} meet every constraint"
         if not self.feasible:
-            kept = "none meets every constraint, so a value is by how far they are missed"
-        return f"{self.about}; {kept}"
+            sentence = "none meets every constraint, so a value is by how far they are missed"
+        return f"{self.about}; {sentence}"
 
     @property
     def size(self) -> int:
@@ -420,14 +420,14 @@ def paper_table(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(f"cannot make the folder '{folder}': {error.strerror}") from error
-    found = _kept(path, mark, question.fingerprint)
-    if found is None or not _is_so(question, found):
-        made = tabulate(question, path, penalised=True, threads=threads, progress=progress)
+    table = _kept(path, mark, question.fingerprint)
+    if table is None or not _is_so(question, table):
+        result = tabulate(question, path, penalised=True, threads=threads, progress=progress)
         shape = tuple(parameter.n_levels for parameter in space.parameters)
-        found = PaperTable(name, path, shape, made.feasible, about)
-        told = {**asdict(found), "path": path.name, "fingerprint": question.fingerprint}
-        _write(mark, json.dumps(told, indent=1))
-    return found
+        table = PaperTable(name, path, shape, result.feasible, about)
+        record = {**asdict(table), "path": path.name, "fingerprint": question.fingerprint}
+        _write(mark, json.dumps(record, indent=1))
+    return table
 
 
 def _application(name: str, log: Path | None, first: int | None) -> Application:
@@ -461,13 +461,13 @@ def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
     if not path.is_file():
         return None
     try:
-        told: Mapping[str, object] = json.loads(mark.read_text(encoding="utf-8"))
-        if told["fingerprint"] != fingerprint:
+        record: Mapping[str, object] = json.loads(mark.read_text(encoding="utf-8"))
+        if record["fingerprint"] != fingerprint:
             return None
-        shape, feasible = told["shape"], told["feasible"]
+        shape, feasible = record["shape"], record["feasible"]
         if not isinstance(shape, list) or not isinstance(feasible, int):
             return None
-        return PaperTable(str(told["name"]), path, tuple(shape), feasible, str(told["about"]))
+        return PaperTable(str(record["name"]), path, tuple(shape), feasible, str(record["about"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -475,11 +475,13 @@ def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
 def _is_so(question: TabulationTask, table: PaperTable) -> bool:
     """Measure the best row again: another version of the program may give another result."""
     read = MeasuredTable.read(table.path)
-    best = min(read.measurements, key=lambda one: read.measurements[one].objective)
-    asked = question.space.from_values(read.space.values(best))
-    row = next(question.measured([asked], 1, None), None)
-    known = read.measurements[best].objective
-    return row is not None and known in (row.value, row.violation)
+    best = min(
+        read.measurements, key=lambda configuration: read.measurements[configuration].objective
+    )
+    checked = question.space.from_values(read.space.values(best))
+    row = next(question.measured([checked], 1, None), None)
+    best_value = read.measurements[best].objective
+    return row is not None and best_value in (row.value, row.violation)
 
 
 def _write(path: Path, text: str) -> None:

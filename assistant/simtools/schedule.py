@@ -170,14 +170,14 @@ class JobSchedule:
 
     def row_of(self, job_id: int) -> int | None:
         """Return the row of a job by its number in the log; None if there is none."""
-        found = np.flatnonzero(self.job_id == job_id)
-        return int(found[0]) if len(found) else None
+        rows = np.flatnonzero(self.job_id == job_id)
+        return int(rows[0]) if len(rows) else None
 
     def job(self, row: int) -> ScheduledJob:
         """Return one job."""
         ran = bool(self.ran[row])
 
-        def known(value: float) -> float | None:
+        def number_or_none(value: float) -> float | None:
             return float(value) if ran else None
 
         return ScheduledJob(
@@ -186,14 +186,14 @@ class JobSchedule:
             user=None if self.user[row] < 0 else int(self.user[row]),
             partition=self.parts[self.partition[row]].name if ran else None,
             submit_s=float(self.submit_s[row]),
-            start_s=known(self.start_s[row]),
-            end_s=known(self.end_s[row]),
-            wait_s=known(self.wait_s[row]),
-            runtime_s=known(self.end_s[row] - self.start_s[row]),
+            start_s=number_or_none(self.start_s[row]),
+            end_s=number_or_none(self.end_s[row]),
+            wait_s=number_or_none(self.wait_s[row]),
+            runtime_s=number_or_none(self.end_s[row] - self.start_s[row]),
             requested_s=float(self.requested_s[row]),
             procs=int(self.procs[row]),
             asked_procs=int(self.asked_procs[row]),
-            bounded_slowdown=known(self.bounded_slowdown[row]),
+            bounded_slowdown=number_or_none(self.bounded_slowdown[row]),
         )
 
 
@@ -259,22 +259,22 @@ def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
     order = np.lexsort((rows, starts, when))
     widths, parts = jobs.procs.tolist(), jobs.partition.tolist()
     free = [_FreeProcessors(part.first, part.first + part.procs) for part in jobs.parts]
-    held: dict[int, list[tuple[int, int]]] = {}
+    occupied: dict[int, list[tuple[int, int]]] = {}
     row, low, high = [], [], []
-    for one, begins in zip(rows[order].tolist(), starts[order].tolist(), strict=True):
-        pool = free[parts[one]]
+    for job, begins in zip(rows[order].tolist(), starts[order].tolist(), strict=True):
+        pool = free[parts[job]]
         if not begins:
-            for piece in held.pop(one):
+            for piece in occupied.pop(job):
                 pool.give(*piece)
             continue
-        if widths[one] > pool.n:
+        if widths[job] > pool.n:
             raise ApplicationError(
-                f"job {jobs.job_id[one]} cannot be drawn: it starts on {widths[one]} processors "
-                f"when partition '{jobs.parts[parts[one]].name}' has {pool.n} free"
+                f"job {jobs.job_id[job]} cannot be drawn: it starts on {widths[job]} processors "
+                f"when partition '{jobs.parts[parts[job]].name}' has {pool.n} free"
             )
-        held[one] = pool.take(widths[one])
-        for start, end in held[one]:
-            row.append(one)
+        occupied[job] = pool.take(widths[job])
+        for start, end in occupied[job]:
+            row.append(job)
             low.append(start)
             high.append(end)
     return ProcessorRanges(*(np.array(column, dtype=np.int64) for column in (row, low, high)))
@@ -301,8 +301,8 @@ class _FreeProcessors:
             width -= piece
             if not width:
                 break
-        kept = [i for i in range(len(low)) if low[i] < high[i]]
-        self.low, self.high = [low[i] for i in kept], [high[i] for i in kept]
+        remaining = [i for i in range(len(low)) if low[i] < high[i]]
+        self.low, self.high = [low[i] for i in remaining], [high[i] for i in remaining]
         return sorted(taken)
 
     def _cut(self, i: int, width: int) -> tuple[int, int]:

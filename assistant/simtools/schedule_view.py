@@ -173,8 +173,10 @@ def classes(
         case "processors":
             least = [first for _, first, _ in SIZE_CLASSES]
             of = np.digitize(jobs.asked_procs, least) - 1
-            kept = np.unique(of)
-            return JobClasses(tuple(SIZE_CLASSES[i][0] for i in kept), np.searchsorted(kept, of))
+            present = np.unique(of)
+            return JobClasses(
+                tuple(SIZE_CLASSES[i][0] for i in present), np.searchsorted(present, of)
+            )
         case "partition":
             parts = (*(part.name for part in jobs.parts), "turned away")
             of = np.where(jobs.ran, jobs.partition, len(jobs.parts))
@@ -196,18 +198,18 @@ def _changes_of(later_s: Floats) -> JobClasses:
 
 
 def _users(user: Ints) -> JobClasses:
-    known, position, count = np.unique(user, return_inverse=True, return_counts=True)
-    most = sorted(range(len(known)), key=lambda i: (-count[i], known[i]))
+    users, position, count = np.unique(user, return_inverse=True, return_counts=True)
+    most = sorted(range(len(users)), key=lambda i: (-count[i], users[i]))
     top = most if len(most) <= _USERS + 1 else most[:_USERS]
-    names = ["unknown" if known[i] < 0 else f"user {known[i]}" for i in top]
-    place = np.full(len(known), len(top), dtype=np.int64)
+    names = ["unknown" if users[i] < 0 else f"user {users[i]}" for i in top]
+    place = np.full(len(users), len(top), dtype=np.int64)
     place[top] = np.arange(len(top))
-    if len(top) < len(known):
-        names.append(f"{len(known) - len(top):,} others")
+    if len(top) < len(users):
+        names.append(f"{len(users) - len(top):,} others")
     return JobClasses(tuple(names), np.asarray(place[position]))
 
 
-def drawn(
+def drawing_of(
     jobs: JobSchedule,
     window: TimeWindow,
     kinds: JobClasses,
@@ -231,19 +233,19 @@ def drawn(
     area = jobs.procs[rows] * (until_s - np.maximum(jobs.start_s[rows], window.from_s))
     largest = rows[np.argsort(-area, kind="stable")][:most]
     n_pieces = np.bincount(jobs.places.row, minlength=jobs.n_jobs)[largest]
-    kept = np.zeros(jobs.n_jobs, dtype=np.bool_)
-    kept[largest[np.cumsum(n_pieces) <= most_boxes]] = True
+    is_box = np.zeros(jobs.n_jobs, dtype=np.bool_)
+    is_box[largest[np.cumsum(n_pieces) <= most_boxes]] = True
     rest = np.zeros(jobs.n_jobs, dtype=np.bool_)
     rest[rows] = True
-    rest &= ~kept
+    rest &= ~is_box
     return WindowDrawing(
-        _boxes(jobs, kept, kinds), _shades(jobs, rest, window), len(rows), int(kept.sum())
+        _boxes(jobs, is_box, kinds), _shades(jobs, rest, window), len(rows), int(is_box.sum())
     )
 
 
-def _boxes(jobs: JobSchedule, kept: NDArray[np.bool_], kinds: JobClasses) -> tuple[JobBox, ...]:
+def _boxes(jobs: JobSchedule, is_box: NDArray[np.bool_], kinds: JobClasses) -> tuple[JobBox, ...]:
     places = jobs.places
-    pieces = np.flatnonzero(kept[places.row])
+    pieces = np.flatnonzero(is_box[places.row])
     row = places.row[pieces]
     return tuple(
         JobBox(job, submit, start, end, low, high, procs, format_duration(wait), kinds.names[kind])
@@ -332,9 +334,9 @@ def means(steps: StepFunction, edges_s: Floats) -> Floats:
     areas = np.cumsum(steps.value[:-1] * np.diff(steps.time_s))
     until = np.concatenate([[0.0], areas])  # area up to each step
     last = np.searchsorted(steps.time_s, edges_s, side="right") - 1
-    known = np.maximum(last, 0)
-    since = (edges_s - steps.time_s[known]) * steps.value[known]
-    area = np.where(last < 0, 0.0, until[known] + since)
+    index = np.maximum(last, 0)
+    since = (edges_s - steps.time_s[index]) * steps.value[index]
+    area = np.where(last < 0, 0.0, until[index] + since)
     return np.asarray(np.diff(area) / np.diff(edges_s))
 
 
@@ -383,20 +385,20 @@ def changes(
     jobs: JobSchedule, comparison: ScheduleComparison, window: TimeWindow
 ) -> tuple[WaitChange, ...]:
     """Return how starts changed, by stretches of a window in which jobs were submitted."""
-    known = ~np.isnan(comparison.later_s)
-    inside = known & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
+    both_start = ~np.isnan(comparison.later_s)
+    inside = both_start & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     rows = np.flatnonzero(inside)
     n_bins = int(min(60, max(len(rows) // 5, 1)))
     edges = np.linspace(window.from_s, window.to_s, n_bins + 1)
     of = np.clip(np.searchsorted(edges, jobs.submit_s[rows], side="right") - 1, 0, n_bins - 1)
-    told = []
+    bins = []
     for i in np.unique(of).tolist():
         later_s = comparison.later_s[rows[of == i]]
         low, median, high = np.percentile(later_s, [10, 50, 90]).tolist()
-        told.append(
+        bins.append(
             WaitChange(float(edges[i]), float(edges[i + 1]), len(later_s), low, median, high)
         )
-    return tuple(told)
+    return tuple(bins)
 
 
 def _whole(span_s: float) -> float:

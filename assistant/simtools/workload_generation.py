@@ -63,7 +63,7 @@ _LONGEST = 60
 class ComparisonRow:
     """A line of a comparison as people read it; an empty cell is unknown."""
 
-    what: str
+    quantity: str
     one: str
     two: str
     value: str
@@ -72,20 +72,20 @@ class ComparisonRow:
     verdict: str
 
 
-def model_of(what: str) -> Model:
+def model_of(source: str) -> Model:
     """Return a model by the name of its generator, with published parameters, or from its file.
 
     Raises:
         SimError: there is no such generator, nothing is published, or the file is no model.
     """
-    if what in (one.name for one in GENERATORS):
-        return published_model(what)
-    if what.endswith(".json") or Path(what).exists():
-        return load_model(Path(what))
-    return published_model(what)  # which says what there is
+    if source in (generator.name for generator in GENERATORS):
+        return published_model(source)
+    if source.endswith(".json") or Path(source).exists():
+        return load_model(Path(source))
+    return published_model(source)  # which says what there is
 
 
-def told(model: Model, settings: Mapping[str, Any]) -> Model:
+def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
     """Return a model with other values of some parameters.
 
     Args:
@@ -100,11 +100,11 @@ def told(model: Model, settings: Mapping[str, Any]) -> Model:
     for name, value in settings.items():
         first, *path = name.split(".")
         if first in model.parameters and path:
-            kept = json.loads(json.dumps(model.parameters[first]))
-            _put(kept, path, value, name)
-            model = model.told({first: kept})
+            nested = json.loads(json.dumps(model.parameters[first]))
+            _put(nested, path, value, name)
+            model = model.with_parameters({first: nested})
         else:
-            model = model.told({name: value})
+            model = model.with_parameters({name: value})
     return model
 
 
@@ -132,13 +132,13 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
     Raises:
         SettingsError: one is not of that form, or a name is given twice.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         name, value = setting_of(text, option)
-        if name in found:
+        if name in settings:
             raise SettingsError(f"{option} gives '{name}' twice; say it once")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
@@ -147,12 +147,12 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
     Raises:
         SettingsError: one is not of the form ``name=value``, or a name is given twice.
     """
-    found = settings_of(texts, option)
-    for name, value in found.items():
+    settings = settings_of(texts, option)
+    for name, value in settings.items():
         if not isinstance(value, int | float | str):
             raise SettingsError(f"{option} {name} is {value!r}; allowed are numbers and names")
     return {
-        name: value if isinstance(value, str) else float(value) for name, value in found.items()
+        name: value if isinstance(value, str) else float(value) for name, value in settings.items()
     }
 
 
@@ -214,7 +214,7 @@ def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
 
 def writable_endings() -> tuple[str, ...]:
     """Return the endings of files that a workload can be handed out in, one a format."""
-    return tuple(one.endings[0] for one in FORMATS if one.write is not None)
+    return tuple(log_format.endings[0] for log_format in FORMATS if log_format.write is not None)
 
 
 def with_ending(workload: Workload, path: Path) -> Path:
@@ -254,27 +254,27 @@ def abbreviated_value(value: Any, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 2]} …"
 
 
-def distance_rows(found: WorkloadComparison) -> tuple[ComparisonRow, ...]:
+def distance_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
     """Return the distances of a comparison, a line each."""
-    return tuple(_distance(one) for one in found.distances)
+    return tuple(_distance(distance) for distance in comparison.distances)
 
 
-def quantity_rows(found: WorkloadComparison) -> tuple[ComparisonRow, ...]:
+def quantity_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
     """Return the figures that both workloads have, a line each."""
-    return tuple(_quantity(one) for one in found.quantities)
+    return tuple(_quantity(quantity) for quantity in comparison.quantities)
 
 
-def verdict(found: WorkloadComparison) -> tuple[str, ...]:
+def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
     """Say what a comparison comes to, and how much of it chance alone would do."""
-    if not found.judged:
+    if not comparison.judged:
         return ("Nothing is judged: there are too few days to tell chance from difference.",)
-    by_chance = 0.05 * found.judged
-    n_judged, n_differ = found.judged, found.differ
+    by_chance = 0.05 * comparison.judged
+    n_judged, n_differ = comparison.judged, comparison.differ
     first = (
-        f"{n_differ} of {n_judged} figures differ by more than the days of {found.one} differ "
+        f"{n_differ} of {n_judged} figures differ by more than the days of {comparison.one} differ "
         f"among themselves; about {by_chance:.0f} of {n_judged} would by chance alone."
     )
-    names = [_named(one) for one in found.distances if one.verdict == "differs"]
+    names = [_named(distance) for distance in comparison.distances if distance.verdict == "differs"]
     if not names:
         return (first, "No distribution is farther from the log's than its own days explain.")
     return (first, f"Farther than its own days explain: {', '.join(dict.fromkeys(names))}.")
@@ -285,33 +285,33 @@ def definitions() -> tuple[tuple[str, str], ...]:
     return tuple(DEFINITIONS.items())
 
 
-def _named(one: Distance) -> str:
-    return f"{_COLUMNS.get(one.column, one.column)} ({_METRICS[one.metric]})"
+def _named(distance: Distance) -> str:
+    return f"{_COLUMNS.get(distance.column, distance.column)} ({_METRICS[distance.metric]})"
 
 
-def _distance(one: Distance) -> ComparisonRow:
-    unit = f" [{one.unit}]" if one.unit else ""
+def _distance(distance: Distance) -> ComparisonRow:
+    unit = f" [{distance.unit}]" if distance.unit else ""
     return ComparisonRow(
-        f"{_COLUMNS.get(one.column, one.column)}: {_METRICS[one.metric]}{unit}", "", "",
-        _cell(one.value), _interval(one.low, one.high), _cell(one.usual), _VERDICTS[one.verdict],
+        f"{_COLUMNS.get(distance.column, distance.column)}: {_METRICS[distance.metric]}{unit}", "", "",
+        _cell(distance.value), _interval(distance.low, distance.high), _cell(distance.usual), _VERDICTS[distance.verdict],
     )  # fmt: skip
 
 
-def _quantity(one: Quantity) -> ComparisonRow:
-    column, _, which = one.name.rpartition(" ")
-    name = f"{_COLUMNS[column]} {which}" if column in _COLUMNS else one.name
-    unit = f" [{one.unit}]" if one.unit else ""
+def _quantity(quantity: Quantity) -> ComparisonRow:
+    column, _, which = quantity.name.rpartition(" ")
+    name = f"{_COLUMNS[column]} {which}" if column in _COLUMNS else quantity.name
+    unit = f" [{quantity.unit}]" if quantity.unit else ""
     return ComparisonRow(
-        f"{name}{unit}", _cell(one.one), _cell(one.two), _cell(one.ratio),
-        _interval(one.low, one.high), "", _VERDICTS[one.verdict],
+        f"{name}{unit}", _cell(quantity.one), _cell(quantity.two), _cell(quantity.ratio),
+        _interval(quantity.low, quantity.high), "", _VERDICTS[quantity.verdict],
     )  # fmt: skip
 
 
 def _cell(value: float | None) -> str:
     if value is None:
         return ""
-    whole = abs(value) >= 1_000 or value == int(value)
-    return f"{value:,.0f}" if whole else f"{value:.3g}"
+    is_whole = abs(value) >= 1_000 or value == int(value)
+    return f"{value:,.0f}" if is_whole else f"{value:.3g}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -325,10 +325,10 @@ def _put(into: Any, path: list[str], value: Any, name: str) -> None:
         if isinstance(into, list) and key.isdecimal() and int(key) < len(into):
             place = int(key)
         elif not (isinstance(into, dict) and key in into):
-            known = ", ".join(into) if isinstance(into, dict) else "no entries of that name"
+            entries = ", ".join(into) if isinstance(into, dict) else "no entries of that name"
             if isinstance(into, list):
-                known = f"0 to {len(into) - 1}"
-            raise SettingsError(f"parameter '{name}' has no entry '{key}'; it has: {known}")
+                entries = f"0 to {len(into) - 1}"
+            raise SettingsError(f"parameter '{name}' has no entry '{key}'; it has: {entries}")
         if last:
             into[place] = value
         else:
@@ -360,7 +360,7 @@ def read_windows(
         SimError: a file cannot be read, has no users, is too short, or has nothing in common with
             the other.
     """
-    told = cloud_knobs(knobs or {})
+    settings = cloud_knobs(knobs or {})
     kinds = {is_cloud_trace(path) for path in (train, test, *([lifetimes] if lifetimes else []))}
     if kinds == {True}:
         lived = None if lifetimes is None else read_cloud_trace(lifetimes)
@@ -379,4 +379,6 @@ def read_windows(
             "beside the authors' batches of flavours."
         )
     logs = [load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test)]
-    return cloud_windows(*logs, period_s=told["period_s"], most_flavours=int(told["flavours"]))
+    return cloud_windows(
+        *logs, period_s=settings["period_s"], most_flavours=int(settings["flavours"])
+    )

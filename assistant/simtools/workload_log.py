@@ -103,14 +103,16 @@ def built_in() -> Workload:
 
 def reading_choices() -> tuple[tuple[str, str], ...]:
     """Return every reading rule with each choice that is not its default."""
-    return tuple((rule, one) for rule, known in rule_choices().items() for one in known[1:])
+    return tuple(
+        (rule, choice) for rule, choices in rule_choices().items() for choice in choices[1:]
+    )
 
 
 def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
     """Return the rules that a reader's refusal names, each with the choice that lets it pass."""
-    known = set(reading_choices())
-    found = dict.fromkeys(_WAY_OUT.findall(str(refused)))
-    return tuple((rule, choice) for rule, choice in found if (rule, choice) in known)
+    available = set(reading_choices())
+    mentioned = dict.fromkeys(_WAY_OUT.findall(str(refused)))
+    return tuple((rule, choice) for rule, choice in mentioned if (rule, choice) in available)
 
 
 def log_profile(
@@ -153,113 +155,123 @@ def local_datetime(shown_s: float) -> datetime.datetime:
     return _EPOCH + datetime.timedelta(seconds=shown_s)
 
 
-def time_classes(seen: WorkloadProfile) -> tuple[str, ...]:
+def time_classes(profile: WorkloadProfile) -> tuple[str, ...]:
     """Name the classes of times by their ends; a class begins where the one before it ends."""
-    ends = [_round_time(one.most_s) for one in seen.times if one.most_s is not None]
+    ends = [
+        _round_time(time_class.most_s)
+        for time_class in profile.times
+        if time_class.most_s is not None
+    ]
     return (*(f"≤ {end}" for end in ends), f"> {ends[-1]}")
 
 
 def _round_time(seconds: float) -> str:
-    size, unit = next(one for one in _UNITS if seconds >= one[0])
+    size, unit = next(unit_entry for unit_entry in _UNITS if seconds >= unit_entry[0])
     return f"{seconds / size:g} {unit}"
 
 
-def size_classes(seen: WorkloadProfile) -> tuple[str, ...]:
+def size_classes(profile: WorkloadProfile) -> tuple[str, ...]:
     """Name the classes of sizes by their ends; a class begins where the one before it ends."""
-    return tuple(f"{'≤ ' if one.most > 2 else ''}{one.most:,}" for one in seen.sizes)
+    return tuple(
+        f"{'≤ ' if size_class.most > 2 else ''}{size_class.most:,}" for size_class in profile.sizes
+    )
 
 
-def percentiles(seen: WorkloadProfile) -> tuple[PercentileRow, ...]:
+def percentiles(profile: WorkloadProfile) -> tuple[PercentileRow, ...]:
     """Return the rows of the table of percentiles, as far as they are known."""
-    told = seen.described
+    description = profile.described
     rows = (
-        ("processors", "", told.procs),
-        ("run time", "s", told.runtime_s),
-        ("requested time", "s", told.requested_s),
-        ("requested / run time", "", None if seen.requests is None else seen.requests.factor),
-        ("between submissions", "s", told.interarrival_s),
-        ("work", "processor-h", _in_hours(seen.work_of_jobs)),
-        ("logged wait", "s", seen.logged_wait_s),
+        ("processors", "", description.procs),
+        ("run time", "s", description.runtime_s),
+        ("requested time", "s", description.requested_s),
+        ("requested / run time", "", None if profile.requests is None else profile.requests.factor),
+        ("between submissions", "s", description.interarrival_s),
+        ("work", "processor-h", _in_hours(profile.work_of_jobs)),
+        ("logged wait", "s", profile.logged_wait_s),
     )
-    return tuple(PercentileRow(name, unit, one) for name, unit, one in rows if one is not None)
+    return tuple(
+        PercentileRow(name, unit, summary) for name, unit, summary in rows if summary is not None
+    )
 
 
-def _in_hours(told: ColumnSummary) -> ColumnSummary:
-    quantiles = {q: value / 3600.0 for q, value in told.quantiles.items()}
-    return ColumnSummary(told.mean / 3600.0, told.least / 3600.0, told.most / 3600.0, quantiles)
+def _in_hours(column: ColumnSummary) -> ColumnSummary:
+    quantiles = {q: value / 3600.0 for q, value in column.quantiles.items()}
+    return ColumnSummary(
+        column.mean / 3600.0, column.least / 3600.0, column.most / 3600.0, quantiles
+    )
 
 
-def highlights(seen: WorkloadProfile) -> tuple[str, ...]:
+def highlights(profile: WorkloadProfile) -> tuple[str, ...]:
     """Say what stands out, a sentence each: load, hours, sizes, times, requests, users."""
-    return tuple(sentence for sentence in _sentences(seen) if sentence)
+    return tuple(sentence for sentence in _sentences(profile) if sentence)
 
 
-def _sentences(seen: WorkloadProfile) -> Iterator[str]:
-    told, n_jobs = seen.described, seen.described.n_jobs
-    yield _load_words(seen)
-    yield _hour_words(seen)
-    part = f" and do {share(seen.serial_work_proc_s, seen.work_proc_s)} of the work"
+def _sentences(profile: WorkloadProfile) -> Iterator[str]:
+    description, n_jobs = profile.described, profile.described.n_jobs
+    yield _load_words(profile)
+    yield _hour_words(profile)
+    part = f" and do {share(profile.serial_work_proc_s, profile.work_proc_s)} of the work"
     yield (
-        f"{share(seen.n_serial, n_jobs)} of the jobs are serial{part if seen.work_proc_s else ''}; "
-        f"{share(seen.n_power_of_two, n_jobs)} take a power of two of processors."
+        f"{share(profile.n_serial, n_jobs)} of the jobs are serial{part if profile.work_proc_s else ''}; "
+        f"{share(profile.n_power_of_two, n_jobs)} take a power of two of processors."
     )
-    median, most = told.runtime_s.quantiles["0.5"], told.runtime_s.quantiles["0.99"]
+    median, most = description.runtime_s.quantiles["0.5"], description.runtime_s.quantiles["0.99"]
     yield (
         f"Half of the jobs run for up to {format_duration(median)}, one in a hundred for more than "
         f"{format_duration(most)}."
     )
-    if seen.requests is None:
+    if profile.requests is None:
         yield "No requested times are known, so nothing is known of how good they would be."
     else:
-        factor = seen.requests.factor.quantiles["0.5"]
+        factor = profile.requests.factor.quantiles["0.5"]
         yield (
             f"Half of the jobs ask for {factor:,.2g} times their run time or more; "
-            f"{share(seen.requests.n_exceeded, seen.requests.n_jobs)} run longer than requested."
+            f"{share(profile.requests.n_exceeded, profile.requests.n_jobs)} run longer than requested."
         )
-    if seen.interarrival_cv is not None:
+    if profile.interarrival_cv is not None:
         yield (
-            f"Times between submissions vary {seen.interarrival_cv:.2g} times as much as those of "
-            f"a Poisson process; {share(seen.n_together, n_jobs - 1)} are 0 s."
+            f"Times between submissions vary {profile.interarrival_cv:.2g} times as much as those of "
+            f"a Poisson process; {share(profile.n_together, n_jobs - 1)} are 0 s."
         )
-    yield _user_words(seen)
+    yield _user_words(profile)
 
 
-def _load_words(seen: WorkloadProfile) -> str:
-    if seen.procs is None:
+def _load_words(profile: WorkloadProfile) -> str:
+    if profile.procs is None:
         return "The log does not say how many processors it ran on, so its load is unknown."
-    if seen.offered_load is None:
+    if profile.offered_load is None:
         return "All jobs are submitted at one instant, so there is no load to tell."
-    room = seen.procs * seen.load.width_s
-    most = max(seen.load.bins, key=lambda one: one.offered_proc_s)
-    n_above = sum(one.offered_proc_s > room for one in seen.load.bins)
-    stretch = bin_word(seen.load.width_s)
+    room = profile.procs * profile.load.width_s
+    most = max(profile.load.bins, key=lambda load_bin: load_bin.offered_proc_s)
+    n_above = sum(load_bin.offered_proc_s > room for load_bin in profile.load.bins)
+    stretch = bin_word(profile.load.width_s)
     busiest = f"the busiest {stretch} brought {most.offered_proc_s / room:.2g} times what fits"
-    above = f"; {n_above} of {len(seen.load.bins)} {stretch}s brought more than fits"
+    above = f"; {n_above} of {len(profile.load.bins)} {stretch}s brought more than fits"
     return (
-        f"The jobs would keep {share(seen.offered_load, 1.0)} of {seen.procs:,} processors busy "
-        f"(offered load {seen.offered_load:.3f}); {busiest}{above if n_above else ''}."
+        f"The jobs would keep {share(profile.offered_load, 1.0)} of {profile.procs:,} processors busy "
+        f"(offered load {profile.offered_load:.3f}); {busiest}{above if n_above else ''}."
     )
 
 
-def _hour_words(seen: WorkloadProfile) -> str:
-    counts, n_jobs = seen.arrivals.counts, seen.described.n_jobs
+def _hour_words(profile: WorkloadProfile) -> str:
+    counts, n_jobs = profile.arrivals.counts, profile.described.n_jobs
     day, hour = max(
         ((day, hour) for day in range(7) for hour in range(24)),
         key=lambda at: counts[at[0]][at[1]],
     )
-    if seen.arrivals.basis == "unknown":
-        return seen.arrivals.sentence
+    if profile.arrivals.basis == "unknown":
+        return profile.arrivals.sentence
     weekend = sum(counts[5]) + sum(counts[6])
     return (
         f"The busiest hour of the week is {DAYS_LONG[day]} from {hour} to {hour + 1} "
         f"({share(counts[day][hour], n_jobs)} of the jobs); weekends bring "
         f"{share(weekend, n_jobs)}. "
-        f"{seen.arrivals.sentence}"
+        f"{profile.arrivals.sentence}"
     )
 
 
-def _user_words(seen: WorkloadProfile) -> str:
-    users = seen.users
+def _user_words(profile: WorkloadProfile) -> str:
+    users = profile.users
     if users is None:
         return "The log does not tell users."
     if users.n_users == 1:
@@ -267,9 +279,9 @@ def _user_words(seen: WorkloadProfile) -> str:
     if users.tenth_share is None or users.gini is None:
         return ""
     n_top = -(-users.n_users // 10)
-    who = "The user" if n_top == 1 else f"The {n_top:,} users"
+    subject = "The user" if n_top == 1 else f"The {n_top:,} users"
     return (
-        f"{who} with the most work, of {users.n_users:,}, did {share(users.tenth_share, 1.0)} of "
+        f"{subject} with the most work, of {users.n_users:,}, did {share(users.tenth_share, 1.0)} of "
         f"it (Gini coefficient {users.gini:.2f})."
     )
 
@@ -280,98 +292,100 @@ def bin_word(width_s: float) -> str:
     return names.get(width_s) or f"stretch of {width_s / 604800.0:,.0f} weeks"
 
 
-def share(part: float, whole: float) -> str:
+def share(part: float, total: float) -> str:
     """Return a share in per cent.
 
     >>> share(1, 8), share(1, 1000), share(0, 5), share(5, 0), share(999, 1000), share(1, 10**5)
     ('12 %', '0.1 %', '0 %', 'unknown', '99.9 %', 'below 0.1 %')
     """
-    if not whole:
+    if not total:
         return "unknown"
-    percent = 100.0 * part / whole
+    percent = 100.0 * part / total
     if 0 < percent < 0.05:
         return "below 0.1 %"
     near_an_end = 0 < percent < 9.95 or 99 < percent < 100
     return f"{percent:.1f} %".replace(".0 %", " %") if near_an_end else f"{percent:,.0f} %"
 
 
-def summary(seen: WorkloadProfile) -> dict[str, str]:
+def summary(profile: WorkloadProfile) -> dict[str, str]:
     """Return the figures by which two logs are compared first, as words, by their names."""
-    told, requests, users = seen.described, seen.requests, seen.users
+    description, requests, users = profile.described, profile.requests, profile.users
     factor = None if requests is None else requests.factor.quantiles["0.5"]
     tenth = None if users is None else users.tenth_share
     unknown = "unknown"
     return {
-        "jobs": f"{told.n_jobs:,}",
-        "users": unknown if told.n_users is None else f"{told.n_users:,}",
-        "span": format_duration(told.span_s),
-        "processors": unknown if seen.procs is None else f"{seen.procs:,}",
-        "offered load": unknown if seen.offered_load is None else f"{seen.offered_load:.3f}",
-        "widest job": f"{told.widest_procs:,} processors",
-        "serial jobs": share(seen.n_serial, told.n_jobs),
-        "jobs of a power of two": share(seen.n_power_of_two, told.n_jobs),
-        "median run time": format_duration(told.runtime_s.quantiles["0.5"]),
-        "99 % run for up to": format_duration(told.runtime_s.quantiles["0.99"]),
+        "jobs": f"{description.n_jobs:,}",
+        "users": unknown if description.n_users is None else f"{description.n_users:,}",
+        "span": format_duration(description.span_s),
+        "processors": unknown if profile.procs is None else f"{profile.procs:,}",
+        "offered load": unknown if profile.offered_load is None else f"{profile.offered_load:.3f}",
+        "widest job": f"{description.widest_procs:,} processors",
+        "serial jobs": share(profile.n_serial, description.n_jobs),
+        "jobs of a power of two": share(profile.n_power_of_two, description.n_jobs),
+        "median run time": format_duration(description.runtime_s.quantiles["0.5"]),
+        "99 % run for up to": format_duration(description.runtime_s.quantiles["0.99"]),
         "median of requested / run time": unknown if factor is None else f"{factor:,.2g}",
         "work of the top tenth of users": unknown if tenth is None else share(tenth, 1.0),
     }
 
 
-def figures(seen: WorkloadProfile) -> Iterator[ProfileFigure]:
+def figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
     """Yield every number of a profile, a line each."""
-    told = seen.described
-    yield ProfileFigure("log", "name", told.name, "")
-    yield ProfileFigure("log", "digest", told.digest, "")
+    description = profile.described
+    yield ProfileFigure("log", "name", description.name, "")
+    yield ProfileFigure("log", "digest", description.digest, "")
     for name, value, unit in (
-        ("jobs", told.n_jobs, ""), ("users", told.n_users, ""), ("span", told.span_s, "s"),
-        ("processors", seen.procs, ""), ("widest job", told.widest_procs, "processors"),
-        ("work", seen.work_proc_s, "processor-s"), ("offered load", seen.offered_load, ""),
-        ("serial jobs", seen.n_serial, ""),
-        ("work of serial jobs", seen.serial_work_proc_s, "processor-s"),
-        ("jobs of a power of two", seen.n_power_of_two, ""),
-        ("jobs submitted with the one before", seen.n_together, ""),
-        ("variation between submissions", seen.interarrival_cv, ""),
+        ("jobs", description.n_jobs, ""), ("users", description.n_users, ""), ("span", description.span_s, "s"),
+        ("processors", profile.procs, ""), ("widest job", description.widest_procs, "processors"),
+        ("work", profile.work_proc_s, "processor-s"), ("offered load", profile.offered_load, ""),
+        ("serial jobs", profile.n_serial, ""),
+        ("work of serial jobs", profile.serial_work_proc_s, "processor-s"),
+        ("jobs of a power of two", profile.n_power_of_two, ""),
+        ("jobs submitted with the one before", profile.n_together, ""),
+        ("variation between submissions", profile.interarrival_cv, ""),
     ):  # fmt: skip
         yield ProfileFigure("log", name, value, unit)
-    for row in percentiles(seen):
+    for row in percentiles(profile):
         for name, value in _named(row.summary):
             yield ProfileFigure(row.name, name, value, row.unit)
-    yield ProfileFigure("arrivals", "hours are those of", seen.arrivals.zone or "no calendar", "")
-    dated = seen.arrivals.basis != "unknown"
-    for day, counts in enumerate(seen.arrivals.counts):
-        named = DAYS[day] if dated else f"day {day + 1}"
+    yield ProfileFigure(
+        "arrivals", "hours are those of", profile.arrivals.zone or "no calendar", ""
+    )
+    dated = profile.arrivals.basis != "unknown"
+    for day, counts in enumerate(profile.arrivals.counts):
+        day_name = DAYS[day] if dated else f"day {day + 1}"
         for hour, n_jobs in enumerate(counts):
-            yield ProfileFigure("arrivals", f"{named} {hour:02d} h", n_jobs, "jobs")
-    for one in seen.load.bins:
-        at = bin_begin(seen, one.start_s)
-        yield ProfileFigure("load", f"{at} jobs", one.n_jobs, "jobs")
-        yield ProfileFigure("load", f"{at} offered", one.offered_proc_s, "processor-s")
-        yield ProfileFigure("load", f"{at} demand", one.demand_proc_s, "processor-s")
-    for size in seen.sizes:
+            yield ProfileFigure("arrivals", f"{day_name} {hour:02d} h", n_jobs, "jobs")
+    for load_bin in profile.load.bins:
+        at = bin_begin(profile, load_bin.start_s)
+        yield ProfileFigure("load", f"{at} jobs", load_bin.n_jobs, "jobs")
+        yield ProfileFigure("load", f"{at} offered", load_bin.offered_proc_s, "processor-s")
+        yield ProfileFigure("load", f"{at} demand", load_bin.demand_proc_s, "processor-s")
+    for size in profile.sizes:
         yield ProfileFigure("sizes", f"up to {size.most}", size.n_jobs, "jobs")
         yield ProfileFigure("sizes", f"exactly {size.most}", size.n_at_most, "jobs")
         yield ProfileFigure("sizes", f"work up to {size.most}", size.work_proc_s, "processor-s")
-    for name, time in zip(time_classes(seen), seen.times, strict=True):
+    for name, time in zip(time_classes(profile), profile.times, strict=True):
         yield ProfileFigure("run times", name, time.n_jobs, "jobs")
         yield ProfileFigure("run times", f"work {name}", time.work_proc_s, "processor-s")
-    yield from _request_figures(seen)
-    if seen.users is not None:
-        yield ProfileFigure("users", "share of the top tenth", seen.users.tenth_share, "")
-        yield ProfileFigure("users", "Gini coefficient", seen.users.gini, "")
-        for user in seen.users.top:
+    yield from _request_figures(profile)
+    if profile.users is not None:
+        yield ProfileFigure("users", "share of the top tenth", profile.users.tenth_share, "")
+        yield ProfileFigure("users", "Gini coefficient", profile.users.gini, "")
+        for user in profile.users.top:
             yield ProfileFigure("users", f"jobs of user {user.user}", user.n_jobs, "jobs")
             yield ProfileFigure(
                 "users", f"work of user {user.user}", user.work_proc_s, "processor-s"
             )
 
 
-def _request_figures(seen: WorkloadProfile) -> Iterator[ProfileFigure]:
-    if seen.requests is None:
+def _request_figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
+    if profile.requests is None:
         return
-    yield ProfileFigure("requests", "compared", seen.requests.n_jobs, "jobs")
-    yield ProfileFigure("requests", "not compared", seen.requests.n_left_out, "jobs")
-    yield ProfileFigure("requests", "ran longer", seen.requests.n_exceeded, "jobs")
-    for tenth, n_jobs in enumerate(seen.requests.used, 1):
+    yield ProfileFigure("requests", "compared", profile.requests.n_jobs, "jobs")
+    yield ProfileFigure("requests", "not compared", profile.requests.n_left_out, "jobs")
+    yield ProfileFigure("requests", "ran longer", profile.requests.n_exceeded, "jobs")
+    for tenth, n_jobs in enumerate(profile.requests.used, 1):
         yield ProfileFigure("requests", f"used up to {10 * tenth} %", n_jobs, "jobs")
 
 
@@ -383,23 +397,23 @@ def _named(summary: ColumnSummary) -> Iterator[tuple[str, float]]:
     yield "most", summary.most
 
 
-def bin_begin(seen: WorkloadProfile, start_s: float) -> str:
+def bin_begin(profile: WorkloadProfile, start_s: float) -> str:
     """Name the begin of a bin: a date and time, or what has passed since the first submission."""
-    if seen.load.first_local_s is None:
+    if profile.load.first_local_s is None:
         return f"{start_s / 3600.0:,.0f} h"
-    return f"{local_datetime(seen.load.first_local_s + start_s):%Y-%m-%d %H:%M}"
+    return f"{local_datetime(profile.load.first_local_s + start_s):%Y-%m-%d %H:%M}"
 
 
-def profile_csv(seen: WorkloadProfile) -> str:
+def profile_csv(profile: WorkloadProfile) -> str:
     """Return a profile as CSV: part, name, value, unit; a cell that is unknown is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["part", "name", "value", "unit"])
-    for one in figures(seen):
-        value = "" if one.value is None else one.value
+    for figure in figures(profile):
+        value = "" if figure.value is None else figure.value
         # a name of a file could be taken for a formula by a spreadsheet
         safe = (
             f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
         )
-        writer.writerow([one.part, one.name, safe, one.unit])
+        writer.writerow([figure.part, figure.name, safe, figure.unit])
     return text.getvalue()

@@ -34,7 +34,7 @@ def examine(path: Path) -> StoreHealth:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
         try:
             (schema,) = connection.execute("PRAGMA user_version").fetchone()
-            told = [text for (text,) in connection.execute("PRAGMA integrity_check")]
+            findings = [text for (text,) in connection.execute("PRAGMA integrity_check")]
             lost = connection.execute("PRAGMA foreign_key_check").fetchall()
             experiments, events = connection.execute(
                 "SELECT count(DISTINCT experiment_id), count(*) FROM event"
@@ -43,7 +43,7 @@ def examine(path: Path) -> StoreHealth:
             connection.close()
     except sqlite3.Error as error:
         raise StoreError(f"'{path}' is no store that can be read: {error}") from error
-    faults = [text for text in told if text != "ok"]
+    faults = [text for text in findings if text != "ok"]
     faults += [f"a row of {row[0]} belongs to nothing" for row in lost]
     return StoreHealth(int(schema), int(experiments), int(events), tuple(faults))
 
@@ -122,9 +122,9 @@ def restore(copy: Path, path: Path) -> Path | None:
 def _free(path: Path) -> Path:
     """Return a name beside the store that no file has."""
     n = 1
-    while (found := path.with_name(f"{path.name}.before-restore-{n}")).exists():
+    while (candidate := path.with_name(f"{path.name}.before-restore-{n}")).exists():
         n += 1
-    return found
+    return candidate
 
 
 def _synced(path: Path) -> None:

@@ -74,9 +74,9 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
     )
 
 
-def unknown_experiment(experiment_id: str, known: Sequence[str]) -> StoreError:
+def unknown_experiment(experiment_id: str, stored_ids: Sequence[str]) -> StoreError:
     """Return the error for an experiment that is not stored."""
-    names = ", ".join(sorted(known)[:10]) if known else "none is stored"
+    names = ", ".join(sorted(stored_ids)[:10]) if stored_ids else "none is stored"
     return UnknownExperimentError(f"no experiment '{experiment_id}'; known: {names}")
 
 
@@ -104,16 +104,16 @@ def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
     ...                                "31 25 0:40 / /home rw shared:1 - nfs4 server:/home rw")
     ('nfs4', '/home')
     """
-    found: tuple[str, str] | None = None
+    deepest: tuple[str, str] | None = None
     for line in mounts.splitlines():
         before, separator, after = line.partition(" - ")
         fields, kinds = before.split(" "), after.split(" ")
         if not separator or len(fields) < 6:
             continue
         place = _unescaped(fields[4])
-        if _contains(place, path) and (found is None or len(place) >= len(found[1])):
-            found = (kinds[0], place)
-    return found
+        if _contains(place, path) and (deepest is None or len(place) >= len(deepest[1])):
+            deepest = (kinds[0], place)
+    return deepest
 
 
 def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
@@ -135,10 +135,10 @@ def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
             return
         except OSError as error:
             raise StoreError(f"cannot tell where the store '{path}' lies: {error}") from error
-    found = file_system_of(str(path.resolve()), mounts)
-    if found is None or found[0] not in NETWORK_FILE_SYSTEMS:
+    mount = file_system_of(str(path.resolve()), mounts)
+    if mount is None or mount[0] not in NETWORK_FILE_SYSTEMS:
         return
-    kind, place = found
+    kind, place = mount
     raise StoreError(
         f"the store '{path}' lies on a network file system ({kind}, mounted at '{place}'): its "
         "write-ahead log needs memory that all who open it share, and locks may not hold between "
@@ -152,7 +152,7 @@ def _contains(place: str, path: str) -> bool:
 
 def _unescaped(text: str) -> str:
     """Read the kernel's octal escapes of space, tab, newline and backslash."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 Durability = Literal["full", "normal"]
@@ -248,11 +248,15 @@ class SqliteStore:
         with self.transaction():
             check_position(experiment_id, position, self._length(experiment_id))
             self.insert(experiment_id, position, events)
-            asked: PendingRequest | None = getattr(self._asked, "by", None)
-            if asked is not None and asked.reply is None:
-                asked.reply = StoredReply(asked.request, experiment_id, position, len(events))
-                if asked.key is not None:  # what was asked for and what came of it, together
-                    self.remember(asked.key, asked.reply, events[0].at_s)
+            pending_request: PendingRequest | None = getattr(self._asked, "by", None)
+            if pending_request is not None and pending_request.reply is None:
+                pending_request.reply = StoredReply(
+                    pending_request.request, experiment_id, position, len(events)
+                )
+                if (
+                    pending_request.key is not None
+                ):  # what was asked for and what came of it, together
+                    self.remember(pending_request.key, pending_request.reply, events[0].at_s)
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Write events and what they come to, within a transaction that is under way."""
@@ -319,8 +323,8 @@ class SqliteStore:
                 (experiment_id, since, limit),
             ).fetchall()
             if not rows and not self._length(experiment_id):
-                known = self.connection.execute("SELECT id FROM experiment")
-                raise unknown_experiment(experiment_id, [name for (name,) in known])
+                stored_ids = self.connection.execute("SELECT id FROM experiment")
+                raise unknown_experiment(experiment_id, [name for (name,) in stored_ids])
         return [body for (body,) in rows]
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
@@ -420,7 +424,7 @@ class SqliteStore:
                 (experiment_id,),
             ).fetchone()
         if row is None:
-            raise unknown_experiment(experiment_id, [one.id for one in self.experiments()])
+            raise unknown_experiment(experiment_id, [stored.id for stored in self.experiments()])
         return int(row[0])
 
     def _read_event(self, experiment_id: str, position: int) -> Event:

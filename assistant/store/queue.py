@@ -161,12 +161,12 @@ class QueueQueries:
 
     def is_outside(self, experiment_id: str) -> bool:
         """Whether the program of an experiment asks for its runs itself. Raises StoreError."""
-        known = self._outside.get(experiment_id)
-        if known is None:
-            known = self._outside[experiment_id] = has_external_client(
+        is_external = self._outside.get(experiment_id)
+        if is_external is None:
+            is_external = self._outside[experiment_id] = has_external_client(
                 self._store.opened(experiment_id)
             )
-        return known
+        return is_external
 
     def outside(self) -> list[str]:
         """Return the active experiments whose program asks for its runs itself."""
@@ -274,17 +274,17 @@ class RunQueue(QueueQueries):
         _check_lease(lease_s)
         with self._store.transaction("normal"):
             self._expire()
-            asked = json.dumps(["claim", worker, lease_s, experiment_id, *without])
-            known = None if key is None else self._store.reply(key)
-            if known is not None:
-                return self._given(known, asked, lease_s)
-            found = self._next(experiment_id, without)
-            if found is None:
+            request = json.dumps(["claim", worker, lease_s, experiment_id, *without])
+            earlier_reply = None if key is None else self._store.reply(key)
+            if earlier_reply is not None:
+                return self._given(earlier_reply, request, lease_s)
+            next_run = self._next(experiment_id, without)
+            if next_run is None:
                 return None
-            name, run_id, levels, seed, attempts = found
+            name, run_id, levels, seed, attempts = next_run
             token, now_s = self._token(), self._clock.now_s()
             if key is not None:
-                reply = StoredReply(asked, name, self._store.length(name), 1)
+                reply = StoredReply(request, name, self._store.length(name), 1)
                 self._store.remember(key, reply, now_s)
             self._record(name, RunStarted(now_s, run_id, worker, token))
             self._store.connection.execute(
@@ -451,9 +451,9 @@ class RunQueue(QueueQueries):
         limit_s = self._store.agreement(name).run_limit_s
         return RunLease(name, run_id, token, attempt, values, seed, limit_s, lease_s)
 
-    def _given(self, reply: StoredReply, asked: str, lease_s: float) -> RunLease:
+    def _given(self, reply: StoredReply, request: str, lease_s: float) -> RunLease:
         """Return what was given under a key, its lease renewed."""
-        if reply.request != asked:
+        if reply.request != request:
             raise IdempotencyKeyReusedError(
                 "this key was used for another request; make a new one for each"
             )
@@ -476,17 +476,17 @@ class RunQueue(QueueQueries):
         self._store.connection.execute(
             "UPDATE lease SET until_s = ? WHERE token = ?", (self._steady_s() + lease_s, token)
         )
-        found = self._claim(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
-        return replace(found, again=True)
+        claim = self._claim(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
+        return replace(claim, again=True)
 
     def _next(
         self, experiment_id: str | None, without: Collection[str]
     ) -> tuple[str, int, str, int, int] | None:
         if experiment_id is None:
             without = [*without, *self.outside()]
-        wanted = "" if experiment_id is None else " AND e.id = :only"
+        conditions = "" if experiment_id is None else " AND e.id = :only"
         if without:
-            wanted += " AND e.id NOT IN (SELECT value FROM json_each(:without))"
+            conditions += " AND e.id NOT IN (SELECT value FROM json_each(:without))"
         row = self._store.connection.execute(
             f"""
             SELECT r.experiment_id, r.run_id, r.levels, r.seed, r.attempts
@@ -496,7 +496,7 @@ class RunQueue(QueueQueries):
                 ORDER BY priority DESC, seq LIMIT 1
             )
             WHERE e.active = 1 AND e.finished = 0
-            AND (e.deadline_s IS NULL OR e.deadline_s > :now_s){wanted}
+            AND (e.deadline_s IS NULL OR e.deadline_s > :now_s){conditions}
             ORDER BY r.priority DESC, r.seq LIMIT 1
             """,  # noqa: S608 - literals
             {
@@ -586,8 +586,8 @@ def _known(measures: Mapping[str, Measure]) -> Mapping[str, Measure]:
 
 
 def _digest(measures: Mapping[str, Measure] | None, failure: str | None) -> str:
-    told = json.dumps([measures, failure], sort_keys=True, default=list)
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([measures, failure], sort_keys=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _lost(attempt: LeaseAttempt) -> str:

@@ -29,7 +29,12 @@ from assistant.ui.pages import (
     workload,
 )
 from assistant.ui.pages.new_preview import NewExperiment
-from assistant.ui.state import ExperimentViewModel, ServiceConnection, heard, service_connection
+from assistant.ui.state import (
+    ExperimentViewModel,
+    ServiceConnection,
+    mark_rendered,
+    service_connection,
+)
 from assistant.ui.status_bar import start, status_bar
 
 _EXPERIMENT_KEY = "experiment"
@@ -71,7 +76,7 @@ def run_app(store: Path) -> None:
         st.rerun()
 
     def guarded(draw: Callable[[ServiceConnection], Intent | None]) -> Callable[[], None]:
-        def drawn() -> None:
+        def draw_page() -> None:
             try:
                 intent = draw(service_connection(str(store)))
             except ServiceError as error:
@@ -84,10 +89,10 @@ def run_app(store: Path) -> None:
                 return
             act(intent)
 
-        return drawn
+        return draw_page
 
     def of_experiment(draw: _Draw) -> Callable[[ServiceConnection], Intent | None]:
-        def drawn(office: ServiceConnection) -> Intent | None:
+        def draw_page(office: ServiceConnection) -> Intent | None:
             desk = _open_view(office, pages)
             if desk is None:
                 return None
@@ -97,14 +102,16 @@ def run_app(store: Path) -> None:
             with st.container():
                 return draw(desk, experiment) or intent
 
-        return drawn
+        return draw_page
 
     def first(office: ServiceConnection) -> Intent | None:
-        kept = office.kept().experiments() if office.store.exists() else ()
-        return experiments.page(office.store, kept, _choose, lambda made: _begin(office, made))
+        stored = office.http_store().experiments() if office.store.exists() else ()
+        return experiments.page(
+            office.store, stored, _choose, lambda opened: _begin(office, opened)
+        )
 
     def making(office: ServiceConnection) -> Intent | None:
-        return new.page(office.store, lambda made: _begin(office, made))
+        return new.page(office.store, lambda opened: _begin(office, opened))
 
     def log(office: ServiceConnection) -> Intent | None:
         return workload.page(_log_of(office))
@@ -127,22 +134,24 @@ def run_app(store: Path) -> None:
         page("experiments", "Experiments", ":material/folder_open:", first),
         page("new", "New", ":material/add_circle:", making),
     ]
-    own = [page(name, s.title, s.icon, of_experiment(s.draw)) for name, s in PAGES.items()]
+    of_open_experiment = [
+        page(name, s.title, s.icon, of_experiment(s.draw)) for name, s in PAGES.items()
+    ]
     tools = [
         page("workload", "Workload", ":material/stacked_bar_chart:", log),
         page("platform", "AI platform", ":material/hub:", aiops),
         page("agents", "Agents", ":material/groups:", studies),
     ]
-    st.navigation({"": general, "Experiment": own, "Tools": tools}).run()
-    heard()
+    st.navigation({"": general, "Experiment": of_open_experiment, "Tools": tools}).run()
+    mark_rendered()
 
 
-def _begin(office: ServiceConnection, made: NewExperiment) -> None:
+def _begin(office: ServiceConnection, opened: NewExperiment) -> None:
     """Open a new experiment and see that it is executed."""
-    _choose(made.session.id)
-    desk = office.desk(made.session.id)
-    if made.automatic is not None:
-        desk.session.hand_over(made.automatic, "from its opening on")
+    _choose(opened.session.id)
+    desk = office.desk(opened.session.id)
+    if opened.automatic is not None:
+        desk.session.hand_over(opened.automatic, "from its opening on")
     start(desk)
 
 
@@ -155,18 +164,18 @@ def _choose(experiment_id: str) -> None:
 
 def _open_view(office: ServiceConnection, pages: Mapping[str, Page]) -> ExperimentViewModel | None:
     """Return the desk of the open experiment; the address may name one with ?e=."""
-    chosen = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
-    if chosen is None:
+    experiment_id = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
+    if experiment_id is None:
         st.title("Copperline")
         st.info("No experiment is open.")
         st.page_link(pages["experiments"], label="Start or open one", icon=":material/folder_open:")
         return None
-    st.session_state[_EXPERIMENT_KEY] = chosen
-    st.query_params["e"] = chosen
-    return office.desk(chosen)
+    st.session_state[_EXPERIMENT_KEY] = experiment_id
+    st.query_params["e"] = experiment_id
+    return office.desk(experiment_id)
 
 
 def _log_of(office: ServiceConnection) -> str | None:
     """Return the path of the job log that the open experiment simulates, if it does."""
-    chosen = st.session_state.get(_EXPERIMENT_KEY)
-    return None if chosen is None else job_log(office.desk(chosen).experiment.opened)
+    experiment_id = st.session_state.get(_EXPERIMENT_KEY)
+    return None if experiment_id is None else job_log(office.desk(experiment_id).experiment.opened)

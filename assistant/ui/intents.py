@@ -67,30 +67,30 @@ def perform(intent: Intent) -> bool:
     """Carry an intent out and keep what came of it. Returns whether it was done."""
     try:
         with st.spinner(f"{intent.waiting} …"):
-            told = ActionResult(intent.place, intent.do(), refused=False)
+            result = ActionResult(intent.place, intent.do(), refused=False)
     except Exception as error:
         place = error.place if isinstance(error, FormFieldError) else intent.place
-        told = ActionResult(place, sentence(error), refused=True)
-    st.session_state[_RESULT_KEY] = told
-    return not told.refused
+        result = ActionResult(place, sentence(error), refused=True)
+    st.session_state[_RESULT_KEY] = result
+    return not result.refused
 
 
 def answer_at(*places: str) -> None:
     """Draw what came of the last intent, if it belongs to one of these places."""
-    told: ActionResult | None = st.session_state.get(_RESULT_KEY)
+    result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     with st.container():  # keeps its place when empty, so that what follows does not move
-        if told is None or told.place not in places or not told.text:
+        if result is None or result.place not in places or not result.text:
             return
-        if told.refused:
-            st.error(escape_markdown(told.text), icon=":material/error:")
+        if result.refused:
+            st.error(escape_markdown(result.text), icon=":material/error:")
         else:
-            st.success(escape_markdown(told.text), icon=":material/check:")
+            st.success(escape_markdown(result.text), icon=":material/check:")
 
 
 def refusal() -> ActionResult | None:
     """Return the last answer if it was a refusal."""
-    told: ActionResult | None = st.session_state.get(_RESULT_KEY)
-    return told if told is not None and told.refused else None
+    result: ActionResult | None = st.session_state.get(_RESULT_KEY)
+    return result if result is not None and result.refused else None
 
 
 def forget() -> None:

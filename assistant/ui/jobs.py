@@ -62,7 +62,7 @@ class BackgroundJob:
     def __init__(
         self, commands: Sequence[Sequence[str]], folder: "TemporaryDirectory[str]"
     ) -> None:
-        self._commands = [list(one) for one in commands]
+        self._commands = [list(command) for command in commands]
         self._folder = folder
         self._out, self._err = (Path(folder.name) / name for name in ("said.json", "said.txt"))
         self._stopped = False
@@ -73,11 +73,11 @@ class BackgroundJob:
     def _begun(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-P", "-m", "assistant.cli", *self._commands[self._at]]
         packages = str(Path(assistant.__file__).resolve().parent.parent)
-        known = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+        search_path = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             return subprocess.Popen(  # noqa: S603 - our own command
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(known)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(search_path)},
             )  # fmt: skip
 
     @property
@@ -191,10 +191,10 @@ class JobRegistry(Generic[ResultT]):
             self._attempts[owner] = attempt
             if len(self._attempts) > self._most:
                 old.append(self._attempts.popitem(last=False)[1])
-        for one in old:
-            if one is not None:
-                one.stop()
-                one.result()
+        for previous in old:
+            if previous is not None:
+                previous.stop()
+                previous.result()
 
     def of(self, owner: str) -> JobHandle[ResultT] | None:
         """Return the work of a browser that is not fetched yet."""

@@ -27,7 +27,7 @@ def draw_dashboard(board: PlatformDashboard, key: str) -> None:
     """
     _tiles(board)
     if board.words:
-        st.markdown("\n".join(f"- {escape_markdown(one)}" for one in board.words))
+        st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in board.words))
     view = st.segmented_control(
         "View of the platform", [_TIME, _DAY, _TABLES], key=f"{key}-view", default=_TIME,
         required=True, persist_state="session", label_visibility="collapsed",
@@ -56,22 +56,22 @@ def draw_dashboard(board: PlatformDashboard, key: str) -> None:
 
 
 def _tiles(board: PlatformDashboard) -> None:
-    seen = board.summary
-    wait = seen.pipeline_wait
-    again = sum(n for why, n in seen.started_by.items() if why in ("drift", "age", "data",
+    summary = board.summary
+    wait = summary.pipeline_wait
+    again = sum(n for why, n in summary.started_by.items() if why in ("drift", "age", "data",
                                                                    "schedule"))  # fmt: skip
     with st.container(horizontal=True):
-        _tile("Pipelines", f"{seen.n_pipelines:,}", f"{seen.outcomes['deployed']:,} deployed")
+        _tile("Pipelines", f"{summary.n_pipelines:,}", f"{summary.outcomes['deployed']:,} deployed")
         _tile(
             "Wait of a pipeline", length(wait.mean_s), f"90 % below {length(wait.quantiles_s[1])}"
         )
-        if seen.fleet is not None and len(seen.fleet["performance"]):
-            first, *_, last = seen.fleet["performance"]
+        if summary.fleet is not None and len(summary.fleet["performance"]):
+            first, *_, last = summary.fleet["performance"]
             _tile("Performance at the end", f"{last:.3f}", f"{first:.3f} at first")
-            late = f"{seen.fleet['late'][-1]:.0f} models too stale"
-            _tile("Staleness at the end", f"{seen.fleet['staleness'][-1]:.1%}", late)
-        if seen.about is not None and seen.about.n_models:
-            about = seen.about
+            late = f"{summary.fleet['late'][-1]:.0f} models too stale"
+            _tile("Staleness at the end", f"{summary.fleet['staleness'][-1]:.1%}", late)
+        if summary.about is not None and summary.about.n_models:
+            about = summary.about
             _tile(
                 "SLA misses",
                 f"{about.sla_misses:,}",
@@ -85,23 +85,23 @@ def _tile(label: str, value: str, below: str | None = None) -> None:
     )
 
 
-def _charts(drawn: PlatformDrawing) -> None:
-    if drawn.step_h > 1:
+def _charts(drawing: PlatformDrawing) -> None:
+    if drawing.step_h > 1:
         steps = {3: "3 hours", 6: "6 hours", 24: "a day", 168: "a week"}
-        st.caption(f"Each value is the mean of {steps[drawn.step_h]}.")
-    for pair in _pairs(drawn.panels):
+        st.caption(f"Each value is the mean of {steps[drawing.step_h]}.")
+    for pair in _pairs(drawing.panels):
         columns = st.columns(2, gap="large")
         for column, panel in zip(columns, pair, strict=False):
             with column:
                 st.markdown(f"**{panel.title[:1].upper()}{panel.title[1:]}**")
                 st.vega_lite_chart(
-                    low(panel_chart(panel, drawn)),
+                    low(panel_chart(panel, drawing)),
                     theme=None,
                     width="stretch",
                     alt=_alt_text(panel),
                 )
     with st.expander("The same as a table"):
-        st.dataframe(_frame(drawn), hide_index=True, height=260, alt="the series of the charts")
+        st.dataframe(_frame(drawing), hide_index=True, height=260, alt="the series of the charts")
 
 
 def _pairs(panels: Sequence[PlatformPanel]) -> list[Sequence[PlatformPanel]]:
@@ -109,20 +109,20 @@ def _pairs(panels: Sequence[PlatformPanel]) -> list[Sequence[PlatformPanel]]:
 
 
 def _alt_text(panel: PlatformPanel) -> str:
-    told = []
+    parts = []
     for name, series in panel.series.items():
-        known = [value for value in series if value is not None]
-        told.append(f"{name} up to {max(known):.3g}" if known else f"{name}: none")
-    return f"{panel.title}: {', '.join(told)}; see the table below"
+        numbers = [value for value in series if value is not None]
+        parts.append(f"{name} up to {max(numbers):.3g}" if numbers else f"{name}: none")
+    return f"{panel.title}: {', '.join(parts)}; see the table below"
 
 
-def _frame(drawn: PlatformDrawing) -> pd.DataFrame:
-    n = len(next(iter(drawn.panels[0].series.values())))
-    if drawn.is_day:
+def _frame(drawing: PlatformDrawing) -> pd.DataFrame:
+    n = len(next(iter(drawing.panels[0].series.values())))
+    if drawing.is_day:
         columns: dict[str, Sequence[object]] = {"hour": [f"{hour:02d}:00" for hour in range(n)]}
     else:
-        columns = {"day": [round((drawn.start_h + i * drawn.step_h) / 24, 3) for i in range(n)]}
-    for panel in drawn.panels:
+        columns = {"day": [round((drawing.start_h + i * drawing.step_h) / 24, 3) for i in range(n)]}
+    for panel in drawing.panels:
         for name, series in panel.series.items():
             columns[panel.title if len(panel.series) == 1 else f"{panel.title}: {name}"] = series
     return pd.DataFrame(columns)

@@ -119,12 +119,12 @@ def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
         "simulation or a table is judged when it is over.",
     )
     answer_at(f"{key}-run-limit")
-    one, two = st.columns(2)
-    limit = one.text_input(
+    left, two = st.columns(2)
+    limit = left.text_input(
         "What all runs may cost", present.cost_limit, placeholder="no limit", key=f"{key}-cost"
     )
     unit = two.text_input("Unit of the cost", present.unit, placeholder="EUR", key=f"{key}-unit")
-    per_hour = one.text_input(
+    per_hour = left.text_input(
         "Price of an hour of a run", present.per_hour, placeholder="0.5", key=f"{key}-per-hour"
     )
     resources = two.text_input(
@@ -133,7 +133,7 @@ def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
         placeholder="nothing, or nodes",
         key=f"{key}-resources",
     )
-    measure = one.text_input(
+    measure = left.text_input(
         "or the measure that is the cost",
         present.measure,
         placeholder="energy_j",

@@ -44,7 +44,7 @@ class ExperimentView(Protocol):
         """The state when the page was begun; it does not change while the page is drawn."""
 
     @property
-    def seen(self) -> "ExperimentSnapshot":
+    def snapshot(self) -> "ExperimentSnapshot":
         """What was read last, with who executes it."""
 
 
@@ -80,8 +80,8 @@ class ExperimentSnapshot:
             return Activity.FINISHED
         running = experiment.runs_in(RunState.RUNNING)
         if not self.execution.active:
-            own = any(not run.worker for run in running)
-            return Activity.ELSEWHERE if own else Activity.PAUSED
+            has_local_runs = any(not run.worker for run in running)
+            return Activity.ELSEWHERE if has_local_runs else Activity.PAUSED
         if running or experiment.waiting:
             return Activity.RUNNING
         return Activity.READY
@@ -144,7 +144,7 @@ class ExperimentViewModel:
         self._seen = ExperimentSnapshot(self._watched.look(), self._watched.execution())
 
     @property
-    def seen(self) -> ExperimentSnapshot:
+    def snapshot(self) -> ExperimentSnapshot:
         """What was read last; `refresh` reads again."""
         return self._seen
 
@@ -169,22 +169,22 @@ class ExperimentViewModel:
         with self._thinking:
             experiment, now_s = self._seen.experiment, time.monotonic()
             if self._thought is None or not self._thought.is_good(experiment, now_s):
-                seen, cost_s = forecast(experiment, time.time()), time.monotonic() - now_s
+                result, cost_s = forecast(experiment, time.time()), time.monotonic() - now_s
                 self._thought = _CachedForecast(
-                    seen, experiment.n_events, experiment.version, now_s, cost_s
+                    result, experiment.n_events, experiment.version, now_s, cost_s
                 )
             return self._thought.forecast
 
     def _read(self) -> ExperimentSnapshot:
-        seen = self._seen
+        snapshot = self._seen
         try:
             self._watched.catch_up()
-            experiment = seen.experiment
+            experiment = snapshot.experiment
             if self._watched.experiment.n_events != experiment.n_events:
                 experiment = self._watched.experiment.supposing(())
             return ExperimentSnapshot(experiment, self._watched.execution())
         except ServiceError as error:
-            return ExperimentSnapshot(seen.experiment, seen.execution, str(error))
+            return ExperimentSnapshot(snapshot.experiment, snapshot.execution, str(error))
 
 
 class ServiceConnection:
@@ -201,19 +201,19 @@ class ServiceConnection:
         self._lock = threading.Lock()
         self._links: tuple[ApiClient, ApiClient] | None = None
 
-    def kept(self) -> HttpStore:
+    def http_store(self) -> HttpStore:
         """Return the stored experiments, by the service."""
         return HttpStore(self._reached()[0])
 
     def desk(self, experiment_id: str) -> ExperimentViewModel:
         """Return the desk of an experiment. Raises AssistantError if it cannot be opened."""
         with self._lock:
-            found = self._desks.get(experiment_id)
-        if found is None:
-            found = ExperimentViewModel(*self._reached(), experiment_id, self.store)
+            view = self._desks.get(experiment_id)
+        if view is None:
+            view = ExperimentViewModel(*self._reached(), experiment_id, self.store)
             with self._lock:
-                found = self._desks.setdefault(experiment_id, found)
-        return found
+                view = self._desks.setdefault(experiment_id, view)
+        return view
 
     def _reached(self) -> tuple[ApiClient, ApiClient]:
         with self._lock:
@@ -242,6 +242,6 @@ def seed(key: str, value: object) -> None:
         st.session_state[key] = st.session_state[key]
 
 
-def heard() -> None:
+def mark_rendered() -> None:
     """Note that a run of the script has come to its end: all that it drew is sent."""
     st.session_state.setdefault(_UNHEARD, set()).clear()

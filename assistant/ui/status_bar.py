@@ -29,35 +29,35 @@ _DRAWN, _FRESH = "drawn", "drawn-now"
 
 def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
     """Draw name, state and numbers. Returns start or pause, if that is wanted."""
-    seen = desk.seen
+    snapshot = desk.snapshot
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
         opened = experiment.opened
         about = f"{opened.objective} · {opened.application} · {opened.experiment_id}"
         st.caption(labels.escape_markdown(about), width="content")
-        intent = _switch(desk, seen)
+        intent = _switch(desk, snapshot)
     answer_at("run")
-    st.session_state[_DRAWN] = _sign(seen)
+    st.session_state[_DRAWN] = _sign(snapshot)
     st.session_state[_FRESH] = True
-    st.fragment(_line, run_every=LIVE_S if seen.is_live else IDLE_S)(desk)
+    st.fragment(_line, run_every=LIVE_S if snapshot.is_live else IDLE_S)(desk)
     if experiment.finished is not None:
         reason = labels.escape_markdown(experiment.finished.reason)
         st.info(f"Finished: {reason}", icon=":material/flag:")
     return intent
 
 
-def state_words(seen: ExperimentSnapshot) -> str:
+def state_words(snapshot: ExperimentSnapshot) -> str:
     """Return where the execution stands, with its icon."""
-    icon, text = _ACTIVITY_LABELS[seen.activity]
-    experiment = seen.experiment
+    icon, text = _ACTIVITY_LABELS[snapshot.activity]
+    experiment = snapshot.experiment
     running = len(experiment.runs_in(RunState.RUNNING))
-    if seen.activity is Activity.PAUSED and running:
+    if snapshot.activity is Activity.PAUSED and running:
         text = f"Pausing after {labels.runs(running)} under way"
-    if seen.execution.by_program and experiment.finished is None:
-        text += f"; {external_client_words(seen.execution)}"
-    elif seen.activity is Activity.RUNNING and not running and not seen.execution.executes:
+    if snapshot.execution.by_program and experiment.finished is None:
+        text += f"; {external_client_words(snapshot.execution)}"
+    elif snapshot.activity is Activity.RUNNING and not running and not snapshot.execution.executes:
         text = "Started, but no worker is here; start one with: copperline work"
-    if seen.activity is Activity.READY and experiment.automatic is not None:
+    if snapshot.activity is Activity.READY and experiment.automatic is not None:
         text = "Choosing what comes next"
         if experiment.open_advice is not None:
             text = "Waits for your answer to the warning"
@@ -67,8 +67,8 @@ def state_words(seen: ExperimentSnapshot) -> str:
 def external_client_words(execution: ExecutionStatus) -> str:
     """Return that the program asks for its runs itself, and when it was heard last."""
     heard_s = execution.heard_s
-    heard = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
-    return f"its program asks for runs itself, {heard}"
+    contact = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
+    return f"its program asks for runs itself, {contact}"
 
 
 def idle_words(execution: ExecutionStatus) -> str:
@@ -91,9 +91,9 @@ def numbers(experiment: Experiment) -> list[str]:
     if failed:
         parts.append(f"{failed} failed")
     if running or waiting:
-        held = sum(run.held for run in experiment.runs_in(RunState.QUEUED))
-        told = f", {held} held" if held else ""
-        parts.append(f"{running} running, {waiting} waiting{told}")
+        n_held = sum(run.held for run in experiment.runs_in(RunState.QUEUED))
+        suffix = f", {n_held} held" if n_held else ""
+        parts.append(f"{running} running, {waiting} waiting{suffix}")
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
     if experiment.automatic is not None:
@@ -101,12 +101,14 @@ def numbers(experiment: Experiment) -> list[str]:
     return parts
 
 
-def _switch(desk: ExperimentViewModel, seen: ExperimentSnapshot) -> Intent | None:
+def _switch(desk: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent | None:
     """Draw the button that starts or pauses the execution."""
-    queued = len(seen.experiment.runs_in(RunState.QUEUED))
-    match seen.activity:
+    queued = len(snapshot.experiment.runs_in(RunState.QUEUED))
+    match snapshot.activity:
         case Activity.RUNNING | Activity.READY:
-            is_at_it = seen.activity is Activity.RUNNING or seen.experiment.automatic is not None
+            is_at_it = (
+                snapshot.activity is Activity.RUNNING or snapshot.experiment.automatic is not None
+            )
             if st.button(
                 "Pause", icon=":material/pause:", key="pause-runs",
                 type="secondary" if is_at_it else "tertiary",
@@ -115,10 +117,10 @@ def _switch(desk: ExperimentViewModel, seen: ExperimentSnapshot) -> Intent | Non
                 return Intent("run", lambda: _pause(desk))
         case Activity.PAUSED | Activity.ELSEWHERE:
             label = f"Start {labels.runs(queued)}" if queued else "Start"
-            told = _hooks(seen.experiment)
+            hooks = _hooks(snapshot.experiment)
             if st.button(
                 label, type="primary", icon=":material/play_arrow:", key="start-runs",
-                help=f"These programs are told of what happens: {told}" if told else None,
+                help=f"These programs are told of what happens: {hooks}" if hooks else None,
             ):  # fmt: skip
                 return Intent("run", lambda: start(desk), "Preparing the program")
     return None
@@ -128,27 +130,27 @@ def _line(desk: ExperimentViewModel) -> None:
     """Draw what changes by itself; the page is drawn anew once its state is another one."""
     # With the page it shows what the page shows: to draw anew now would lose the press of a button
     # that is drawn below.
-    seen = desk.seen if st.session_state.pop(_FRESH, False) else desk.refresh()
-    if st.session_state.get(_DRAWN, ("", 0))[0] != _sign(seen)[0]:
+    snapshot = desk.snapshot if st.session_state.pop(_FRESH, False) else desk.refresh()
+    if st.session_state.get(_DRAWN, ("", 0))[0] != _sign(snapshot)[0]:
         st.rerun()
-    if seen.away is not None:
+    if snapshot.away is not None:
         st.error(
-            f"The service is away; what you see is from before. {labels.escape_markdown(seen.away)}",
+            f"The service is away; what you see is from before. {labels.escape_markdown(snapshot.away)}",
             icon=":material/cloud_off:",
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.markdown(f"**{state_words(seen)}**", width="content")
-        st.markdown(" · ".join(numbers(seen.experiment)), width="content")
-        changed = seen.experiment.n_events - st.session_state.get(_DRAWN, ("", 0))[1]
+        st.markdown(f"**{state_words(snapshot)}**", width="content")
+        st.markdown(" · ".join(numbers(snapshot.experiment)), width="content")
+        changed = snapshot.experiment.n_events - st.session_state.get(_DRAWN, ("", 0))[1]
         if changed > 0:
             st.button(
                 "Show what is new", icon=":material/refresh:", key="refresh", type="tertiary",
                 on_click=_redraw, help="Tables stand still until you want them to change.",
             )  # fmt: skip
-    handed = seen.experiment.handed_over
+    handed = snapshot.experiment.handed_over
     if handed is not None and handed.automatic is None and handed.reason:
         st.caption(f"Automatic steering ended: {labels.escape_markdown(handed.reason)}.")
-    for note in seen.execution.notes:
+    for note in snapshot.execution.notes:
         st.warning(labels.escape_markdown(note), icon=":material/notifications_off:")
 
 
@@ -156,10 +158,14 @@ def _redraw() -> None:
     st.session_state[_DRAWN] = ("", 0)
 
 
-def _sign(seen: ExperimentSnapshot) -> tuple[str, int]:
+def _sign(snapshot: ExperimentSnapshot) -> tuple[str, int]:
     """Return what the whole page depends on, and what its tables show."""
-    parts = (seen.activity, seen.experiment.automatic, seen.experiment.open_advice is None)
-    return str(parts), seen.experiment.n_events
+    parts = (
+        snapshot.activity,
+        snapshot.experiment.automatic,
+        snapshot.experiment.open_advice is None,
+    )
+    return str(parts), snapshot.experiment.n_events
 
 
 def start(desk: ExperimentViewModel) -> str:

@@ -182,20 +182,22 @@ class PositiveDistribution:
         """Return the law of `factor` times the number."""
         return PositiveDistribution(self.family, self.shapes, self.scale * factor)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON says it."""
         return {"family": self.family, "shapes": list(self.shapes), "scale": self.scale}
 
     @staticmethod
-    def read(told: dict[str, Any]) -> "PositiveDistribution":
-        """Return the law that `told` was made of.
+    def read(parameters: dict[str, Any]) -> "PositiveDistribution":
+        """Return the law that `parameters` was made of.
 
         Raises:
             SetupError: it is no law.
         """
         try:
-            shapes = tuple(float(shape) for shape in told["shapes"])
-            return PositiveDistribution(str(told["family"]), shapes, float(told["scale"]))
+            shapes = tuple(float(shape) for shape in parameters["shapes"])
+            return PositiveDistribution(
+                str(parameters["family"]), shapes, float(parameters["scale"])
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise SetupError(f"a law needs family, shapes and scale ({error!r}).") from None
 
@@ -238,20 +240,20 @@ class PreprocessingCurve:
         """Return seconds of preprocessing for each data set."""
         return self.expected(cells) + self.noise.sample(rng, len(cells))
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the curve as JSON says it."""
-        return {"a": self.a, "b": self.b, "c": self.c, "noise": self.noise.told()}
+        return {"a": self.a, "b": self.b, "c": self.c, "noise": self.noise.to_dict()}
 
     @staticmethod
-    def read(told: dict[str, Any]) -> "PreprocessingCurve":
-        """Return the curve that `told` was made of.
+    def read(parameters: dict[str, Any]) -> "PreprocessingCurve":
+        """Return the curve that `parameters` was made of.
 
         Raises:
             SetupError: it is no curve.
         """
         try:
-            a, b, c = (float(told[name]) for name in "abc")
-            return PreprocessingCurve(a, b, c, PositiveDistribution.read(told["noise"]))
+            a, b, c = (float(parameters[name]) for name in "abc")
+            return PreprocessingCurve(a, b, c, PositiveDistribution.read(parameters["noise"]))
         except (KeyError, TypeError, ValueError) as error:
             raise SetupError(f"a curve needs a, b, c and noise ({error!r}).") from None
 
@@ -326,12 +328,12 @@ class Mixture:
         Raises:
             SetupError: hardly anything falls within the bounds.
         """
-        drawn = self._free(rng, n)
+        draws = self._free(rng, n)
         for _ in range(MOST_ROUNDS):
-            outside = np.flatnonzero(np.any((drawn < self.lowest) | (drawn > self.highest), axis=1))
+            outside = np.flatnonzero(np.any((draws < self.lowest) | (draws > self.highest), axis=1))
             if not len(outside):
-                return drawn
-            drawn[outside] = self._free(rng, len(outside))
+                return draws
+            draws[outside] = self._free(rng, len(outside))
         raise SetupError("hardly anything of a mixture falls within its bounds; widen them.")
 
     def _free(self, rng: np.random.Generator, n: int) -> Floats:

@@ -100,13 +100,13 @@ class _Pipeline:
         "version", "waited_s", "weight", "write_bytes", "write_s",
     )  # fmt: skip
 
-    def __init__(self, number: int, told: tuple[Any, ...]) -> None:
+    def __init__(self, number: int, plan_row: tuple[Any, ...]) -> None:
         self.number = self.model = number
         self.version = 1
         (
             self.user, self.framework, self.priority, self.seconds, self.read_s, self.write_s,
             self.read_bytes, self.write_bytes, self.planned, self.compressed, self.hardened,
-        ) = told  # fmt: skip
+        ) = plan_row  # fmt: skip
         self.metrics: list[float] | None = None
         self.waited_s = 0.0
         self.outcome = 1
@@ -133,11 +133,11 @@ class _PlatformSimulation:
         self.streams = RandomStreams(scenario.seed)
         platform = scenario.platform
         self.pools = {
-            one.name: _Pool(place, one.capacity, one.discipline)
-            for place, one in enumerate(platform.resources)
+            resource.name: _Pool(place, resource.capacity, resource.discipline)
+            for place, resource in enumerate(platform.resources)
         }
-        made = self.streams.inside("pipelines")
-        self.synthesiser = Synthesiser(scenario.statistics, scenario.recipe, made)
+        pipeline_streams = self.streams.inside("pipelines")
+        self.synthesiser = Synthesiser(scenario.statistics, scenario.recipe, pipeline_streams)
         self.places = [
             [self.pools[platform.place_of(kind, name)] for kind in TASKS]
             for name in self.synthesiser.frameworks
@@ -179,9 +179,9 @@ class _PlatformSimulation:
             self.collector.planned(plans)
             number = plans.first
             at = zip(times.tolist(), plans.graph.tolist(), _rows(scenario, plans), strict=True)
-            for time, graph, told in at:
+            for time, graph, plan_row in at:
                 yield env.timeout(time - env.now)
-                env.process(self._pipeline(_Pipeline(number, told), graphs[graph]))
+                env.process(self._pipeline(_Pipeline(number, plan_row), graphs[graph]))
                 number += 1
             if self.progress is not None:
                 self.progress(env.now)
@@ -192,8 +192,8 @@ class _PlatformSimulation:
         self.number += 1
         plans.user[0] = submission.user
         self.collector.planned(plans, "submission")
-        told = next(_rows(self.scenario, plans))
-        yield from self._pipeline(_Pipeline(plans.first, told), submission.graph)
+        plan_row = next(_rows(self.scenario, plans))
+        yield from self._pipeline(_Pipeline(plans.first, plan_row), submission.graph)
 
     # What a pipeline does
 
@@ -261,27 +261,27 @@ class _PlatformSimulation:
         env, kind = self.env, _KINDS[task.kind]
         yield env.timeout(owed + pipeline.read_s[kind])
         pool, work = self.places[pipeline.framework][kind], pipeline.seconds[kind] * task.share
-        asked = started = env.now
+        queued = started = env.now
         if pool.free:
             pool.free -= 1
         else:
             ticket = env.event()
             pool.queue.push(
                 ResourceRequest(
-                    asked, pipeline.user, pipeline.priority, work, pipeline.potential,
+                    queued, pipeline.user, pipeline.priority, work, pipeline.potential,
                     pipeline.weight, ticket,
                 )
             )  # fmt: skip
             yield ticket
             started = env.now
-            pipeline.waited_s += started - asked
+            pipeline.waited_s += started - queued
         yield env.timeout(work)
         ended = env.now
         pool.release(ended, pipeline.user, work)
         rows = self.rows
         rows.append(
             (
-                pipeline.number, kind, pool.place, asked, started, ended,
+                pipeline.number, kind, pool.place, queued, started, ended,
                 pipeline.read_bytes[kind], pipeline.write_bytes[kind],
             )
         )  # fmt: skip
@@ -337,17 +337,17 @@ class _PlatformSimulation:
             PipelineTask("monitor"),
         )  # fmt: skip
         rows = _rows(scenario, plans)
-        for model, (watched, told) in enumerate(zip(fleet, rows, strict=True)):
-            one = DeployedModel(
+        for model, (watched, plan_row) in enumerate(zip(fleet, rows, strict=True)):
+            deployed = DeployedModel(
                 model, watched, plan, float(plans.metrics[model, 0]), plans.sizes[model]
             )
-            self.deployed.append(one)
-            self.env.process(self._watch(one, told, graph, plans))
+            self.deployed.append(deployed)
+            self.env.process(self._watch(deployed, plan_row, graph, plans))
 
     def _watch(
         self,
         deployed: DeployedModel,
-        told: tuple[Any, ...],
+        plan_row: tuple[Any, ...],
         graph: PipelineGraph,
         plans: Plans,
     ) -> Steps:
@@ -356,25 +356,25 @@ class _PlatformSimulation:
         rng = self.streams.inside("fleet").of(f"life of {deployed.model}")
         yield env.timeout(deployed.watched.check_s)
         while True:
-            yield from self._check(deployed, told)
+            yield from self._check(deployed, plan_row)
             deployed.report(env.now, float(rng.standard_normal()))
-            rule = triggered_rule(plan.triggers, deployed.known(env.now))
+            rule = triggered_rule(plan.triggers, deployed.condition(env.now))
             if rule is not None and not deployed.renewing:
                 deployed.renewing = True
                 noise = rng.standard_normal(2)
-                env.process(self._renew(deployed, told, graph, rule, noise, plans))
+                env.process(self._renew(deployed, plan_row, graph, rule, noise, plans))
             yield env.timeout(detectors.every_s)
 
-    def _check(self, deployed: DeployedModel, told: tuple[Any, ...]) -> Steps:
+    def _check(self, deployed: DeployedModel, plan_row: tuple[Any, ...]) -> Steps:
         """Let the detector compute; train and deploy it again first if it is too old."""
         detectors = self.scenario.fleet.detectors
         number = deployed.model
         work = detectors.seconds
         is_old = self.env.now - deployed.detector_s > detectors.renewed_s
         if is_old:
-            work += told[3][MONITOR]
-        check = _Pipeline(number, told)
-        check.seconds = list(told[3])
+            work += plan_row[3][MONITOR]
+        check = _Pipeline(number, plan_row)
+        check.seconds = list(plan_row[3])
         check.seconds[MONITOR] = work
         check.potential, check.weight = deployed.potential, model_weight(deployed)
         yield from self._task(check, PipelineTask("monitor"), 0.0)
@@ -384,7 +384,7 @@ class _PlatformSimulation:
     def _renew(
         self,
         deployed: DeployedModel,
-        told: tuple[Any, ...],
+        plan_row: tuple[Any, ...],
         graph: PipelineGraph,
         rule: str,
         noise: Any,
@@ -396,12 +396,14 @@ class _PlatformSimulation:
             delay += self.collector.until_quiet(env.now + delay)
         if delay:
             yield env.timeout(delay)
-        pipeline = _Pipeline(self.number, told)
+        pipeline = _Pipeline(self.number, plan_row)
         self.number += 1
-        known = deployed.known(env.now)
+        condition = deployed.condition(env.now)
         pipeline.model, pipeline.version = deployed.model, deployed.version + 1
         built = (
-            deployed.built + data_gain(deployed.built, known.new_share) + 0.005 * float(noise[1])
+            deployed.built
+            + data_gain(deployed.built, condition.new_share)
+            + 0.005 * float(noise[1])
         )
         pipeline.planned = [min(max(built, 0.0), 1.0), *pipeline.planned[1:]]
         pipeline.potential, pipeline.weight = deployed.potential, model_weight(deployed)

@@ -57,8 +57,8 @@ class Drift:
     def place(self, times_s: Floats) -> Floats:
         """Return where the world is at times, in units of performance."""
         since = np.asarray(times_s, dtype=float) - self.at_s
-        begun = since >= 0
-        lengths = np.where(begun, since, 0.0) / self.length_s
+        has_begun = since >= 0
+        lengths = np.where(has_begun, since, 0.0) / self.length_s
         if self.pattern == "sudden":
             moved = np.ones_like(lengths)
         elif self.pattern == "incremental":
@@ -70,7 +70,7 @@ class Drift:
         else:
             attack = np.floor(lengths / _ATTACK_LENGTHS)
             moved = attack + 1 - 0.5 ** (lengths - attack * _ATTACK_LENGTHS)
-        return np.where(begun, self.size * moved, 0.0)
+        return np.where(has_begun, self.size * moved, 0.0)
 
     def loss(self, times_s: Floats, learnt_s: float | Floats) -> Floats:
         """Return the performance lost at times by a model whose data were taken at `learnt_s`."""
@@ -135,22 +135,22 @@ class ModelCondition:
     new_share: float
 
 
-def triggered_rule(rules: Sequence[TriggerRule], known: ModelCondition) -> str | None:
+def triggered_rule(rules: Sequence[TriggerRule], condition: ModelCondition) -> str | None:
     """Return the kind of the first rule that is met; None if none is."""
     for rule in rules:
-        if _is_met(rule, known):
+        if _is_met(rule, condition):
             return rule.kind
     return None
 
 
-def _is_met(rule: TriggerRule, known: ModelCondition) -> bool:
+def _is_met(rule: TriggerRule, condition: ModelCondition) -> bool:
     if rule.kind == "drift":
-        return known.drift is not None and known.drift > rule.limit
+        return condition.drift is not None and condition.drift > rule.limit
     if rule.kind == "age":
-        return known.now_s - known.learnt_s > rule.limit
+        return condition.now_s - condition.learnt_s > rule.limit
     if rule.kind == "data":
-        return known.new_share > rule.limit
-    return known.now_s // rule.limit > max(known.learnt_s, 0.0) // rule.limit
+        return condition.new_share > rule.limit
+    return condition.now_s // rule.limit > max(condition.learnt_s, 0.0) // rule.limit
 
 
 def data_gain(performance: float, new_share: float) -> float:
@@ -299,11 +299,11 @@ def draw_fleet(
             lost = min(-math.log1p(-size) * plan.size, 0.4)
             length_s = DAY_S * 10 ** (1.2 * length - 0.2)
             drifts.append(Drift(names[place], at * duration_s, lost, length_s))
-        asked, weight = rng.standard_normal(2)
+        scoring_noise, weight = rng.standard_normal(2)
         age, check = rng.random(2)
         fleet.append(
             ModelProfile(
-                tuple(drifts), plan.scorings_per_day * math.exp(asked),
+                tuple(drifts), plan.scorings_per_day * math.exp(scoring_noise),
                 math.exp(0.5 * weight - 0.125), age * 14 * DAY_S, check * plan.detectors.every_s,
             )
         )  # fmt: skip
@@ -381,7 +381,7 @@ class DeployedModel:
         days = (now_s - self.versions[-1].learnt_s) / DAY_S
         return self.watched.scorings_per_day * self.plan.labelled * days / float(self.sizes[0])
 
-    def known(self, now_s: float) -> ModelCondition:
+    def condition(self, now_s: float) -> ModelCondition:
         """Return what triggers may reason about."""
         learnt = self.versions[-1].learnt_s
         return ModelCondition(now_s, learnt, self.drift, self.new_share(now_s))

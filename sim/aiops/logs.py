@@ -77,7 +77,7 @@ def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
         return PositiveDistribution("pareto", (1 / float(np.mean(log - log[0])),), float(x[0]))
     if family == "exponweib":
         return _fit_exponweib(log)
-    raise UnknownNameError("law", family, (one.name for one in FAMILIES))
+    raise UnknownNameError("law", family, (law_family.name for law_family in FAMILIES))
 
 
 def _fit_exponweib(log: Floats) -> PositiveDistribution:
@@ -88,13 +88,17 @@ def _fit_exponweib(log: Floats) -> PositiveDistribution:
     start_c = math.pi / math.sqrt(6) / float(log.std())
     start = (0.0, math.log(start_c), float(log.mean()) + 0.5772 / start_c)
 
-    def minus_likelihood(told: Floats) -> tuple[float, Floats]:
-        a, c, log_scale = math.exp(told[0]), math.exp(told[1]), told[2]
+    def minus_likelihood(log_parameters: Floats) -> tuple[float, Floats]:
+        a, c, log_scale = (
+            math.exp(log_parameters[0]),
+            math.exp(log_parameters[1]),
+            log_parameters[2],
+        )
         log_z = log - log_scale
         y = np.exp(np.clip(c * log_z, -300.0, 300.0))
         below = np.log(-np.expm1(-y))
         slope = (a - 1) / np.expm1(np.minimum(y, 300.0)) - 1  # of the likelihood by y
-        likely = n * (told[0] + told[1]) - float(np.sum(log))
+        likely = n * (log_parameters[0] + log_parameters[1]) - float(np.sum(log))
         likely += float((a - 1) * below.sum() - y.sum() + c * log_z.sum())
         by_a = n + a * float(below.sum())
         by_c = n + float(np.sum(c * log_z) + np.sum(slope * y * c * log_z))
@@ -103,9 +107,9 @@ def _fit_exponweib(log: Floats) -> PositiveDistribution:
 
     wide = float(log.max() - log.min()) + 10.0
     bounds = [_LOG_SHAPE, _LOG_C, (float(log.min()) - wide, float(log.max()) + wide)]
-    found = minimize(minus_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    optimum = minimize(minus_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return PositiveDistribution(
-        "exponweib", (math.exp(found[0]), math.exp(found[1])), math.exp(found[2])
+        "exponweib", (math.exp(optimum[0]), math.exp(optimum[1])), math.exp(optimum[2])
     )
 
 
@@ -160,10 +164,14 @@ def fit_arrivals(
     else:
         everywhere = fit_law("exponweib", _thinned(gaps, MOST_FOR_MIXTURE))
     cell = ((times[:-1] + start_s) // HOUR_S).astype(int) % CELLS
-    of_cell = [_law_or_none(gaps[cell == one], least_per_cell) for one in range(CELLS)]
-    missing = {one % 24 for one in range(CELLS) if of_cell[one] is None}
+    of_cell = [
+        _law_or_none(gaps[cell == cell_index], least_per_cell) for cell_index in range(CELLS)
+    ]
+    missing = {cell_index % 24 for cell_index in range(CELLS) if of_cell[cell_index] is None}
     of_hour = {hour: _law_or_none(gaps[cell % 24 == hour], least_per_cell) for hour in missing}
-    cells = [law or of_hour[one % 24] or everywhere for one, law in enumerate(of_cell)]
+    cells = [
+        law or of_hour[cell_index % 24] or everywhere for cell_index, law in enumerate(of_cell)
+    ]
     recorded = tuple((times - times[0]).tolist())
     return PipelineArrivals(everywhere, tuple(cells), recorded)
 
@@ -230,19 +238,21 @@ def fit_curve(cells: Floats, seconds: Floats) -> PreprocessingCurve:
     middle = float(x.mean())
     rise = max(float(np.quantile(y, 0.9) - np.quantile(y, 0.1)), 1e-6)
 
-    def off(told: Floats) -> Floats:
-        return np.asarray(math.exp(told[0]) * np.exp(told[1] * (x - middle)) + told[2] - y)
+    def off(coefficients: Floats) -> Floats:
+        return np.asarray(
+            math.exp(coefficients[0]) * np.exp(coefficients[1] * (x - middle)) + coefficients[2] - y
+        )
 
     start = (math.log(rise / 2), 0.3, float(np.quantile(y, 0.1)))
-    found = least_squares(
+    solution = least_squares(
         off, start, loss="soft_l1", f_scale=max(rise / 5, 1e-6),
         bounds=([-60.0, -5.0, -np.inf], [60.0, 5.0, np.inf]),
     ).x  # fmt: skip
-    left = y - np.exp(found[0] + found[1] * (x - middle))
+    left = y - np.exp(solution[0] + solution[1] * (x - middle))
     c = _floor_of(left)
     noise = fit_law("lognorm", np.maximum(left - c, 1e-6))
-    a = math.exp(found[0] - found[1] * middle)
-    return PreprocessingCurve(a, math.exp(found[1]), max(c, 0.0), noise)
+    a = math.exp(solution[0] - solution[1] * middle)
+    return PreprocessingCurve(a, math.exp(solution[1]), max(c, 0.0), noise)
 
 
 def _floor_of(left: Floats) -> float:
@@ -329,14 +339,16 @@ def _dates(table: Any, path: Path) -> Floats:
     import pyarrow as pa
 
     try:
-        told = table.column("submitted").cast(pa.timestamp("us")).cast(pa.int64()).cast("float64")
+        microseconds = (
+            table.column("submitted").cast(pa.timestamp("us")).cast(pa.int64()).cast("float64")
+        )
     except pa.ArrowException as error:
         raise TraceError(
             path, field="submitted", expected=f"dates with times are expected ({error})."
         ) from None
-    seconds = np.asarray(told.to_numpy(), dtype=float) / 1e6 - _FIRST_MONDAY_S
-    known = seconds[np.isfinite(seconds)]
-    return seconds - np.floor(known.min() / _WEEK_S) * _WEEK_S if len(known) else seconds
+    seconds = np.asarray(microseconds.to_numpy(), dtype=float) / 1e6 - _FIRST_MONDAY_S
+    finite = seconds[np.isfinite(seconds)]
+    return seconds - np.floor(finite.min() / _WEEK_S) * _WEEK_S if len(finite) else seconds
 
 
 def _texts(table: Any, name: str, path: Path) -> NDArray[np.str_]:
@@ -345,10 +357,10 @@ def _texts(table: Any, name: str, path: Path) -> NDArray[np.str_]:
     if name not in table.column_names:
         return np.full(table.num_rows, "", dtype=np.str_)
     try:
-        told = table.column(name).cast(pa.string()).to_pylist()
+        values = table.column(name).cast(pa.string()).to_pylist()
     except pa.ArrowException as error:
         raise TraceError(path, field=name, expected=f"texts are expected ({error}).") from None
-    return np.array([text or "" for text in told], dtype=np.str_)
+    return np.array([text or "" for text in values], dtype=np.str_)
 
 
 def _numbers(table: Any, name: str, path: Path) -> Floats:
@@ -357,10 +369,10 @@ def _numbers(table: Any, name: str, path: Path) -> Floats:
     if name not in table.column_names:
         return np.full(table.num_rows, np.nan)
     try:
-        told = table.column(name).cast(pa.float64()).to_numpy()
+        values = table.column(name).cast(pa.float64()).to_numpy()
     except pa.ArrowException as error:
         raise TraceError(path, field=name, expected=f"numbers are expected ({error}).") from None
-    return np.asarray(told, dtype=float)
+    return np.asarray(values, dtype=float)
 
 
 def fit_statistics(
@@ -401,8 +413,8 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
     """Return what statistics took from a log, and what they did not, a sentence each."""
     usual, tasks = published_statistics(), logs.texts["task"]
     kinds, counts = np.unique(tasks, return_counts=True)
-    found = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
-    parts = [f"{found.get(kind, 0):,} of {kind}" for kind in TASKS if kind in found]
+    tasks_by_kind = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
+    parts = [f"{tasks_by_kind.get(kind, 0):,} of {kind}" for kind in TASKS if kind in tasks_by_kind]
     sentences = [f"{len(logs):,} executed tasks: {', '.join(parts)}."]
     shares = (f"{share:.1%} {name}" for name, share in sorted(fitted.mix.items(), key=_largest))
     sentences.append(f"Training by framework: {', '.join(shares)}.")
@@ -411,9 +423,9 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
     if fitted.arrivals is not usual.arrivals:
         gap_s = 3600 / float(fitted.arrivals.hourly().mean())
         sentences.append(f"A pipeline comes every {gap_s:.4g} s on average.")
-    kept = [
+    published_parts = [
         name
-        for name, own, other in (
+        for name, fitted_part, other in (
             ("the sizes of data sets", fitted.assets, usual.assets),
             ("the time of preprocess", fitted.preprocess, usual.preprocess),
             *(
@@ -422,16 +434,18 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
             ),
             ("arrivals", fitted.arrivals, usual.arrivals),
         )
-        if own is other
+        if fitted_part is other
     ]
-    if kept:
-        sentences.append(f"As published, for the log tells too little: {', '.join(kept)}.")
-    others = sorted(set(found) - set(TASKS))
-    if others:
-        n = sum(found[name] for name in others)
-        named = ", ".join(f"'{name}'" for name in others[:5])
+    if published_parts:
         sentences.append(
-            f"{n:,} rows are of no task that is known ({named}); known are {', '.join(TASKS)}."
+            f"As published, for the log tells too little: {', '.join(published_parts)}."
+        )
+    unknown_kinds = sorted(set(tasks_by_kind) - set(TASKS))
+    if unknown_kinds:
+        n = sum(tasks_by_kind[name] for name in unknown_kinds)
+        quoted_kinds = ", ".join(f"'{name}'" for name in unknown_kinds[:5])
+        sentences.append(
+            f"{n:,} rows are of no task that is known ({quoted_kinds}); known are {', '.join(TASKS)}."
         )
     return tuple(sentences)
 
@@ -475,16 +489,18 @@ def _models(
 ) -> tuple[dict[str, dict[str, float]], dict[str, Floats]]:
     usual = published_statistics()
     performance = dict(usual.performance)
-    told, quality = logs.texts["estimator"], logs.numbers["performance"]
-    is_known = (told != "") & (quality >= 0) & (quality <= 1)
-    for name in np.unique(told[is_known]):
-        found = quality[is_known & (told == name)]
-        if len(found) >= LEAST_TASKS:
-            performance[str(name)] = np.quantile(found, GRID)
+    estimator_names, quality = logs.texts["estimator"], logs.numbers["performance"]
+    is_known = (estimator_names != "") & (quality >= 0) & (quality <= 1)
+    for name in np.unique(estimator_names[is_known]):
+        observed = quality[is_known & (estimator_names == name)]
+        if len(observed) >= LEAST_TASKS:
+            performance[str(name)] = np.quantile(observed, GRID)
     estimators = {}
     for framework in frameworks:
         names, counts = np.unique(
-            told[(logs.texts["framework"] == framework) & np.isin(told, list(performance))],
+            estimator_names[
+                (logs.texts["framework"] == framework) & np.isin(estimator_names, list(performance))
+            ],
             return_counts=True,
         )
         shares = {str(n): float(c / counts.sum()) for n, c in zip(names, counts, strict=True)}

@@ -161,13 +161,13 @@ class PipelineGraph:
         for name in self.order:
             node = self.nodes[name]
             before = [trained[edge.source] for edge in self.edges if edge.target == name]
-            known = any(before) if isinstance(node, Join) else bool(before) and all(before)
+            has_model = any(before) if isinstance(node, Join) else bool(before) and all(before)
             needs = isinstance(node, MetricGate) or (
                 isinstance(node, PipelineTask) and node.kind not in ("preprocess", "train")
             )
-            if needs and not known:
+            if needs and not has_model:
                 raise SetupError(f"'{name}' needs a model, and no training is before it.")
-            trained[name] = known or (isinstance(node, PipelineTask) and node.kind == "train")
+            trained[name] = has_model or (isinstance(node, PipelineTask) and node.kind == "train")
 
     @cached_property
     def line(self) -> tuple[PipelineTask | MetricGate, ...] | None:
@@ -321,12 +321,12 @@ class PotentialDiscipline:
     def pop(self, now_s: float) -> ResourceRequest:
         """Return who has the highest score now; of equals who came first."""
         waiting = self._waiting
-        best, chosen = -1.0, 0
+        best, best_place = -1.0, 0
         for place, request in enumerate(waiting):
             score = potential_score(request, now_s)
             if score > best:
-                best, chosen = score, place
-        return waiting.pop(chosen)
+                best, best_place = score, place
+        return waiting.pop(best_place)
 
     def served(self, user: int, seconds: float) -> None:
         """Nothing to remember."""
@@ -359,7 +359,10 @@ class FairDiscipline:
         """Return the first request of the user who had least; of equals who waits longest."""
         user = min(
             self._waiting,
-            key=lambda one: (self._served.get(one, 0.0), self._waiting[one][0].asked_s),
+            key=lambda candidate: (
+                self._served.get(candidate, 0.0),
+                self._waiting[candidate][0].asked_s,
+            ),
         )
         request = self._waiting[user].popleft()
         if not self._waiting[user]:
@@ -497,7 +500,7 @@ class Platform:
         for resource in self.resources:
             if resource.name == name:
                 return resource
-        raise UnknownNameError("resource", name, (one.name for one in self.resources))
+        raise UnknownNameError("resource", name, (candidate.name for candidate in self.resources))
 
     def having(
         self, name: str, *, capacity: int | None = None, discipline: str | None = None
@@ -510,7 +513,10 @@ class Platform:
             discipline=before.discipline if discipline is None else discipline,
         )
         return replace(
-            self, resources=tuple(after if one.name == name else one for one in self.resources)
+            self,
+            resources=tuple(
+                after if resource.name == name else resource for resource in self.resources
+            ),
         )
 
     def place_of(self, kind: str, framework: str) -> str:
@@ -522,4 +528,4 @@ class Platform:
     @property
     def cost_per_h(self) -> float:
         """What the platform costs, whether used or not."""
-        return sum(one.capacity * one.cost_per_h for one in self.resources)
+        return sum(resource.capacity * resource.cost_per_h for resource in self.resources)

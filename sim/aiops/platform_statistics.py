@@ -245,25 +245,25 @@ class PlatformStatistics:
     def model(self) -> Model:
         """Return the statistics as a model, which is kept as JSON and npz."""
         mixtures = {"assets": self.assets}
-        mixtures |= {f"train {name}": one for name, one in self.train.items()}
-        mixtures |= {f"seconds {name}": one for name, one in self.seconds.items()}
+        mixtures |= {f"train {name}": mixture for name, mixture in self.train.items()}
+        mixtures |= {f"seconds {name}": mixture for name, mixture in self.seconds.items()}
         arrays: dict[str, NDArray[Any]] = {
-            f"{name}|{part}": getattr(one, part)
-            for name, one in mixtures.items()
+            f"{name}|{part}": getattr(mixture, part)
+            for name, mixture in mixtures.items()
             for part in _MIXTURE
         }
         arrays |= {f"performance {name}": q for name, q in self.performance.items()}
         arrays["recorded"] = np.asarray(self.arrivals.recorded, dtype=float)
         parameters: dict[str, Json] = {
-            "preprocess": self.preprocess.told(),
+            "preprocess": self.preprocess.to_dict(),
             "train": sorted(self.train),
             "seconds": sorted(self.seconds),
             "mix": dict(self.mix),
             "like_training": dict(self.like_training),
             "estimators": {name: dict(shares) for name, shares in self.estimators.items()},
             "performance": sorted(self.performance),
-            "everywhere": self.arrivals.everywhere.told(),
-            "cells": [law.told() for law in self.arrivals.cells],
+            "everywhere": self.arrivals.everywhere.to_dict(),
+            "cells": [law.to_dict() for law in self.arrivals.cells],
         }
         return Model(GENERATOR, parameters, arrays, self.source)
 
@@ -276,20 +276,20 @@ def statistics_of(model: Model) -> PlatformStatistics:
     """
     if model.generator != GENERATOR:
         raise SetupError(f"the model is one of '{model.generator}'; allowed is '{GENERATOR}'.")
-    told, arrays = model.parameters, model.arrays
+    parameters, arrays = model.parameters, model.arrays
     try:
         return PlatformStatistics(
             _mixture(model, "assets"),
-            PreprocessingCurve.read(told["preprocess"]),
-            {name: _mixture(model, f"train {name}") for name in told["train"]},
-            {name: _mixture(model, f"seconds {name}") for name in told["seconds"]},
-            told["mix"],
-            told["like_training"],
-            told["estimators"],
-            {name: arrays[f"performance {name}"] for name in told["performance"]},
+            PreprocessingCurve.read(parameters["preprocess"]),
+            {name: _mixture(model, f"train {name}") for name in parameters["train"]},
+            {name: _mixture(model, f"seconds {name}") for name in parameters["seconds"]},
+            parameters["mix"],
+            parameters["like_training"],
+            parameters["estimators"],
+            {name: arrays[f"performance {name}"] for name in parameters["performance"]},
             PipelineArrivals(
-                PositiveDistribution.read(told["everywhere"]),
-                tuple(PositiveDistribution.read(law) for law in told["cells"]),
+                PositiveDistribution.read(parameters["everywhere"]),
+                tuple(PositiveDistribution.read(law) for law in parameters["cells"]),
                 tuple(arrays["recorded"].tolist()),
             ),
             model.source,
@@ -302,11 +302,13 @@ def _mixture(model: Model, name: str) -> Mixture:
     return Mixture(*(model.arrays[f"{name}|{part}"] for part in _MIXTURE))
 
 
-def check_shares(what: str, shares: Mapping[str, float]) -> None:
+def check_shares(subject: str, shares: Mapping[str, float]) -> None:
     """Raise `SetupError` unless shares are from 0 and sum to 1."""
     if not shares or min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
-        told = ", ".join(f"{name} {share:g}" for name, share in shares.items()) or "none"
-        raise SetupError(f"the shares of {what} are {told}; allowed are shares that sum to 1.")
+        listing = ", ".join(f"{name} {share:g}" for name, share in shares.items()) or "none"
+        raise SetupError(
+            f"the shares of {subject} are {listing}; allowed are shares that sum to 1."
+        )
 
 
 MIX = {"SparkML": 0.63, "TensorFlow": 0.32, "PyTorch": 0.03, "Caffe": 0.01, "other": 0.01}

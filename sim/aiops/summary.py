@@ -158,8 +158,8 @@ def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> S
         scenario.profile,
         scenario.interarrival_factor,
         tuple(
-            (one.name, one.capacity, one.discipline, one.cost_per_h)
-            for one in scenario.platform.resources
+            (resource.name, resource.capacity, resource.discipline, resource.cost_per_h)
+            for resource in scenario.platform.resources
         ),
         plan.n_models,
         plan.allowed_loss,
@@ -273,10 +273,10 @@ def _read_metadata(path: Path) -> SimulationMetadata | None:
     if not path.is_file():
         return None
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for name in ("resources", "triggers", "least"):
-            told[name] = tuple(tuple(one) for one in told[name])
-        return SimulationMetadata(**told)
+            content[name] = tuple(tuple(row) for row in content[name])
+        return SimulationMetadata(**content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TraceError(path, expected=f"it does not tell what was simulated ({error}).") from None
 
@@ -365,20 +365,20 @@ class _SummaryBuilder:
 
     def _tasks(self, columns: Columns) -> None:
         hours, kinds = self._hours(), columns["task"].astype(np.int64)
-        asked, began, ended = (columns[name] for name in ("asked_s", "started_s", "ended_s"))
+        queued, began, ended = (columns[name] for name in ("asked_s", "started_s", "ended_s"))
         of = columns["resource"].astype(np.int64)
         payload = columns["read_bytes"] + columns["write_bytes"]
         moved = payload + np.ceil(payload / SEGMENT_BYTES) * HEADER_BYTES
         hours.count("traffic_bytes", ended, moved)
-        waited, worked = began - asked, ended - began
+        waited, worked = began - queued, ended - began
         for place, name in enumerate(self.texts["resource"]):
             which = of == place
             hours.spread(f"busy {name}", began[which], ended[which])
-            hours.spread(f"waited {name}", asked[which], began[which])
+            hours.spread(f"waited {name}", queued[which], began[which])
             hours.count(f"began {name}", began[which])
             hours.count(f"waited for {name}", began[which], waited[which])
         for place, kind in enumerate(TASKS):
-            hours.count(f"asked {kind}", asked[kinds == place])
+            hours.count(f"asked {kind}", queued[kinds == place])
         self._of("worked", len(TASKS)).add(kinds, worked)
         self._of("waited", len(TASKS)).add(kinds, waited)
         self._of("resource", len(self.texts["resource"])).add(of, waited)
@@ -404,8 +404,8 @@ class _SummaryBuilder:
             )
         if "resource" in self.texts:
             for name in self.texts["resource"]:
-                for what in ("busy", "waited", "began", "waited for"):
-                    self._hourly.have(f"{what} {name}")
+                for state in ("busy", "waited", "began", "waited for"):
+                    self._hourly.have(f"{state} {name}")
         for kind in TASKS:
             self._hourly.have(f"asked {kind}")
         return self._hourly
@@ -414,10 +414,10 @@ class _SummaryBuilder:
         return self._counts.setdefault(name, _Counts(n))
 
     def summary(
-        self, told: SimulationMetadata | None, fleet: Mapping[str, Floats] | None
+        self, metadata: SimulationMetadata | None, fleet: Mapping[str, Floats] | None
     ) -> TraceSummary:
         """Return what was added up."""
-        span = self._last_s if told is None else told.ended_s
+        span = self._last_s if metadata is None else metadata.ended_s
         n_hours = max(int(-(-span // HOUR_S)), 1)
         hourly, resources = self._hours(), self.texts.get("resource", ())
         tasks = []
@@ -426,8 +426,8 @@ class _SummaryBuilder:
                     self.texts["framework"], "train ")]  # fmt: skip
             for worked, waited, names, before in rows:
                 for place, name in enumerate(names):
-                    seen = self._counts[worked].spread(place), self._counts[waited].spread(place)
-                    tasks.append(TaskSpread(before + name, *seen))
+                    spreads = self._counts[worked].spread(place), self._counts[waited].spread(place)
+                    tasks.append(TaskSpread(before + name, *spreads))
         n_known = int(self._started.sum()) - int(self._started[STARTED_BY.index("deployed before")])
         waits = self._of("resource", len(resources))
         return TraceSummary(
@@ -435,10 +435,10 @@ class _SummaryBuilder:
             {name: int(n) for name, n in zip(STARTED_BY, self._started, strict=True) if n},
             {name: int(n) for name, n in zip(OUTCOMES, self._outcomes, strict=True)},
             self._models.spread(0),
-            tuple(one for one in tasks if one.worked.n),
+            tuple(task for task in tasks if task.worked.n),
             {name: waits.spread(place) for place, name in enumerate(resources)},
             tuple(resources),
             {name: hourly.series(name, n_hours) for name in hourly.names},
             fleet,
-            told,
+            metadata,
         )

@@ -60,8 +60,11 @@ def compression_factors(pruned: Floats, network: str = "mean") -> tuple[Floats, 
         raise SetupError("the pruned share of a network is from 0 to 0.8, as it was measured.")
     names = NETWORKS[:2] if network == "mean" else (network,)
     accuracy, size, inference = (
-        np.mean([np.interp(pruned, PRUNED, np.array(told[n]) / told[n][0]) for n in names], axis=0)
-        for told in (ACCURACY, SIZE_MB, INFERENCE_MS)
+        np.mean(
+            [np.interp(pruned, PRUNED, np.array(measured[n]) / measured[n][0]) for n in names],
+            axis=0,
+        )
+        for measured in (ACCURACY, SIZE_MB, INFERENCE_MS)
     )
     return accuracy, size, inference
 
@@ -248,7 +251,7 @@ class Synthesiser:
         metrics = self.metrics(estimator, is_network)
         pruned = np.array(_PRUNED)[self._rng("pruned").integers(len(_PRUNED), size=n)]
         accuracy, size, inference = compression_factors(pruned)
-        one = np.ones(n)
+        ones = np.ones(n)
         layers = np.where(is_network, 2 + self._rng("layers").poisson(10.0, n), 0)
         read, write = _bytes(sizes[:, 2], metrics[:, 2])
         return Plans(
@@ -256,8 +259,8 @@ class Synthesiser:
             framework, estimator,
             _choose(self._uniform("prediction", n), list(PREDICTIONS.values())), prototype,
             np.floor(3 * self._uniform("priority", n)), self._graph_places(prototype, has), sizes,
-            layers, pruned, metrics, np.column_stack([accuracy, one, size, inference]),
-            np.column_stack([0.99 * one, 1.5 * one, one, one]),
+            layers, pruned, metrics, np.column_stack([accuracy, ones, size, inference]),
+            np.column_stack([0.99 * ones, 1.5 * ones, ones, ones]),
             self.seconds(framework, sizes), read, write,
         )  # fmt: skip
 
@@ -274,7 +277,10 @@ class Synthesiser:
     def _estimator(self, framework: Ints) -> Ints:
         shares = np.array(
             [
-                [self.statistics.estimators[name].get(one, 0.0) for one in self.estimators]
+                [
+                    self.statistics.estimators[name].get(estimator, 0.0)
+                    for estimator in self.estimators
+                ]
                 for name in self.frameworks
             ]
         )
@@ -294,30 +300,32 @@ class Synthesiser:
         )
         columns = []
         for stream, table in (("size", _SIZE_BYTES), ("inference", _INFERENCE_MS)):
-            told = np.array([table.get(name, table["network"]) for name in self.estimators])
-            spread = self._rng(stream).standard_normal(n) * told[estimator, 1]
-            columns.append(told[estimator, 0] * np.exp(spread))
+            law_parameters = np.array(
+                [table.get(name, table["network"]) for name in self.estimators]
+            )
+            spread = self._rng(stream).standard_normal(n) * law_parameters[estimator, 1]
+            columns.append(law_parameters[estimator, 0] * np.exp(spread))
         return np.column_stack([performance, clever, *columns])
 
     def seconds(self, framework: Ints, sizes: Floats) -> Floats:
         """Return seconds of computing by type of task, float64 [n, 7]."""
-        n, told = len(framework), self.statistics
-        found = np.empty((n, len(TASKS)))
-        found[:, PREPROCESS] = told.preprocess.sample(
+        n, statistics = len(framework), self.statistics
+        durations = np.empty((n, len(TASKS)))
+        durations[:, PREPROCESS] = statistics.preprocess.sample(
             self._rng("preprocess seconds"), sizes[:, 0] * sizes[:, 1]
         )
         for place, name in enumerate(self.frameworks):
             which = np.flatnonzero(framework == place)
-            drawn = told.train[name].sample(self._rng(f"train {name}"), len(which))
-            found[which, TRAIN] = drawn[:, 0]
+            samples = statistics.train[name].sample(self._rng(f"train {name}"), len(which))
+            durations[which, TRAIN] = samples[:, 0]
         for kind in (EVALUATE, DEPLOY, MONITOR):
-            law = told.seconds[TASKS[kind]]
-            found[:, kind] = law.sample(self._rng(f"{TASKS[kind]} seconds"), n)[:, 0]
+            law = statistics.seconds[TASKS[kind]]
+            durations[:, kind] = law.sample(self._rng(f"{TASKS[kind]} seconds"), n)[:, 0]
         for kind in (COMPRESS, HARDEN):
             noise = self._rng(f"{TASKS[kind]} noise").standard_normal(n)
-            factor = np.maximum(1 + told.like_training[TASKS[kind]] * noise, 0.05)
-            found[:, kind] = found[:, TRAIN] * factor
-        return found
+            factor = np.maximum(1 + statistics.like_training[TASKS[kind]] * noise, 0.05)
+            durations[:, kind] = durations[:, TRAIN] * factor
+        return durations
 
     def _graph_places(self, prototype: Ints, has: NDArray[np.bool_]) -> Ints:
         codes = prototype * 2 ** len(TASKS) + has @ (2 ** np.arange(len(TASKS)))
@@ -346,21 +354,23 @@ def prototype_graph(
         gate: behind every evaluation; None if there is none.
     """
     nodes: list[PipelineTask | MetricGate] = []
-    held = set(kinds) | {TRAIN}
-    check: list[PipelineTask | MetricGate] = [PipelineTask("evaluate")] if EVALUATE in held else []
+    present_kinds = set(kinds) | {TRAIN}
+    check: list[PipelineTask | MetricGate] = (
+        [PipelineTask("evaluate")] if EVALUATE in present_kinds else []
+    )
     if check and gate is not None:
         check.append(gate)
-    if PREPROCESS in held:
+    if PREPROCESS in present_kinds:
         nodes.append(PipelineTask("preprocess"))
     nodes.append(PipelineTask("train"))
     if prototype == "hierarchical":
         nodes.append(PipelineTask("train", FINE_TUNING))
-    if HARDEN in held:
+    if HARDEN in present_kinds:
         nodes.append(PipelineTask("harden"))
-    if COMPRESS in held:
+    if COMPRESS in present_kinds:
         nodes.append(PipelineTask("compress"))
     nodes += check
-    nodes += [PipelineTask(TASKS[kind]) for kind in (DEPLOY, MONITOR) if kind in held]
+    nodes += [PipelineTask(TASKS[kind]) for kind in (DEPLOY, MONITOR) if kind in present_kinds]
     return line_of(*nodes)
 
 
@@ -457,6 +467,8 @@ class PlatformScenario:
             raise SetupError(f"the seed is {self.seed!r}; allowed are whole numbers from 0.")
         if self.drain and self.fleet.n_models:
             raise SetupError("a platform that watches models never ends by itself: drain is off.")
-        for one in self.submissions:
-            if not 0 <= one.at_s < self.duration_s:
-                raise SetupError(f"a submission at {one.at_s!r} s lies outside of the simulation.")
+        for submission in self.submissions:
+            if not 0 <= submission.at_s < self.duration_s:
+                raise SetupError(
+                    f"a submission at {submission.at_s!r} s lies outside of the simulation."
+                )

@@ -103,13 +103,13 @@ class PlatformTrace:
                 arrays[name] = pa.DictionaryArray.from_arrays(column.astype(np.int8), texts)
             else:
                 arrays[name] = pa.array(column)
-        made = pa.table(arrays)
+        batch = pa.table(arrays)
         try:
             if table not in self._writers:
                 self._writers[table] = parquet.ParquetWriter(
-                    self._folder / f"{table}.parquet", made.schema, compression="zstd"
+                    self._folder / f"{table}.parquet", batch.schema, compression="zstd"
                 )
-            self._writers[table].write_table(made)
+            self._writers[table].write_table(batch)
         except OSError as error:
             raise SetupError(f"{self._folder}: cannot be written ({error}).") from None
 
@@ -131,8 +131,8 @@ def concatenate_columns(parts: Sequence[Columns]) -> Columns:
 def _columns(rows: Sequence[tuple[float, ...]], about: Sequence[tuple[str, Any]]) -> Columns:
     if not rows:
         return {name: np.empty(0, dtype) for name, dtype in about}
-    told = zip(about, zip(*rows, strict=True), strict=True)
-    return {name: np.array(column, dtype=dtype) for (name, dtype), column in told}
+    typed_columns = zip(about, zip(*rows, strict=True), strict=True)
+    return {name: np.array(column, dtype=dtype) for (name, dtype), column in typed_columns}
 
 
 class HourlySums:
@@ -160,8 +160,8 @@ class HourlySums:
             return
         hours = (at_s // HOUR_S).astype(np.int64)
         self._reach(name, int(hours.max()) + 1)
-        found = np.bincount(hours, amount, minlength=len(self._sums[name]))
-        self._sums[name] += found
+        sums = np.bincount(hours, amount, minlength=len(self._sums[name]))
+        self._sums[name] += sums
 
     def spread(self, name: str, start_s: Floats, end_s: Floats) -> None:
         """Add the seconds of intervals to the hours that they lie in."""
@@ -184,14 +184,14 @@ class HourlySums:
 
 def _passed(end_s: Floats, start_s: Floats, n: int) -> Floats:
     """Return seconds of intervals in each of n hours: what is ahead of an end less of a start."""
-    whole = np.zeros(n + 1)
+    totals = np.zeros(n + 1)
     for times, sign in ((end_s, 1.0), (start_s, -1.0)):
         hours = (times // HOUR_S).astype(np.int64)
-        whole[:n] += sign * np.bincount(hours, times - hours * HOUR_S, minlength=n)[:n]
+        totals[:n] += sign * np.bincount(hours, times - hours * HOUR_S, minlength=n)[:n]
         counts = np.bincount(hours, minlength=n)[:n].astype(float)
         behind = counts.sum() - np.cumsum(counts)  # those that end in a later hour
-        whole[:n] += sign * HOUR_S * behind
-    return whole[:n]
+        totals[:n] += sign * HOUR_S * behind
+    return totals[:n]
 
 
 STARTED_BY = ("arrival", "submission", "deployed before", *RULES)
@@ -271,16 +271,16 @@ class Collector:
         self, scenario: PlatformScenario, synthesiser: Synthesiser, folder: Path | None
     ) -> None:
         self._scenario = scenario
-        self._resources = tuple(one.name for one in scenario.platform.resources)
+        self._resources = tuple(resource.name for resource in scenario.platform.resources)
         self._texts = {
             "task": TASKS, "resource": self._resources, "outcome": OUTCOMES,
             "framework": synthesiser.frameworks, "estimator": synthesiser.estimators,
             "prediction": tuple(PREDICTIONS), "prototype": PROTOTYPES, "started_by": STARTED_BY,
         }  # fmt: skip
         self.trace = PlatformTrace(folder, self._texts)
-        busy = [f"{what} {name}" for what in ("busy", "waited") for name in self._resources]
-        asked = [f"asked {kind}" for kind in TASKS]
-        self._hourly = HourlySums(["arrivals", "started", "traffic_bytes", *busy, *asked])
+        busy = [f"{state} {name}" for state in ("busy", "waited") for name in self._resources]
+        request_columns = [f"asked {kind}" for kind in TASKS]
+        self._hourly = HourlySums(["arrivals", "started", "traffic_bytes", *busy, *request_columns])
         self._sums = np.zeros((len(TASKS), 3))
         self._outcomes = np.zeros(len(OUTCOMES), dtype=int)
         self._waited_s = 0.0
@@ -344,10 +344,10 @@ class Collector:
     def flush(self) -> None:
         """Turn rows into columns, and add them up by hour."""
         tasks = self.trace.flush_tasks()
-        asked, started, ended = tasks["asked_s"], tasks["started_s"], tasks["ended_s"]
+        queued, started, ended = tasks["asked_s"], tasks["started_s"], tasks["ended_s"]
         kinds = tasks["task"].astype(np.int64)
         n = len(TASKS)
-        for column, amount in enumerate((None, ended - started, started - asked)):
+        for column, amount in enumerate((None, ended - started, started - queued)):
             self._sums[:, column] += np.bincount(kinds, amount, minlength=n)[:n]
         self._hourly.count("started", started)
         payload = tasks["read_bytes"] + tasks["write_bytes"]
@@ -356,9 +356,9 @@ class Collector:
         for place, name in enumerate(self._resources):
             which = tasks["resource"] == place
             self._hourly.spread(f"busy {name}", started[which], ended[which])
-            self._hourly.spread(f"waited {name}", asked[which], started[which])
+            self._hourly.spread(f"waited {name}", queued[which], started[which])
         for place, kind in enumerate(TASKS):
-            self._hourly.count(f"asked {kind}", asked[kinds == place])
+            self._hourly.count(f"asked {kind}", queued[kinds == place])
         models = self.trace.flush_models()
         self._outcomes += np.bincount(models["outcome"], minlength=len(OUTCOMES))
         self._waited_s += float(models["wait_s"].sum())
@@ -397,8 +397,9 @@ class Collector:
             self._waited_s / n_ended if n_ended else None,
             tasks,
             {
-                one.name: float(hours[f"busy {one.name}"].sum()) / (one.capacity * span)
-                for one in scenario.platform.resources
+                resource.name: float(hours[f"busy {resource.name}"].sum())
+                / (resource.capacity * span)
+                for resource in scenario.platform.resources
             },
             scenario.platform.cost_per_h * span / HOUR_S,
             hours,

@@ -137,27 +137,33 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
     place = np.searchsorted(pipelines["pipeline"], tasks["pipeline"])
     framework = np.array(result.texts["framework"])[pipelines["framework"][place]]
     prototype = np.array(result.texts["prototype"])[pipelines["prototype"][place]]
-    found = []
+    pairs = []
     for kind, name in enumerate(TASKS):
-        told = logs.texts["task"] == name
+        observed = logs.texts["task"] == name
         # a hierarchical pipeline trains twice, once in part
-        made = (tasks["task"] == kind) & ((name != "train") | (prototype != "hierarchical"))
-        found.append((name, logs.numbers["seconds"][told], seconds[made]))
+        simulated = (tasks["task"] == kind) & ((name != "train") | (prototype != "hierarchical"))
+        pairs.append((name, logs.numbers["seconds"][observed], seconds[simulated]))
         if name == "train":
-            for one in result.texts["framework"]:
-                of_it = told & (logs.texts["framework"] == one)
-                label = f"train {one}"
-                found.append(
-                    (label, logs.numbers["seconds"][of_it], seconds[made & (framework == one)])
+            for framework_name in result.texts["framework"]:
+                of_it = observed & (logs.texts["framework"] == framework_name)
+                label = f"train {framework_name}"
+                pairs.append(
+                    (
+                        label,
+                        logs.numbers["seconds"][of_it],
+                        seconds[simulated & (framework == framework_name)],
+                    )
                 )
     times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
     arrived = np.sort(pipelines["arrived_s"])
-    found.append(("gaps between arrivals", _gaps(times), _gaps(arrived)))
-    kept = [(name, _above(told), _above(made)) for name, told, made in found]
+    pairs.append(("gaps between arrivals", _gaps(times), _gaps(arrived)))
+    positive_pairs = [
+        (name, _above(observed), _above(simulated)) for name, observed, simulated in pairs
+    ]
     compared = tuple(
-        compare(name, told, made)
-        for name, told, made in kept
-        if len(told) >= LEAST_TASKS and len(made) >= LEAST_TASKS
+        compare(name, observed, simulated)
+        for name, observed, simulated in positive_pairs
+        if len(observed) >= LEAST_TASKS and len(simulated) >= LEAST_TASKS
     )
     if not compared:
         raise SetupError("log and simulation have no task in common often enough to compare.")
@@ -272,7 +278,7 @@ def accuracy(
         seed=seed,
     )
     result = run_platform(scenario)
-    tasks = tuple(one for one in validate(logs, result) if one.name != GAPS)
+    tasks = tuple(comparison for comparison in validate(logs, result) if comparison.name != GAPS)
     times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
     observed = np.sort(times[np.isfinite(times)])
     gaps: dict[str, DistributionComparison] = {}

@@ -109,8 +109,8 @@ def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
         UnknownNameError: there is none of that name.
         EngineError: it cannot do what is asked.
     """
-    chosen = engine_named(engine)
-    if monitor and not chosen.watches:
+    selected_engine = engine_named(engine)
+    if monitor and not selected_engine.watches:
         able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watches)
         raise EngineError(f"the engine '{engine}' has no monitor; ask one that has: {able}.")
-    return chosen.run(scenario, monitor)
+    return selected_engine.run(scenario, monitor)

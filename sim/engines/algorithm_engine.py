@@ -86,15 +86,15 @@ class _AlgorithmDecider:
                 f"{where} said {type(machine).__name__} and {type(task).__name__}; a machine of "
                 "cluster.machines and a task of cluster.ready_tasks are wanted, in this order."
             )
-        what = f"task {task.number} of job {task.job.job_id}"
+        task_text = f"task {task.number} of job {task.job.job_id}"
         if not task.is_ready or task.n_waiting == 0:
             why = "waits for others" if not task.is_ready else "has no instance left to place"
             raise ScenarioError(
-                f"{where} chose {what}, which {why}; choose among cluster.ready_tasks."
+                f"{where} chose {task_text}, which {why}; choose among cluster.ready_tasks."
             )
         if not machine.accommodate(task):
             raise ScenarioError(
-                f"{where} chose machine '{machine.name}', which has no room for {what}; ask "
+                f"{where} chose machine '{machine.name}', which has no room for {task_text}; ask "
                 "machine.accommodate(task) first."
             )
         return machine, task
@@ -177,17 +177,17 @@ def run(
 ) -> AlgorithmRun:
     """Simulate a scenario whose tasks an object places; see `sim.api.simulate_algorithm`."""
     _check(scenario, tick_s, monitor)
-    made, table = make_fleet(scenario)
-    fleet, table = interpretable(made), interpretable(table)
+    fleet_arrays, table = make_fleet(scenario)
+    fleet, table = interpretable(fleet_arrays), interpretable(table)
     state = LiveState(scenario, fleet)
-    asked = getattr(algorithm, "algorithm", algorithm)
+    choose = getattr(algorithm, "algorithm", algorithm)
     kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if not callable(asked):
+    if not callable(choose):
         raise ScenarioError(
             f"{name} cannot be asked; give it a method algorithm(cluster, clock), or make it one."
         )
-    decider = _AlgorithmDecider(state, asked, kind.__name__)
+    decider = _AlgorithmDecider(state, choose, kind.__name__)
     watcher = None if monitor is None else _MonitorRecorder(monitor, decider.cluster, state)
     calendar = Calendar()
     sees_all = watcher is not None and monitor is not None and monitor.tick_s is None
@@ -233,10 +233,10 @@ def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) ->
     ticks = [("tick_s", tick_s)]
     if monitor is not None:
         ticks.append(("the monitor's tick_s", monitor.tick_s))
-    for what, tick in ticks:
+    for setting, tick in ticks:
         if tick is not None and not LEAST_TICK_S <= tick < math.inf:
             raise ScenarioError(
-                f"{what} is {tick!r}; allowed are seconds from {LEAST_TICK_S:g}, or None for every "
+                f"{setting} is {tick!r}; allowed are seconds from {LEAST_TICK_S:g}, or None for every "
                 "instant at which something happens."
             )
     if options_of(scenario).values.get(ALL_OR_NOTHING.name) == 1.0:
@@ -247,8 +247,8 @@ def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) ->
 
 
 def _named(result: SimulationResult, name: str, tick_s: float | None) -> SimulationResult:
-    told = f"{result.scenario_digest} {name} {tick_s!r}"
-    return replace(result, scenario_digest=hashlib.sha256(told.encode()).hexdigest())
+    identity = f"{result.scenario_digest} {name} {tick_s!r}"
+    return replace(result, scenario_digest=hashlib.sha256(identity.encode()).hexdigest())
 
 
 def _why_stuck(state: LiveState, tasks: list[int], name: str, tick_s: float | None) -> str:

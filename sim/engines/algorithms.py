@@ -179,7 +179,9 @@ class _PlannedAlgorithm:
 
     def _plan(self, cluster: LiveCluster, job: LiveJob) -> None:
         come_s = job.submit_s
-        self._booked = [[one for one in busy if one[1] > come_s] for busy in self._booked]
+        self._booked = [
+            [interval for interval in busy if interval[1] > come_s] for busy in self._booked
+        ]
         instances = [task for task in job.tasks for _ in range(task.n_instances)]
         graph = _graph(cluster, job, instances)
         plan = PLANNERS[self.planner](graph, come_s, self._booked)
@@ -188,7 +190,7 @@ class _PlannedAlgorithm:
         for processor, start_s, finish_s, task in rows:
             self._lines[processor].append((start_s, finish_s, task))
         for i, line in enumerate(self._lines):
-            self._lines[i] = deque(sorted(line, key=lambda one: one[:2]))
+            self._lines[i] = deque(sorted(line, key=lambda interval: interval[:2]))
 
 
 class Heft(_PlannedAlgorithm):

@@ -52,21 +52,21 @@ def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, en
         begin_s: from when on it counts, after the first submission.
         end_s: until when; jobs that are submitted later are not placed.
     """
-    kept = (workload.runtime_s > 0) & (workload.submit_s < end_s)
-    if not kept.any():
+    is_counted = (workload.runtime_s > 0) & (workload.submit_s < end_s)
+    if not is_counted.any():
         return 0
     job, alike, cores, memory = placement_units(workload, server)
-    there = kept[job]
-    row = (np.cumsum(kept) - 1)[job[there]]
+    there = is_counted[job]
+    row = (np.cumsum(is_counted) - 1)[job[there]]
     tasks = Tasks.from_arrays(
         job=row, runtime_s=workload.runtime_s[job[there]], instances=alike[there],
         mcpu=cores[there] * 1000, mem_bytes=memory[there],
     )  # fmt: skip
     # Times count from the first job that is kept, as in every workload.
-    submit_s = workload.submit_s[kept]
+    submit_s = workload.submit_s[is_counted]
     jobs = Workload.from_arrays(
-        submit_s=submit_s, runtime_s=workload.runtime_s[kept],
-        procs=np.ones(int(kept.sum()), dtype=np.int64), tasks=tasks,
+        submit_s=submit_s, runtime_s=workload.runtime_s[is_counted],
+        procs=np.ones(int(is_counted.sum()), dtype=np.int64), tasks=tasks,
     )  # fmt: skip
     n_servers = 2 * fluid_servers(workload, server, 0.0, end_s) + 16
     most = int(alike[there].sum())
@@ -74,16 +74,18 @@ def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, en
         n_servers = min(n_servers, most)
         spec = MachineSpec("server", server.cores, n_servers, server.mem_bytes)
         cluster = ClusterSpec((Partition.of_machines("servers", (spec,)),))
-        one = Scenario(jobs, cluster, "fcfs", "none", allocation="instances", placement="first_fit")
-        found = run(one, "auto", monitor=False).instances
-        assert found is not None  # noqa: S101 - that is what was asked for
-        asked = np.repeat(jobs.submit_s[tasks.job], tasks.instances)
-        if (found.start_s <= asked).all() or n_servers == most:
+        scenario = Scenario(
+            jobs, cluster, "fcfs", "none", allocation="instances", placement="first_fit"
+        )
+        instances = run(scenario, "auto", monitor=False).instances
+        assert instances is not None  # noqa: S101 - that is what was asked for
+        submitted_s = np.repeat(jobs.submit_s[tasks.job], tasks.instances)
+        if (instances.start_s <= submitted_s).all() or n_servers == most:
             break
         n_servers *= 2
     first_s = float(submit_s[0])
-    there_then = (found.end_s + first_s > begin_s) & (found.start_s + first_s < end_s)
-    return int(found.machine[there_then].max()) + 1 if there_then.any() else 0
+    there_then = (instances.end_s + first_s > begin_s) & (instances.start_s + first_s < end_s)
+    return int(instances.machine[there_then].max()) + 1 if there_then.any() else 0
 
 
 def plan_capacity(
@@ -98,7 +100,7 @@ def plan_capacity(
     warm_up_days: float | None = None,
     packed: bool = True,
     seed: int = 0,
-    told: PlanningProgress | None = None,
+    progress: PlanningProgress | None = None,
 ) -> CapacityPlan:
     """Return how many servers suffice in a share of the futures of a model.
 
@@ -116,7 +118,7 @@ def plan_capacity(
             `MAX_WARM_UP_DAYS`) that no more than `MAX_MISSING_SHARE` of the demand is missing at their begin.
         packed: jobs are also placed by first fit.
         seed: of the first future, from 0.
-        told: is called as it goes on; may raise to end it.
+        progress: is called as it goes on; may raise to end it.
 
     Raises:
         WorkloadError: a number that cannot be, or jobs that cannot be told against servers.
@@ -132,7 +134,7 @@ def plan_capacity(
         raise WorkloadError(f"the warm-up is {warm_up_days:g} days; allowed are numbers from 0.")
     if not scales:
         raise WorkloadError("there is no scale; name one or more, such as 1.")
-    say = told or _silent
+    say = progress or _silent
     pilot = generate(model, duration_s=days * DAY_S, seed=seed, scale=float(scales[0]))
     check_countable(pilot, server)
     warm_up = float(warm_up_days) if warm_up_days is not None else _warm_up(pilot)
@@ -140,11 +142,11 @@ def plan_capacity(
     for name, supposed, settings in (("as it is", model, {}), *suppositions):
         for scale in scales:
             label = f"{name}, {scale:g} times the arrivals" if scale != 1.0 else name
-            one = _case(
+            counts = _case(
                 supposed, server, days, warm_up, futures, float(scale), packed, seed,
                 partial(_in_case, say, label, futures),
             )  # fmt: skip
-            jobs, missing, fluid, by_first_fit = one
+            jobs, missing, fluid, by_first_fit = counts
             cases.append(
                 CapacityCase(
                     label, float(scale), dict(settings), jobs, missing, ServerRequirement.of(fluid, share),
@@ -165,9 +167,9 @@ def _in_case(say: PlanningProgress, label: str, futures: int, done: int) -> None
     say(label, done, futures)
 
 
-def _midnight_s(drawn: Workload) -> float:
+def _midnight_s(future: Workload) -> float:
     """Return how long after midnight, when a future begins, its first job is submitted."""
-    return float(clock_of(drawn)[0] % DAY_S)
+    return float(clock_of(future)[0] % DAY_S)
 
 
 def _warm_up(pilot: Workload) -> float:
@@ -194,14 +196,14 @@ def _case(
     fluid, by_first_fit, jobs, missing = [], [], 0.0, 0.0
     for at in range(futures):
         say(at)
-        drawn = generate(model, duration_s=(warm_up + days) * DAY_S, seed=seed + at, scale=scale)
-        check_countable(drawn, server)
-        begin_s = warm_up * DAY_S - _midnight_s(drawn)
+        future = generate(model, duration_s=(warm_up + days) * DAY_S, seed=seed + at, scale=scale)
+        check_countable(future, server)
+        begin_s = warm_up * DAY_S - _midnight_s(future)
         end_s = begin_s + days * DAY_S
-        fluid.append(fluid_servers(drawn, server, begin_s, end_s))
+        fluid.append(fluid_servers(future, server, begin_s, end_s))
         if packed:
-            by_first_fit.append(first_fit_servers(drawn, server, begin_s, end_s))
-        jobs += float((drawn.submit_s >= begin_s).sum()) / futures
-        missing += missing_share(drawn, warm_up * DAY_S) / futures
+            by_first_fit.append(first_fit_servers(future, server, begin_s, end_s))
+        jobs += float((future.submit_s >= begin_s).sum()) / futures
+        missing += missing_share(future, warm_up * DAY_S) / futures
     say(futures)
     return jobs, missing, fluid, by_first_fit

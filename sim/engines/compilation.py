@@ -30,7 +30,7 @@ from sim.kernel import jit
 from sim.model.errors import DamagedCodeError, EngineError
 from sim.model.scenario import Allocation
 
-AHEAD: tuple[Allocation, ...] = tuple(one for one in get_args(Allocation) if one != "instances")
+AHEAD: tuple[Allocation, ...] = tuple(kind for kind in get_args(Allocation) if kind != "instances")
 """Whose programs are compiled ahead; those for instances are when they are first used."""
 
 _MOST_TRIES = 3
@@ -74,8 +74,8 @@ class Compilation:
 @cache
 def _stamp() -> str:
     """Return what Numba's cache tells copies of the sources apart by: path, size and time."""
-    told = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in jit.kernel_sources()]
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    stamps = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in jit.kernel_sources()]
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
 def _ready_file(allocation: Allocation) -> Path:
@@ -147,9 +147,9 @@ def wait(allocation: Allocation | None = None) -> None:
     if allocation == "instances":
         _compile_here(allocation)
         return
-    wanted = AHEAD if allocation is None else (allocation,)
+    allocations = AHEAD if allocation is None else (allocation,)
     since = time.monotonic()
-    while not all(map(is_ready, wanted)):
+    while not all(map(is_ready, allocations)):
         _begin()
         if _look() is Readiness.FAILED:
             raise EngineError(f"the compiled engine cannot be had: {_failure()}.")
@@ -189,7 +189,7 @@ def compilation_state() -> Compilation:
     readiness = _look()
     took_s = None
     if readiness is Readiness.READY:
-        took_s = sum(_read(_ready_file(one)).get("took_s", 0.0) for one in AHEAD)
+        took_s = sum(_read(_ready_file(allocation)).get("took_s", 0.0) for allocation in AHEAD)
     elif readiness is Readiness.FAILED:
         reason = _failure()
     else:
@@ -211,10 +211,10 @@ def remove_other_caches() -> int:
 
     A version that is in use compiles its code again when it next needs it.
     """
-    found = other_caches()
-    for folder in found:
+    caches = other_caches()
+    for folder in caches:
         shutil.rmtree(folder, ignore_errors=True)
-    return sum(found.values()) - sum(other_caches().values())
+    return sum(caches.values()) - sum(other_caches().values())
 
 
 def _size_bytes(folder: Path) -> int:
@@ -253,8 +253,8 @@ def _log_file() -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(path.read_text())
-        return told
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
     except (OSError, ValueError):
         return {}
 
@@ -277,23 +277,23 @@ def _is_running(busy: dict[str, Any]) -> bool:
     except PermissionError:
         return True
     try:  # one that has ended and that nobody has buried yet compiles nothing
-        told = Path(f"/proc/{busy['process']}/stat").read_text()
+        status = Path(f"/proc/{busy['process']}/stat").read_text()
     except OSError:
         return True
-    return told.rpartition(")")[2].split()[0] != "Z"
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def _spawn() -> _Compiler:
     package = Path(__file__).resolve().parent.parent.parent
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    told = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
+    variables = {"PYTHONPATH": path, "COPPERLINE_CACHE_DIR": str(jit.cache_folder().parent)}
     with _log_file().open("wb") as log:
         compiler = _Compiler(
             [sys.executable, "-c", "from sim.engines.compilation import main; main()"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
             start_new_session=True,
         )
     if jit.no_disk_cache_reason() is not None:  # its work goes with this process, so it goes too
@@ -315,7 +315,7 @@ def main() -> None:
             return
         busy.unlink(missing_ok=True)
     try:
-        if any(_ready_file(one).exists() and not is_ready(one) for one in AHEAD):
+        if any(_ready_file(kind).exists() and not is_ready(kind) for kind in AHEAD):
             _empty()
         for allocation in AHEAD:  # the first can be used while the others are compiled
             _prepare(allocation)
@@ -340,8 +340,8 @@ def _compile_here(allocation: Allocation) -> None:
 
 def _is_alive(busy: Path) -> bool:
     """Tell whether whoever claims to compile does; a claim that is being written is believed."""
-    told = _read(busy)
-    return not told or _is_running(told)
+    claim = _read(busy)
+    return not claim or _is_running(claim)
 
 
 def _claim(busy: Path) -> bool:

@@ -87,19 +87,19 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
     is_ready = partial(compilation.is_ready, scenario.allocation)
     if is_ready():
         try:
-            found = _program(scenario)
+            program = _program(scenario)
         except DamagedCodeError:
             compilation.discard()
         else:
-            return _run(scenario, *found)
+            return _run(scenario, *program)
     compilation.begin()
     reached = _interpret(scenario, is_ready)
     if is_ready():
         return run_compiled(scenario)
-    told = compilation.compilation_state()
+    state = compilation.compilation_state()
     note = (
         "simulated without compiled code, which gives the same more slowly; compiled code is "
-        f"{told.readiness}" + (f": {told.reason}" if told.reason else "")
+        f"{state.readiness}" + (f": {state.reason}" if state.reason else "")
     )
     return _finished(scenario, *reached, "interpreted", note=note)
 
@@ -192,8 +192,8 @@ def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
     """Simulate in Python, without compiler and without SimPy."""
     decide = decision_of(backfill_named(scenario.backfill), "instances")
     choose = placement_named(scenario.placement).choose
-    made, given = make_fleet(scenario)
-    fleet, table = interpretable(made), interpretable(given)
+    fleet_arrays, table_arrays = make_fleet(scenario)
+    fleet, table = interpretable(fleet_arrays), interpretable(table_arrays)
     while not run_fleet(fleet, decide, choose, table, INSTANCES_SLICE):
         pass
     return instances_result(scenario, fleet, table, "interpreted")

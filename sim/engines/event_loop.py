@@ -360,8 +360,8 @@ def compiled_loop(
     state, pool, course = _pool_example(allocation)
     decide, score_now = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
     text = run if allocation == "processors" else run_nodes
-    given = jit.first_class(decide), jit.first_class(score_now)
-    return jit.compiled(text, state, pool, *given, course, 0), decide, score_now
+    function_types = jit.first_class(decide), jit.first_class(score_now)
+    return jit.compiled(text, state, pool, *function_types, course, 0), decide, score_now
 
 
 @cache
@@ -411,16 +411,16 @@ COMPILED_FLEET_RULES = ("none", "greedy")
 @cache
 def _fleet_example() -> tuple[Fleet, Timetable]:
     """Return a fleet and a timetable of the types that every simulation has."""
-    one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    ones, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     amounts, times_s = np.ones((1, AMOUNTS), dtype=np.int64), np.zeros(1)
     plant = MachineTable(amounts, none, times_s, times_s)
     orders = TaskTable(
-        none, one, none, none, none, np.zeros(2, dtype=np.int64), none[:0], amounts,
+        none, ones, none, none, none, np.zeros(2, dtype=np.int64), none[:0], amounts,
         np.ones((1, 1), dtype=np.int64), np.zeros((1, 7)),
     )  # fmt: skip
-    asked = GaugeSettings(times_s, amounts == 1, True, none, none, True, none, times_s, (1, 1))
+    settings = GaugeSettings(times_s, amounts == 1, True, none, none, True, none, times_s, (1, 1))
     turns = SpeedChanges(times_s, none, times_s, times_s)
-    return empty_fleet(plant, orders, asked), new_timetable(times_s, one == 1, turns, 1)
+    return empty_fleet(plant, orders, settings), new_timetable(times_s, ones == 1, turns, 1)
 
 
 @cache
@@ -462,8 +462,8 @@ def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
     for text, *more in ((put, 0, 0, 0.0), (drop_first, 0)):
         jit.compiled(text, table.ends_s, table.ending, table.slot_of, *more)
     decide, choose = compiled_fleet_decision(backfill), compiled_placement(PLACEMENTS[0])
-    given = jit.first_class(decide), jit.first_class(choose)
-    program: Callable[..., bool] = jit.compiled(run_fleet, fleet, *given, table, 0)
+    function_types = jit.first_class(decide), jit.first_class(choose)
+    program: Callable[..., bool] = jit.compiled(run_fleet, fleet, *function_types, table, 0)
     return program
 
 

@@ -93,7 +93,7 @@ def _gauge_settings(
         typical, popular = typical_needs(needs, tasks.instances, share)
     draws = np.random.SeedSequence(scenario.seed).generate_state(2) % 2_000_000_000 + 1
     return GaugeSettings(
-        told=options.placement,
+        options=options.placement,
         limited=needs.capacity < UNLIMITED,
         classes=rule.counts_classes,
         typical=typical,
@@ -316,9 +316,9 @@ def _why_stuck(
     first: NDArray[np.int64],
 ) -> str:
     tasks, ids = tasks_of(scenario), scenario.workload.job_id
-    begun = ~np.isnan(np.asarray(fleet.begin_s, dtype=np.float64))
+    has_begun = ~np.isnan(np.asarray(fleet.begin_s, dtype=np.float64))
     placed = ~np.isnan(start_s)
-    holds = np.add.reduceat(placed & ~begun, first[:-1]) > 0
+    holds = np.add.reduceat(placed & ~has_begun, first[:-1]) > 0
     holders = np.unique(tasks.job[waits[holds[waits]]])
     if len(holders):
         some = ", ".join(str(ids[job]) for job in holders[:5].tolist())

@@ -43,9 +43,9 @@ def decides_by_plan(scenario: Scenario) -> bool:
 def preempts(scenario: Scenario) -> NDArray[np.bool_]:
     """Return where jobs may be killed for others: bool, for each partition by index."""
     parts, hosts = scenario.cluster.partitions, scenario.cluster.hosts()
-    found = np.zeros(len(parts), dtype=np.bool_)
-    found[hosts[[part.preemptible for part in parts]]] = True
-    return found
+    is_preempting = np.zeros(len(parts), dtype=np.bool_)
+    is_preempting[hosts[[part.preemptible for part in parts]]] = True
+    return is_preempting
 
 
 def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArray[np.int64]:
@@ -197,7 +197,7 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
         rank=rank,
         partition=admission.place,
         partition_procs=np.array([p.procs for p in scenario.cluster.partitions], dtype=np.int64),
-        told=PolicyContext(
+        context=PolicyContext(
             submit_s=facts.submit_s,
             factor=factors(order, facts),
             options=options.backfill,

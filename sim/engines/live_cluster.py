@@ -54,8 +54,8 @@ class LiveInstance:
     @property
     def begin_s(self) -> float | None:
         """When it began to compute; None while its gang is not complete."""
-        told = self._state.fleet.begin_s[self.number]
-        return None if told != told else told  # noqa: PLR0124 - NaN
+        time_s = self._state.fleet.begin_s[self.number]
+        return None if time_s != time_s else time_s  # noqa: PLR0124 - NaN
 
     @property
     def end_s(self) -> float | None:
@@ -107,8 +107,8 @@ class LiveTask:
     @property
     def n_waiting(self) -> int:
         """Instances that have not been placed."""
-        one = self._state.fleet.tasks[self.number]
-        return one.behind - one.placed
+        task = self._state.fleet.tasks[self.number]
+        return task.behind - task.placed
 
     @property
     def n_finished(self) -> int:
@@ -253,7 +253,9 @@ class LiveCluster:
     @property
     def running_instances(self) -> tuple[LiveInstance, ...]:
         """Instances that are on machines, machine by machine."""
-        return tuple(one for machine in self.machines for one in machine.running_instances)
+        return tuple(
+            instance for machine in self.machines for instance in machine.running_instances
+        )
 
     @property
     def capacity(self) -> Amounts:
@@ -305,8 +307,8 @@ class LiveState:
     def all_tasks(self) -> list[LiveTask]:
         """All tasks, whether they have come or not."""
         return [
-            LiveTask(self, number, self.jobs[job], one.placed)
-            for number, (job, one) in enumerate(
+            LiveTask(self, number, self.jobs[job], task.placed)
+            for number, (job, task) in enumerate(
                 zip(self.tasks.job.tolist(), self.fleet.tasks, strict=True)
             )
         ]
@@ -367,22 +369,22 @@ class LiveState:
     def place(self, task: int, machine: int, now_s: float) -> None:
         """Place the next instance of a task on a machine that has room for it."""
         fleet = self.fleet
-        one = fleet.tasks[task]
-        instance = one.placed
-        take(fleet, one.need, machine, instance)
+        task_row = fleet.tasks[task]
+        instance = task_row.placed
+        take(fleet, task_row.need, machine, instance)
         fleet.start_s[instance] = now_s
-        one.placed += 1
+        task_row.placed += 1
         self.on_machine[machine][instance] = None
-        if one.placed == one.behind:
-            del self._waiting[bisect_left(self._waiting, (one.rank, task))]
+        if task_row.placed == task_row.behind:
+            del self._waiting[bisect_left(self._waiting, (task_row.rank, task))]
             self._ready = None
-        if one.is_gang == 0:
+        if task_row.is_gang == 0:
             self._begin(instance, now_s)
             return
-        gang = fleet.gangs[one.job]
+        gang = fleet.gangs[task_row.job]
         gang.n_unplaced -= 1
         if gang.n_unplaced == 0:
-            for other in self._of_gang(one.job):
+            for other in self._of_gang(task_row.job):
                 self._begin(other, now_s)
 
     def new_decision(self) -> None:

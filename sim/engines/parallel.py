@@ -32,7 +32,7 @@ from sim.model.scenario import Scenario
 _COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "state": "int8"}
 _PLACEMENT = ("placement_first", "placement_machine")
 _RESTARTS = ("n_restarts", "lost_s")
-_INSTANCES = tuple(f"instance_{one.name}" for one in fields(Instances))
+_INSTANCES = tuple(f"instance_{instance_field.name}" for instance_field in fields(Instances))
 _DAMAGES = (
     OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
     zipfile.BadZipFile, zlib.error,
@@ -80,11 +80,11 @@ class ResultCache:
     def get(self, digest: str) -> SimulationResult | None:
         """Return the kept result of a scenario digest, or None."""
         with self._lock:
-            found = self._kept.get(digest)
-            if found is not None:
+            cached = self._kept.get(digest)
+            if cached is not None:
                 self._kept.move_to_end(digest)
                 self.counts = replace(self.counts, n_hits=self.counts.n_hits + 1)
-                return found
+                return cached
         read, is_damaged = self._read(digest)
         with self._lock:
             if read is None:
@@ -174,11 +174,11 @@ def _check_columns(columns: dict[str, Any]) -> None:
 
 def _writable(folder: Path) -> Path:
     """Return where results of this simulator are kept in a folder, which is made if need be."""
-    chosen = folder / f"results-{_sources_digest()}"
+    version_folder = folder / f"results-{_sources_digest()}"
     try:
-        chosen.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=chosen):
-            return chosen
+        version_folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=version_folder):
+            return version_folder
     except OSError as error:
         raise EngineError(
             f"results cannot be kept in '{folder}' ({error.strerror}); name a folder that can be "
@@ -263,8 +263,8 @@ def simulate_many(
     if type(n_threads) is not int or n_threads < 1:
         raise EngineError(f"threads is {threads!r}; allowed are whole numbers from 1.")
     engine_named(engine)
-    wanted = _itself if each is None else each
-    return _in_order(iter(scenarios), wanted, engine, n_threads, cache, progress)
+    measure = _itself if each is None else each
+    return _in_order(iter(scenarios), measure, engine, n_threads, cache, progress)
 
 
 def _itself(_scenario: Scenario, result: SimulationResult) -> SimulationResult:
@@ -285,11 +285,11 @@ def _in_order(
     n_done = 0
     if n_threads == 1:
         for scenario in scenarios:
-            made = work(scenario)
+            output = work(scenario)
             n_done += 1
             if progress is not None:
                 progress(n_done)
-            yield made
+            yield output
         return
     executor = ThreadPoolExecutor(n_threads, thread_name_prefix="simulate")
     try:
@@ -308,20 +308,20 @@ def _in_order(
         for _ in range(n_threads * AHEAD):
             take_one()
         while waiting:
-            made = waiting.popleft().result()
+            output = waiting.popleft().result()
             n_done += 1
             take_one()
             if progress is not None:
                 progress(n_done)
-            yield made
+            yield output
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _simulate(scenario: Scenario, engine: str, cache: ResultCache | None) -> SimulationResult:
-    found = None if cache is None else cache.get(scenario.digest)
-    if found is not None:
-        return found
+    cached = None if cache is None else cache.get(scenario.digest)
+    if cached is not None:
+        return cached
     result = run(scenario, engine, monitor=False)
     if cache is not None:
         cache.put(result)

@@ -508,9 +508,9 @@ def run_instances(scenario: Scenario, *, kernel: KernelForm = "auto") -> Simulat
         ScenarioError: what cannot be placed.
     """
     text, is_compiled = fleet_kernel(scenario, kernel)
-    made, table = make_fleet(scenario)
+    fleet_arrays, table = make_fleet(scenario)
     table = interpretable(table)
-    fleet = made if is_compiled else interpretable(made)
+    fleet = fleet_arrays if is_compiled else interpretable(fleet_arrays)
     calendar = Calendar()
     scheduler = FleetScheduler(calendar, fleet, text)
     turns = list(zip(table.turns_s, table.turning, table.cpu, table.gpu, strict=True))

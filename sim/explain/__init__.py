@@ -96,9 +96,9 @@ def explain(scenario: Scenario, job_id: int) -> JobExplanation:
 
 
 def _row_of(workload: Workload, job_id: int) -> int:
-    found = np.flatnonzero(workload.job_id == job_id)
-    if len(found):
-        return int(found[0])
+    matches = np.flatnonzero(workload.job_id == job_id)
+    if len(matches):
+        return int(matches[0])
     ids = sorted(workload.job_id.tolist())
     place = bisect_left(ids, job_id)
     near = " and ".join(str(each) for each in ids[max(place - 1, 0) : place + 1])
@@ -140,9 +140,9 @@ def _started(scenario: Scenario, watch: JobObserver, schedule: FinishedSchedule)
     start_s = float(result.start_s[watch.row])
     spans = spans_of(watch.looks)
     expected = (
-        StartExpectation(look.now_s, look.held.reserved_s)
+        StartExpectation(look.now_s, look.head_reservation.reserved_s)
         for look, _ in spans
-        if not look.ahead and look.held is not None
+        if not look.ahead and look.head_reservation is not None
     )
     overtakers = [row for row in watch.overtakers if result.start_s[row] < start_s]
     later = scenario.workload.submit_s > job.submit_s
@@ -212,14 +212,14 @@ def _overtaking(
 ) -> BackfilledStart:
     waiting = tuple(schedule.waited(row, look.now_s) for row in look.ahead)
     estimated_end_s = look.now_s + job.estimate_s
-    if look.held is None:
+    if look.head_reservation is None:
         return BackfilledStart(waiting, estimated_end_s, reservation=None, let_in_by=None)
     head = waiting[0]
     return BackfilledStart(
         waiting,
         estimated_end_s,
-        Reservation(head.job_id, head.procs, *look.held),
+        Reservation(head.job_id, head.procs, *look.head_reservation),
         "ends_before_reservation"
-        if estimated_end_s <= look.held.reserved_s
+        if estimated_end_s <= look.head_reservation.reserved_s
         else "fits_extra_processors",
     )

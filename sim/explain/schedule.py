@@ -73,26 +73,28 @@ class FinishedSchedule:
             start_s=float(self.result.start_s[row]),
         )
 
-    def heads(self, seen: Iterable[tuple[int, float]]) -> QueueHeads:
+    def heads(self, sightings: Iterable[tuple[int, float]]) -> QueueHeads:
         """Return the heads of a queue from (row, moment) pairs in order of time."""
         first: dict[int, float] = {}
-        for row, now_s in seen:
+        for row, now_s in sightings:
             first.setdefault(row, now_s)
-        named = tuple(self.waited(*each) for each in list(first.items())[:MAX_LISTED_JOBS])
-        return QueueHeads(len(first), named)
+        listed = tuple(self.waited(*each) for each in list(first.items())[:MAX_LISTED_JOBS])
+        return QueueHeads(len(first), listed)
 
     def jobs(self, rows: Iterable[int], by: Literal["procs", "procs_h"]) -> OtherJobs:
         """Return jobs that ran, those named that have the most processors or processor-hours."""
-        chosen = list(rows)
-        procs = {row: int(self.admission.procs[row]) for row in chosen}
-        procs_h = {row: procs[row] * float(self.admission.runtime_s[row]) / 3600 for row in chosen}
+        job_rows = list(rows)
+        procs = {row: int(self.admission.procs[row]) for row in job_rows}
+        procs_h = {
+            row: procs[row] * float(self.admission.runtime_s[row]) / 3600 for row in job_rows
+        }
         weight = procs if by == "procs" else procs_h
-        named = sorted(chosen, key=lambda row: (-weight[row], row))[:MAX_LISTED_JOBS]
+        listed_rows = sorted(job_rows, key=lambda row: (-weight[row], row))[:MAX_LISTED_JOBS]
         return OtherJobs(
-            n=len(chosen),
+            n=len(job_rows),
             procs=sum(procs.values()),
             procs_h=sum(procs_h.values()),
-            named=tuple(self.ran(row) for row in named),
+            named=tuple(self.ran(row) for row in listed_rows),
         )
 
     def ends(self, partition: int, from_s: float, to_s: float) -> NDArray[np.int64]:
@@ -111,8 +113,10 @@ class FinishedSchedule:
             to_s: they ended no later.
         """
         start_s, end_s = self.result.start_s[among], self.result.end_s[among]
-        found: list[int] = among[(start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)].tolist()
-        return found
+        ended_rows: list[int] = among[
+            (start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)
+        ].tolist()
+        return ended_rows
 
     def ended_at(self, partition: int, now_s: float, at_once: Iterable[int]) -> list[int]:
         """Return the jobs of a partition whose ends a decision at `now_s` found.
@@ -125,8 +129,8 @@ class FinishedSchedule:
         """
         result = self.result
         ended = (self.admission.place == partition) & (result.end_s == now_s)
-        found: list[int] = np.flatnonzero(ended & (result.start_s < now_s)).tolist()
-        return found + [row for row in at_once if ended[row]]
+        ended_rows: list[int] = np.flatnonzero(ended & (result.start_s < now_s)).tolist()
+        return ended_rows + [row for row in at_once if ended[row]]
 
     def arrived_at(self, partition: int, now_s: float) -> list[int]:
         """Return the jobs of a partition that were submitted at `now_s`."""
@@ -160,7 +164,7 @@ class DecisionView:
         free_procs: processors that were free when its turn came.
         ahead: jobs of better rank that still wait after the decision, best rank first.
         n_ahead: how many they are; `ahead` holds the head alone while the job goes on waiting.
-        held: the head's reservation as the job's turn found it, None where it decided nothing.
+        head_reservation: the head's reservation as the job's turn found it, None where it decided nothing.
             If the job is itself the head, the reservation is its own.
     """
 
@@ -168,7 +172,7 @@ class DecisionView:
     free_procs: int
     ahead: tuple[int, ...]
     n_ahead: int
-    held: HeadReservation | None
+    head_reservation: HeadReservation | None
 
 
 class JobObserver:
@@ -228,15 +232,19 @@ class JobObserver:
         n_ahead = len(before)
         starts = self.row in started
         ahead = tuple(before if starts else before[:1])
-        held = None
+        head_reservation = None
         if ahead and self.is_easy and mine.procs <= free_procs:
-            held = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
+            head_reservation = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
             later = [pool.jobs[job] for job in started if pool.jobs[job].rank >= mine.rank]
-            back = sum(job.procs for job in later if job.estimated_end_s > held.reserved_s)
-            held = HeadReservation(held.reserved_s, held.extra_procs + back)
+            back = sum(
+                job.procs for job in later if job.estimated_end_s > head_reservation.reserved_s
+            )
+            head_reservation = HeadReservation(
+                head_reservation.reserved_s, head_reservation.extra_procs + back
+            )
         elif not ahead and not starts and mine.procs > here.free:
-            held = reservation(pool, self.partition, mine.procs)
-        return DecisionView(now_s, free_procs, ahead, n_ahead, held)
+            head_reservation = reservation(pool, self.partition, mine.procs)
+        return DecisionView(now_s, free_procs, ahead, n_ahead, head_reservation)
 
 
 def reservation(pool: Pool, k: int, procs: int) -> HeadReservation:
@@ -317,23 +325,25 @@ def _kind(look: DecisionView, procs: int, backfill: str) -> str:
         return "is_head"
     if backfill != "none" and look.free_procs < procs:
         return "too_few_free"
-    return "behind" if look.held is None else "would_delay"
+    return "behind" if look.head_reservation is None else "would_delay"
 
 
 def _would_delay(
     looks: list[DecisionView], job: ExplainedJob, schedule: FinishedSchedule
 ) -> ReservationDelay:
-    held = [(look.now_s, look.held) for look in looks if look.held is not None]
+    reservations = [
+        (look.now_s, look.head_reservation) for look in looks if look.head_reservation is not None
+    ]
     late_s, reserved_s = min(
-        (now_s + job.estimate_s - each.reserved_s, each.reserved_s) for now_s, each in held
+        (now_s + job.estimate_s - each.reserved_s, each.reserved_s) for now_s, each in reservations
     )
-    in_time_s = (now_s for now_s, each in held if now_s + job.runtime_s <= each.reserved_s)
+    in_time_s = (now_s for now_s, each in reservations if now_s + job.runtime_s <= each.reserved_s)
     return ReservationDelay(
         needed_procs=job.procs,
         heads=schedule.heads((look.ahead[0], look.now_s) for look in looks),
         least_late_s=late_s,
         reserved_s=reserved_s,
-        most_extra_procs=max(each.extra_procs for _, each in held),
+        most_extra_procs=max(each.extra_procs for _, each in reservations),
         most_ahead=_most_ahead(looks),
         in_time_by_runtime_s=next(in_time_s, None),
     )

@@ -94,17 +94,17 @@ def read_openb(
     if early.any():
         row = int(np.flatnonzero(early)[0])
         raise table.error(row, "end_s", f"the pod was scheduled later, at {start_s[row]:.15g}.")
-    mcpu = table.numbers("mcpu", whole=True).astype(np.int64)
+    mcpu = table.numbers("mcpu", integer=True).astype(np.int64)
     mem_bytes = table.numbers("mem_mib") * MEBIBYTE
     mgpu = _mgpu(table)
     queue, names = number_texts(table.texts("queue"))
-    kept = ran | (pending == "keep")
-    if not kept.any():
+    selected = ran | (pending == "keep")
+    if not selected.any():
         expected = "no pod was ever scheduled; keep them with pending='keep'."
         raise TraceError(file, expected=expected)
     runtime_s = end_s - np.where(ran, start_s, submit_s)
     kinds, demand = _models(table.texts("gpu_models") if table.has("gpu_models") else [])
-    rows = np.flatnonzero(kept)
+    rows = np.flatnonzero(selected)
     procs = np.maximum(-(-mcpu // MILLI), 1)
     n_jobs = len(rows)
     texts = {need: table.texts(need) for need in ("name", "queue", "phase") if table.has(need)}
@@ -132,7 +132,7 @@ def read_openb(
 
 
 def _mgpu(table: CsvTable) -> NDArray[np.int64]:
-    gpus, share = table.numbers("gpus", whole=True), table.numbers("mgpu", whole=True)
+    gpus, share = table.numbers("gpus", integer=True), table.numbers("mgpu", integer=True)
     bad = (share > MILLI) | ((gpus > 1) & (share != MILLI)) | ((gpus > 0) & (share == 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -162,8 +162,8 @@ def _notes(
     notes = []
     n_pending, n_last = int((~ran).sum()), int((end_s == end_s.max()).sum())
     if n_pending:
-        what = "dropped" if pending == "drop" else "kept, from creation to deletion"
-        sentence = f"{n_pending} pods were never scheduled; {what}."
+        outcome = "dropped" if pending == "drop" else "kept, from creation to deletion"
+        sentence = f"{n_pending} pods were never scheduled; {outcome}."
         notes.append(ReadingNote("pending", n_pending, sentence))
     if n_last > 1:
         sentence = (
@@ -218,7 +218,7 @@ def read_philly(
         raise TraceError(file, expected=f"gpus_per_machine is {gpus_per_machine}; at least 1 is.")
     submitted_s = table.moments("submitted", zone)
     runtime_s = table.numbers("runtime_s")
-    gpus = table.numbers("gpus", whole=True)
+    gpus = table.numbers("gpus", integer=True)
     if (gpus > MOST_PHILLY_GPUS).any():
         row = int(np.flatnonzero(gpus > MOST_PHILLY_GPUS)[0])
         raise table.error(row, "gpus", f"allowed are at most {MOST_PHILLY_GPUS:,} GPUs.")
@@ -308,29 +308,29 @@ Refusal = Callable[[str, str, str], TraceError]
 class _Row:
     """What a file tells of machines of one kind: texts by name, and how to refuse one of them."""
 
-    told: Mapping[str, str]
+    texts: Mapping[str, str]
     refuse: Refusal
     line: int | None
 
-    def number(self, name: str, *, whole: bool) -> float | None:
+    def number(self, name: str, *, integer: bool) -> float | None:
         """Return a number from 0; None if it is not told."""
-        text = self.told.get(name, "")
+        text = self.texts.get(name, "")
         if not text:
             return None
         value = float(text) if NUMBER.fullmatch(text) else np.nan
-        if not 0 <= value <= LARGEST_NUMBER or (whole and value != np.floor(value)):
-            kind = "whole numbers" if whole else "finite numbers"
+        if not 0 <= value <= LARGEST_NUMBER or (integer and value != np.floor(value)):
+            kind = "whole numbers" if integer else "finite numbers"
             raise self.refuse(name, text, f"allowed are {kind} from 0 to 2**53.")
         return value
 
-    def whole(self, name: str) -> int | None:
+    def whole_number(self, name: str) -> int | None:
         """Return a whole number from 0; None if it is not told."""
-        value = self.number(name, whole=True)
+        value = self.number(name, integer=True)
         return None if value is None else int(value)
 
     def size(self, name: str, unit: int) -> int | None:
         """Return a size in bytes; None if it is not told."""
-        value = self.number(name, whole=False)
+        value = self.number(name, integer=False)
         return None if value is None else round(value * unit)
 
 
@@ -342,45 +342,45 @@ def read_machines(path: str | PathLike[str]) -> tuple[MachineSpec, ...]:
     """
     file = Path(path)
     specs: list[MachineSpec] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for row in _of_toml(file) if file.suffix.lower() == ".toml" else _of_csv(file):
         spec = _spec(file, row)
-        if spec.name in seen:
+        if spec.name in names:
             expected = f"two rows are called {spec.name!r}; names must be unique."
             raise TraceError(file, line=row.line, expected=expected)
-        seen.add(spec.name)
+        names.add(spec.name)
         specs.append(spec)
     return tuple(specs)
 
 
 def _spec(path: Path, row: _Row) -> MachineSpec:
-    cores = row.whole("cores")
-    milli = row.whole("cpu_milli")
+    cores = row.whole_number("cores")
+    milli = row.whole_number("cpu_milli")
     if milli is not None:
         if milli % _MILLI:
             expected = "machines have whole cores; allowed are multiples of 1000."
-            raise row.refuse("cpu_milli", row.told["cpu_milli"], expected)
+            raise row.refuse("cpu_milli", row.texts["cpu_milli"], expected)
         cores = milli // _MILLI
     if cores is None:
         raise row.refuse("cores", "", "say how many cores the machine has (cores, or cpu_milli).")
     memory = row.size("memory_mib", _MEBIBYTE)
     labels = {
         key.removeprefix(LABEL): text
-        for key, text in row.told.items()
+        for key, text in row.texts.items()
         if key.startswith(LABEL) and text
     }
-    if row.told.get("model"):
-        labels[GPU_MODEL] = row.told["model"]
+    if row.texts.get("model"):
+        labels[GPU_MODEL] = row.texts["model"]
     more: dict[str, Any] = {
-        "count": row.whole("count"),
-        "gpus": row.whole("gpus") if row.told.get("gpus") else row.whole("gpu"),
-        "gpu_resource": row.told.get("gpu_resource") or None,
-        "cpu_throttle": row.number("cpu_throttle", whole=False),
-        "gpu_throttle": row.number("gpu_throttle", whole=False),
+        "count": row.whole_number("count"),
+        "gpus": row.whole_number("gpus") if row.texts.get("gpus") else row.whole_number("gpu"),
+        "gpu_resource": row.texts.get("gpu_resource") or None,
+        "cpu_throttle": row.number("cpu_throttle", integer=False),
+        "gpu_throttle": row.number("gpu_throttle", integer=False),
     }
     try:
         return MachineSpec(
-            row.told.get("name") or row.told.get("sn", ""),
+            row.texts.get("name") or row.texts.get("sn", ""),
             cores,
             mem_bytes=row.size("mem_gib", _GIBIBYTE) if memory is None else memory,
             disk_bytes=row.size("disk_gib", _GIBIBYTE),
@@ -395,12 +395,12 @@ def _of_csv(path: Path) -> Iterator[_Row]:
     table = read_csv(path, {name: name for name in _ALL_COLUMNS})
     _check_names(path, table.header, 1)
     for row, line in zip(table.rows, table.line_numbers, strict=True):
-        told = {key: text.strip() for key, text in zip(table.header, row, strict=True)}
+        texts = {key: text.strip() for key, text in zip(table.header, row, strict=True)}
 
         def refuse(name: str, value: str, expected: str, line: int = line) -> TraceError:
             return TraceError(path, line=line, field=name, value=value, expected=expected)
 
-        yield _Row(told, refuse, line)
+        yield _Row(texts, refuse, line)
 
 
 def _of_toml(path: Path) -> Iterator[_Row]:
@@ -434,15 +434,15 @@ def _texts(path: Path, table: Mapping[str, Any], refuse: Refusal) -> dict[str, s
         raise refuse("labels", repr(labels), 'allowed is a table, such as {zone = "a"}.')
     flat |= {f"{LABEL}{key}": value for key, value in labels.items()}
     _check_names(path, tuple(flat), None)
-    told = {}
+    texts = {}
     for name, value in flat.items():
         is_text = name in _TEXTS or name.startswith(LABEL)
         if is_text and not isinstance(value, str):
             raise refuse(name, repr(value), "allowed are texts.")
         if not is_text and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise refuse(name, repr(value), "allowed are numbers.")
-        told[name] = value.strip() if isinstance(value, str) else _number_text(value)
-    return told
+        texts[name] = value.strip() if isinstance(value, str) else _number_text(value)
+    return texts
 
 
 def _number_text(value: float) -> str:

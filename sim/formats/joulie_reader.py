@@ -86,48 +86,48 @@ def read_joulie(
         TraceError: file, line, field, value and what is allowed.
     """
     source = Path(path)
-    found = _records(source, unknown_fields)
-    if not found.pods:
+    trace = _records(source, unknown_fields)
+    if not trace.pods:
         raise TraceError(
             source, expected=f"there is no pod in it; {TRACE_DESCRIPTION} has records of type job."
         )
     notes: list[ReadingNote] = []
-    offset_s = _offsets(source, found)
-    names = list(found.place)
+    offset_s = _offsets(source, trace)
+    names = list(trace.place)
     ids = _ids(names)
     order = np.lexsort((np.arange(len(names)) if ids is None else ids, offset_s)).tolist()
     names, offset_s = [names[i] for i in order], offset_s[order]
     ids = None if ids is None else ids[order]
-    pods = [found.pods[i] for i in order]
-    records = [found.logical.get(name, (None, 0))[0] for name in names]
+    pods = [trace.pods[i] for i in order]
+    records = [trace.logical.get(name, (None, 0))[0] for name in names]
     runtime_s = _runtimes(pods, records, notes)
     rows = [pod for of_job in pods for pod in of_job]
     job = np.repeat(np.arange(len(pods)), [len(of_job) for of_job in pods])
     kind = np.array([_index(KINDS, of_job[0].kind) for of_job in pods], dtype=np.int64)
     tasks = _tasks(rows, job, runtime_s, _texts(rows, job, names, kind, ids, offset_s))
-    made = pods_workload(
+    workload = pods_workload(
         tasks,
         offset_s=offset_s,
         kind=kind,
         job_id=np.arange(1, len(pods) + 1) if ids is None else ids,
         name=source.name.removesuffix(".gz").removesuffix(".jsonl"),
-        notes=[*notes, *_notes(found, order)],
+        notes=[*notes, *_notes(trace, order)],
     )
-    return _with_records(made, records)
+    return _with_records(workload, records)
 
 
 def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _TraceContents:
-    found = _TraceContents()
+    trace = _TraceContents()
     pod_ids: set[str] = set()
     for number, line in lines_of(path, TRACE_DESCRIPTION):
         try:
             record = read_record(line, unknown)
-            found.n_unknown += record.n_unknown
+            trace.n_unknown += record.n_unknown
             if isinstance(record, LogicalRecord):
-                if record.workload_id in found.logical:
+                if record.workload_id in trace.logical:
                     expected = "a logical workload has one record; this one has another before."
                     raise RecordFieldError("workloadId", record.workload_id, expected)
-                found.logical[record.workload_id] = (record, number)
+                trace.logical[record.workload_id] = (record, number)
                 continue
             if record.pod_id in pod_ids:
                 raise RecordFieldError("jobId", record.pod_id, "names of pods must be unique.")
@@ -140,15 +140,15 @@ def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _TraceContents:
                 expected=error.expected,
             ) from None
         pod_ids.add(record.pod_id)
-        found.n_v1 += record.is_v1
-        at = found.place.setdefault(record.workload_id, len(found.pods))
-        if at == len(found.pods):
-            found.pods.append([])
-            found.lines.append(number)
+        trace.n_v1 += record.is_v1
+        at = trace.place.setdefault(record.workload_id, len(trace.pods))
+        if at == len(trace.pods):
+            trace.pods.append([])
+            trace.lines.append(number)
         else:
-            _check_alike(path, number, record, found.pods[at][0], found.lines[at])
-        found.pods[at].append(record)
-    return found
+            _check_alike(path, number, record, trace.pods[at][0], trace.lines[at])
+        trace.pods[at].append(record)
+    return trace
 
 
 def _check_alike(
@@ -168,13 +168,13 @@ def _check_alike(
             raise TraceError(path, line=line, field=name, value=str(value), expected=expected)
 
 
-def _offsets(path: Path, found: _TraceContents) -> NDArray[np.float64]:
+def _offsets(path: Path, trace: _TraceContents) -> NDArray[np.float64]:
     """Return submissions of jobs. Raises TraceError if a logical record has another."""
-    offsets = [of_job[0].offset_s for of_job in found.pods]
-    for name, (record, line) in found.logical.items():
-        at = found.place.get(name)
+    offsets = [of_job[0].offset_s for of_job in trace.pods]
+    for name, (record, line) in trace.logical.items():
+        at = trace.place.get(name)
         if at is not None and record.offset_s != offsets[at]:
-            expected = f"its pods, from line {found.lines[at]} on, have {offsets[at]!r}."
+            expected = f"its pods, from line {trace.lines[at]} on, have {offsets[at]!r}."
             raise TraceError(
                 path,
                 line=line,
@@ -185,14 +185,14 @@ def _offsets(path: Path, found: _TraceContents) -> NDArray[np.float64]:
     return np.array(offsets, dtype=np.float64)
 
 
-def _notes(found: _TraceContents, order: Sequence[int]) -> Iterable[ReadingNote]:
-    if found.n_v1:
-        sentence = f"{found.n_v1} records are of version 1; they are written as version 2."
-        yield ReadingNote("version_1", found.n_v1, sentence)
-    if found.n_unknown:
-        sentence = f"{found.n_unknown} fields that no version has were dropped."
-        yield ReadingNote("unknown_fields", found.n_unknown, sentence)
-    idle = len(found.logical.keys() - found.place.keys())
+def _notes(trace: _TraceContents, order: Sequence[int]) -> Iterable[ReadingNote]:
+    if trace.n_v1:
+        sentence = f"{trace.n_v1} records are of version 1; they are written as version 2."
+        yield ReadingNote("version_1", trace.n_v1, sentence)
+    if trace.n_unknown:
+        sentence = f"{trace.n_unknown} fields that no version has were dropped."
+        yield ReadingNote("unknown_fields", trace.n_unknown, sentence)
+    idle = len(trace.logical.keys() - trace.place.keys())
     if idle:
         sentence = f"{idle} logical workloads have no pods, so nothing of them runs; left out."
         yield ReadingNote("no_pods", idle, sentence)
@@ -237,10 +237,10 @@ def _ids(names: Sequence[str]) -> NDArray[np.int64] | None:
     """Return the numbers in the names of workloads; None if one has none, or another's."""
     numbers = []
     for name in names:
-        found = _NUMBERED.fullmatch(name)
-        if found is None or f"workload-{int(found[1]):06d}" != name:
+        match = _NUMBERED.fullmatch(name)
+        if match is None or f"workload-{int(match[1]):06d}" != name:
             return None
-        numbers.append(int(found[1]))
+        numbers.append(int(match[1]))
     return np.array(numbers, dtype=np.int64)
 
 
@@ -309,10 +309,10 @@ def _texts(
     if ids is None:
         texts["workloadId"] = [names[of] for of in jobs]
     if (np.round(offset_s, 3) != offset_s).any():
-        shown = [repr(one) for one in offset_s.tolist()]
-        texts["submitTimeOffsetSec"] = [shown[of] for of in jobs]
-    kinds = ["" if known >= 0 else "?" for known in kind.tolist()]
-    given: dict[str, list[str]] = {
+        offset_texts = [repr(offset) for offset in offset_s.tolist()]
+        texts["submitTimeOffsetSec"] = [offset_texts[of] for of in jobs]
+    kinds = ["" if code >= 0 else "?" for code in kind.tolist()]
+    columns: dict[str, list[str]] = {
         "jobId": _odd_names(rows, jobs, names),
         "workloadType": [pod.kind if kinds[of] else "" for pod, of in zip(rows, jobs, strict=True)],
         "namespace": ["" if pod.namespace == USUAL_NAMESPACE else pod.namespace for pod in rows],
@@ -320,36 +320,36 @@ def _texts(
         "intentClass": [pod.intent for pod in rows],
         "tags": [pod.tags for pod in rows],
     }
-    return texts | {name: column for name, column in given.items() if any(column)}
+    return texts | {name: column for name, column in columns.items() if any(column)}
 
 
 def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str]) -> list[str]:
     """Return the names of pods that are not those that the generator gives."""
-    odd, job, seen = [], -1, dict[str, int]()
+    odd, job, n_by_role = [], -1, dict[str, int]()
     for pod, of in zip(rows, jobs, strict=True):
         if of != job:
-            job, seen = of, {}
-        number = seen[pod.role] = seen.get(pod.role, 0) + 1
+            job, n_by_role = of, {}
+        number = n_by_role[pod.role] = n_by_role.get(pod.role, 0) + 1
         usual = f"{names[of]}-{pod_name(pod.role)}-{number:02d}"
         odd.append("" if pod.pod_id == usual else pod.pod_id)
     return odd
 
 
-def _with_records(made: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
+def _with_records(workload: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
     """Return the workload with the records of logical workloads that its pods do not say."""
-    tasks = made.tasks
+    tasks = workload.tasks
     if tasks is None:
-        return made
-    kept = []
-    for record, line in zip(records, logical_lines(RecordParts.of(made)), strict=True):
+        return workload
+    record_texts = []
+    for record, line in zip(records, logical_lines(RecordParts.of(workload)), strict=True):
         if record is None:
-            kept.append(NO_RECORD)
+            record_texts.append(NO_RECORD)
         else:
-            kept.append("" if record.text == line else record.text)
-    if not any(kept):
-        return made
-    texts = {**tasks.texts, "workloadRecord": tuple(kept[of] for of in tasks.job.tolist())}
-    return replace(made, tasks=replace(tasks, texts=texts))
+            record_texts.append("" if record.text == line else record.text)
+    if not any(record_texts):
+        return workload
+    texts = {**tasks.texts, "workloadRecord": tuple(record_texts[of] for of in tasks.job.tolist())}
+    return replace(workload, tasks=replace(tasks, texts=texts))
 
 
 TELEMETRY_COLUMNS: Mapping[str, str] = {
@@ -381,17 +381,17 @@ def read_telemetry(
         WorkloadError: the workload has no pods with work units.
     """
     file = Path(path)
-    found = _read_jsonl(file, columns)
-    table = read_csv(file, TELEMETRY_COLUMNS, columns) if found is None else found
+    jsonl_table = _read_jsonl(file, columns)
+    table = read_csv(file, TELEMETRY_COLUMNS, columns) if jsonl_table is None else jsonl_table
     places = pod_places(workload)
     start_s, end_s = table.numbers("start_s"), table.numbers("end_s")
     task = np.array([places.get(name, -1) for name in table.texts("pod")], dtype=np.int64)
-    known = task >= 0
-    if unknown_pods == "refuse" and not known.all():
+    has_task = task >= 0
+    if unknown_pods == "refuse" and not has_task.all():
         way_out = "leave such rows out with unknown_pods='drop' (--drop-unknown)."
         expected = f"{workload.name} has no such pod; {way_out}"
-        raise table.error(int(np.flatnonzero(~known)[0]), "pod", expected)
-    if not known.any():
+        raise table.error(int(np.flatnonzero(~has_task)[0]), "pod", expected)
+    if not has_task.any():
         raise TraceError(file, expected=f"none of its rows is of a pod of {workload.name}.")
     if (end_s <= start_s).any():
         row = int(np.flatnonzero(end_s <= start_s)[0])
@@ -408,9 +408,9 @@ def read_telemetry(
                 above = " above 0" if need == "speed" else " from 0"
                 expected = f"allowed are numbers{above} and at most 1, or nothing."
                 raise table.error(int(np.flatnonzero(bad)[0]), name, expected)
-            measured[name] = values[known]
+            measured[name] = values[has_task]
     return Telemetry.from_arrays(
-        workload, task=task[known], duration_s=(end_s - start_s)[known], **measured
+        workload, task=task[has_task], duration_s=(end_s - start_s)[has_task], **measured
     )
 
 
@@ -423,19 +423,19 @@ def pod_places(workload: Workload) -> dict[str, int]:
     tasks = workload.tasks
     if tasks is None:
         raise WorkloadError(f"{workload.name} tells no tasks of its jobs, so it has no pods.")
-    ids, given = tasks.texts.get("workloadId"), tasks.texts.get("jobId")
+    ids, pod_ids = tasks.texts.get("workloadId"), tasks.texts.get("jobId")
     places: dict[str, int] = {}
-    job, seen = -1, dict[str, int]()
+    job, n_by_role = -1, dict[str, int]()
     instances, roles = tasks.instances.tolist(), tasks.role.tolist()
     for row, of in enumerate(tasks.job.tolist()):
         if of != job:
-            job, seen = of, {}
+            job, n_by_role = of, {}
             name = ids[row] if ids and ids[row] else f"workload-{workload.job_id[of]:06d}"
         role = tasks.roles[roles[row]] if roles[row] >= 0 else ""
         for _ in range(instances[row]):
-            number = seen[role] = seen.get(role, 0) + 1
+            number = n_by_role[role] = n_by_role.get(role, 0) + 1
             usual = f"{name}-{pod_name(role)}-{number:02d}"
-            places[given[row] if given and given[row] else usual] = row
+            places[pod_ids[row] if pod_ids and pod_ids[row] else usual] = row
     return places
 
 
@@ -448,22 +448,22 @@ def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | Non
         if not rows and not line.lstrip().startswith(b"{"):
             return None
         try:
-            told = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError) as error:
             expected = f"this line is no JSON ({error})."
             raise TraceError(path, line=number, expected=expected) from None
-        if not isinstance(told, dict):
+        if not isinstance(record, dict):
             raise TraceError(path, line=number, expected="this line is no table of JSON.")
-        header = header or tuple(told)
-        for name, value in told.items():
+        header = header or tuple(record)
+        for name, value in record.items():
             if name not in header:
                 expected = f"the first line has no '{name}'; all lines need the same fields."
                 raise TraceError(path, line=number, expected=expected)
             if not isinstance(value, str | int | float | None) or isinstance(value, bool):
                 expected = f"'{name}' must be a text, a number or null."
                 raise TraceError(path, line=number, expected=expected)
-        row = [told.get(name) for name in header]
-        rows.append(["" if one is None else str(one) for one in row])
+        row = [record.get(name) for name in header]
+        rows.append(["" if value_or_null is None else str(value_or_null) for value_or_null in row])
         numbers.append(number)
     if not rows:
         raise TraceError(path, expected="there is nothing in it; telemetry has a row per pod.")

@@ -102,16 +102,16 @@ def quantity(name: str, value: object, per_unit: int) -> int:
 
 @lru_cache(maxsize=65_536)
 def _parts(text: str, per_unit: int) -> int | None:
-    found = _QUANTITY.fullmatch(text)
-    if found is None or found[2] not in _SUFFIXES:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in _SUFFIXES:
         return None
-    parts = Fraction(found[1]) * _SUFFIXES[found[2]] * per_unit
+    parts = Fraction(match[1]) * _SUFFIXES[match[2]] * per_unit
     return parts.numerator if parts.denominator == 1 and parts <= MOST_COUNT else None
 
 
-def compact(told: object) -> str:
+def compact(value: object) -> str:
     """Return JSON without spaces."""
-    return _ENCODER.encode(told)
+    return _ENCODER.encode(value)
 
 
 def requests_text(mcpu: int, mem_bytes: int, disk_bytes: int, mgpu: int, resource: str) -> str:
@@ -130,19 +130,19 @@ def _thousandths(count: int) -> str:
     return str(count // 1000) if count % 1000 == 0 else f"{count / 1000:.3f}".rstrip("0")
 
 
-def read_requests(name: str, told: object) -> tuple[int, int, int, int, str]:
+def read_requests(name: str, requests: object) -> tuple[int, int, int, int, str]:
     """Return mcpu, bytes of memory and disk, mgpu and the GPU's resource of a pod's requests.
 
     Raises:
         FieldError: no table, two kinds of GPUs, or a quantity that cannot be.
     """
-    if not isinstance(told, dict):
+    if not isinstance(requests, dict):
         raise RecordFieldError(
-            name, told, 'it must be a table such as {"cpu":"4","memory":"12Gi"}.'
+            name, requests, 'it must be a table such as {"cpu":"4","memory":"12Gi"}.'
         )
     mcpu = mem_bytes = disk_bytes = mgpu = 0
     resource = ""
-    for key, value in told.items():
+    for key, value in requests.items():
         if key == CPU:
             mcpu = quantity(f"{name}.{key}", value, 1000)
         elif key == MEMORY:
@@ -160,15 +160,16 @@ def read_requests(name: str, told: object) -> tuple[int, int, int, int, str]:
 def affinity_text(terms: tuple[Term, ...]) -> str:
     """Return a node affinity as JSON, for terms that must all hold."""
     expressions = [
-        {"key": one.key, "operator": one.operator} | ({"values": one.values} if one.values else {})
-        for one in terms
+        {"key": term.key, "operator": term.operator}
+        | ({"values": term.values} if term.values else {})
+        for term in terms
     ]
     required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
-    told = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return compact(told)
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return compact(affinity)
 
 
-def read_affinity(name: str, told: object) -> tuple[Term, ...]:
+def read_affinity(name: str, affinity: object) -> tuple[Term, ...]:
     """Return the terms of a node affinity.
 
     Raises:
@@ -178,34 +179,40 @@ def read_affinity(name: str, told: object) -> tuple[Term, ...]:
         "read is nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution with one "
         "nodeSelectorTerm of matchExpressions, which must all hold."
     )
-    at: Any = told
+    at: Any = affinity
     for key in ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
         if not isinstance(at, dict) or list(at) != [key]:
-            raise RecordFieldError(name, told, expected)
+            raise RecordFieldError(name, affinity, expected)
         at = at[key]
-    one = at.get("nodeSelectorTerms") if isinstance(at, dict) and len(at) == 1 else None
-    if not isinstance(one, list) or len(one) != 1 or not isinstance(one[0], dict):
-        raise RecordFieldError(name, told, expected)
-    found = one[0].get("matchExpressions")
-    if list(one[0]) != ["matchExpressions"] or not isinstance(found, list):
-        raise RecordFieldError(name, told, expected)
-    if not 1 <= len(found) <= MOST_TERMS:
-        raise RecordFieldError(name, told, f"allowed are 1 to {MOST_TERMS} matchExpressions.")
-    return tuple(_term(f"{name}.matchExpressions", expression) for expression in found)
+    selector_terms = at.get("nodeSelectorTerms") if isinstance(at, dict) and len(at) == 1 else None
+    if (
+        not isinstance(selector_terms, list)
+        or len(selector_terms) != 1
+        or not isinstance(selector_terms[0], dict)
+    ):
+        raise RecordFieldError(name, affinity, expected)
+    expressions = selector_terms[0].get("matchExpressions")
+    if list(selector_terms[0]) != ["matchExpressions"] or not isinstance(expressions, list):
+        raise RecordFieldError(name, affinity, expected)
+    if not 1 <= len(expressions) <= MOST_TERMS:
+        raise RecordFieldError(name, affinity, f"allowed are 1 to {MOST_TERMS} matchExpressions.")
+    return tuple(_term(f"{name}.matchExpressions", expression) for expression in expressions)
 
 
-def _term(name: str, told: object) -> Term:
-    if not isinstance(told, dict) or not set(told) <= {"key", "operator", "values"}:
-        raise RecordFieldError(name, told, "an expression has key, operator and values.")
-    operator: Any = told.get("operator")
-    key, values = told.get("key"), told.get("values", [])
+def _term(name: str, expression: object) -> Term:
+    if not isinstance(expression, dict) or not set(expression) <= {"key", "operator", "values"}:
+        raise RecordFieldError(name, expression, "an expression has key, operator and values.")
+    operator: Any = expression.get("operator")
+    key, values = expression.get("key"), expression.get("values", [])
     texts = [key, operator, *values] if isinstance(values, list) else [None]
     if not all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts):
-        raise RecordFieldError(name, told, "key and operator are texts, values a list of texts.")
+        raise RecordFieldError(
+            name, expression, "key and operator are texts, values a list of texts."
+        )
     try:
         return Term(str(key), operator, tuple(values))
     except WorkloadError as error:
-        raise RecordFieldError(name, told, str(error)) from None
+        raise RecordFieldError(name, expression, str(error)) from None
 
 
 def pod_name(role: str) -> str:
@@ -236,13 +243,13 @@ def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
     if phases is None:
         return [""] * n_tasks
     texts: dict[bytes, str] = {}
-    made = []
+    fragments = []
     for rows in phases:
         key = rows.tobytes()
         if key not in texts:
             texts[key] = _phases_json(rows.tolist())
-        made.append(texts[key])
-    return made
+        fragments.append(texts[key])
+    return fragments
 
 
 def _phases_json(rows: list[list[float]]) -> str:
@@ -250,38 +257,40 @@ def _phases_json(rows: list[list[float]]) -> str:
         rows = rows[:-1]
     if len(rows) <= 1:  # the profile itself
         return ""
-    told = [dict(zip(("share", *PROFILE), row, strict=True)) for row in rows]
-    return f',"{PHASES}":{json.dumps(told, separators=(",", ":"))}'
+    phases = [dict(zip(("share", *PROFILE), row, strict=True)) for row in rows]
+    return f',"{PHASES}":{json.dumps(phases, separators=(",", ":"))}'
 
 
-def read_phases(told: object, profile: Sequence[float]) -> PhaseRows:
+def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
     """Return phases that a record tells.
 
     Args:
-        told: the value of the field.
+        raw_phases: the value of the field.
         profile: the signals that they must average to.
 
     Raises:
         FieldError: no such list, a number that cannot be, or another average.
     """
-    if not isinstance(told, list) or not 1 <= len(told) <= MOST_PHASES:
-        raise RecordFieldError(PHASES, told, f"it must be a list of 1 to {MOST_PHASES} phases.")
+    if not isinstance(raw_phases, list) or not 1 <= len(raw_phases) <= MOST_PHASES:
+        raise RecordFieldError(
+            PHASES, raw_phases, f"it must be a list of 1 to {MOST_PHASES} phases."
+        )
     names = ("share", *PROFILE)
     rows = []
-    for i, one in enumerate(told):
-        if not isinstance(one, dict) or set(one) != set(names):
+    for i, phase in enumerate(raw_phases):
+        if not isinstance(phase, dict) or set(phase) != set(names):
             expected = f"it must be a table of {', '.join(names)}."
-            raise RecordFieldError(f"{PHASES}[{i}]", one, expected)
+            raise RecordFieldError(f"{PHASES}[{i}]", phase, expected)
         for name in names:
-            value = one[name]
+            value = phase[name]
             is_number = type(value) is float or type(value) is int
             if not (is_number and 0.0 <= value <= 1.0):
                 raise RecordFieldError(
                     f"{PHASES}[{i}].{name}", value, "allowed are numbers from 0 to 1."
                 )
-        rows.append(tuple(float(one[name]) for name in names))
+        rows.append(tuple(float(phase[name]) for name in names))
     if abs(math.fsum(row[0] for row in rows) - 1.0) > PHASE_SLACK:
-        raise RecordFieldError(PHASES, told, "the shares must sum to 1.")
+        raise RecordFieldError(PHASES, raw_phases, "the shares must sum to 1.")
     for column, name in enumerate(PROFILE, start=1):
         mean = math.fsum(row[0] * row[column] for row in rows)
         if abs(mean - profile[column - 1]) > PHASE_SLACK:
@@ -289,7 +298,7 @@ def read_phases(told: object, profile: Sequence[float]) -> PhaseRows:
                 f"{name} averages to {mean:.6g} over the phases, and is {profile[column - 1]:.6g} "
                 "in the profile."
             )
-            raise RecordFieldError(PHASES, told, expected)
+            raise RecordFieldError(PHASES, raw_phases, expected)
     return tuple(rows)
 
 
@@ -305,12 +314,12 @@ def phases_column(
     longest = max(map(len, phases), default=0)
     if longest == 0:
         return None
-    made = np.zeros((len(phases), longest, 1 + len(PROFILE)))
-    made[:, 0, 0], made[:, 0, 1:] = 1.0, profile
-    for row, told in enumerate(phases):
-        if told:
-            made[row, : len(told)] = told
-    return made
+    column = np.zeros((len(phases), longest, 1 + len(PROFILE)))
+    column[:, 0, 0], column[:, 0, 1:] = 1.0, profile
+    for row, phase_rows in enumerate(phases):
+        if phase_rows:
+            column[row, : len(phase_rows)] = phase_rows
+    return column
 
 
 LONGEST_ID = 1024
@@ -376,19 +385,19 @@ def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | 
             the line.
     """
     try:
-        told = _DECODER.decode(line.decode("utf-8-sig"))
+        record = _DECODER.decode(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise RecordFieldError("", "", f"this line is no JSON ({error}).") from None
-    if not isinstance(told, dict):
+    if not isinstance(record, dict):
         raise RecordFieldError("", "", "this line is no object of JSON; every record is one.")
-    version = told.get("schemaVersion", "v1")
+    version = record.get("schemaVersion", "v1")
     if version not in VERSIONS:
         raise RecordFieldError("schemaVersion", version, f"allowed are {' and '.join(VERSIONS)}.")
-    kind = told.get("type", "job")
+    kind = record.get("type", "job")
     if kind == "job":
-        return _pod(told, version == "v1", unknown)
+        return _pod(record, version == "v1", unknown)
     if kind == "workload":
-        return _logical(told, unknown)
+        return _logical(record, unknown)
     raise RecordFieldError("type", kind, "allowed are job and workload.")
 
 
@@ -399,13 +408,13 @@ def _no_number(text: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
-def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
-    n_unknown = 0 if told.keys() <= _JOB else _unknown(told, _JOB, "", unknown)
-    template = _table(told, "podTemplate")
-    work = _table(told, "work")
-    sensed = _table(told, "sensitivity") if "sensitivity" in told else _EMPTY
-    classes = _table(told, "workloadClass") if "workloadClass" in told else _EMPTY
-    profile = _table(told, "workloadProfile") if "workloadProfile" in told else _EMPTY
+def _pod(record: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
+    n_unknown = 0 if record.keys() <= _JOB else _unknown(record, _JOB, "", unknown)
+    template = _table(record, "podTemplate")
+    work = _table(record, "work")
+    sensed = _table(record, "sensitivity") if "sensitivity" in record else _EMPTY
+    classes = _table(record, "workloadClass") if "workloadClass" in record else _EMPTY
+    profile = _table(record, "workloadProfile") if "workloadProfile" in record else _EMPTY
     for name, table in (
         ("podTemplate", template), ("work", work), ("sensitivity", sensed),
         ("workloadClass", classes), ("workloadProfile", profile),
@@ -415,25 +424,25 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
             if key not in allowed:
                 n_unknown += _unknown(table, allowed, f"{name}.", unknown)
                 break
-    pod_id = _text(told, "jobId", LONGEST_ID, required=True)
+    pod_id = _text(record, "jobId", LONGEST_ID, required=True)
     if "requests" not in template:
         raise RecordFieldError("podTemplate.requests", None, "a pod requests cpu and memory.")
     affinity = template.get("affinity")
     raw = template["requests"]
     requests = read_requests("podTemplate.requests", raw)
-    shown = compact(raw)
+    raw_text = compact(raw)
     signals = tuple([_number(profile, name, "workloadProfile.", 1.0, 0.0) for name in PROFILE])
     return PodRecord(
         pod_id=pod_id,
-        workload_id=_text(told, "workloadId", LONGEST_ID) or pod_id,
-        kind=_text(told, "workloadType", LONGEST_NAME),
-        role=_text(told, "podRole", LONGEST_NAME),
-        gang=_truth(told, "gang"),
-        offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
-        namespace=_text(told, "namespace", LONGEST_NAME),
+        workload_id=_text(record, "workloadId", LONGEST_ID) or pod_id,
+        kind=_text(record, "workloadType", LONGEST_NAME),
+        role=_text(record, "podRole", LONGEST_NAME),
+        gang=_truth(record, "gang"),
+        offset_s=_number(record, "submitTimeOffsetSec", "", MOST_SECONDS, None),
+        namespace=_text(record, "namespace", LONGEST_NAME),
         terms=read_affinity("podTemplate.affinity", affinity) if affinity else (),
         requests=requests,
-        odd_requests="" if shown == requests_text(*requests) else shown,
+        odd_requests="" if raw_text == requests_text(*requests) else raw_text,
         units=(
             _number(work, "cpuUnits", "work.", MOST_SECONDS, None),
             _number(work, "gpuUnits", "work.", MOST_SECONDS, 0.0),
@@ -444,26 +453,26 @@ def _pod(told: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
         ),
         classes=(_text(classes, "cpu", LONGEST_NAME), _text(classes, "gpu", LONGEST_NAME)),
         profile=signals,
-        intent=_text(told, "intentClass", LONGEST_NAME),
-        tags=_tags(told["tags"]) if "tags" in told else "",
-        phases=read_phases(told[PHASES], signals) if PHASES in told else (),
+        intent=_text(record, "intentClass", LONGEST_NAME),
+        tags=_tags(record["tags"]) if "tags" in record else "",
+        phases=read_phases(record[PHASES], signals) if PHASES in record else (),
         is_v1=is_v1,
         n_unknown=n_unknown,
     )
 
 
-def _logical(told: dict[str, Any], unknown: str) -> LogicalRecord:
-    n_unknown = _unknown(told, _WORKLOAD, "", unknown)
+def _logical(record: dict[str, Any], unknown: str) -> LogicalRecord:
+    n_unknown = _unknown(record, _WORKLOAD, "", unknown)
     for name, allowed in WORKLOAD_FIELDS.items():
-        if name and name in told:
-            table = _table(told, name)
+        if name and name in record:
+            table = _table(record, name)
             n_unknown += _unknown(table, allowed, f"{name}.", unknown)
             for key, value in table.items():
                 if name == "workloadClass":
                     _text(table, key, LONGEST_NAME)
                 elif key in allowed:
                     _number(table, key, f"{name}.", 1.0, value)
-    pods = told.get("pods")
+    pods = record.get("pods")
     if not isinstance(pods, list) or len(pods) > MOST_PODS:
         raise RecordFieldError("pods", pods, "it must be a list of pods.")
     for i, pod in enumerate(pods):
@@ -480,39 +489,41 @@ def _logical(told: dict[str, Any], unknown: str) -> LogicalRecord:
         _truth(pod, "gang")
         read_requests(f"pods[{i}].requests", pod.get("requests"))
     for name in ("namespace", "workloadType", "intentClass"):
-        _text(told, name, LONGEST_NAME)
-    _truth(told, "gang")
-    if "tags" in told:
-        _tags(told["tags"])
-    if PHASES in told:
-        shared = told.get("sharedIntensityProfile", {})
-        read_phases(told[PHASES], [shared.get(name, 0.0) for name in PROFILE])
+        _text(record, name, LONGEST_NAME)
+    _truth(record, "gang")
+    if "tags" in record:
+        _tags(record["tags"])
+    if PHASES in record:
+        shared = record.get("sharedIntensityProfile", {})
+        read_phases(record[PHASES], [shared.get(name, 0.0) for name in PROFILE])
     return LogicalRecord(
-        workload_id=_text(told, "workloadId", LONGEST_ID, required=True),
-        offset_s=_number(told, "submitTimeOffsetSec", "", MOST_SECONDS, None),
-        duration_s=_number(told, "durationSec", "", MOST_SECONDS, None),
-        text=compact(told),
+        workload_id=_text(record, "workloadId", LONGEST_ID, required=True),
+        offset_s=_number(record, "submitTimeOffsetSec", "", MOST_SECONDS, None),
+        duration_s=_number(record, "durationSec", "", MOST_SECONDS, None),
+        text=compact(record),
         n_unknown=n_unknown,
     )
 
 
 def _unknown(table: Mapping[str, Any], allowed: Any, where: str, unknown: str) -> int:
     """Return how many fields are unknown, which were told to be dropped; drop them."""
-    found = [key for key in table if key not in allowed]
-    if found and unknown == "refuse":
+    unknown_keys = [key for key in table if key not in allowed]
+    if unknown_keys and unknown == "refuse":
         expected = (
             f"there is no such field; known are {', '.join(sorted(allowed))}. Read files that have "
             "it with unknown_fields='drop'."
         )
-        raise RecordFieldError(f"{where}{quoted_text(found[0])[1:-1]}", table[found[0]], expected)
+        raise RecordFieldError(
+            f"{where}{quoted_text(unknown_keys[0])[1:-1]}", table[unknown_keys[0]], expected
+        )
     if isinstance(table, dict):
-        for key in found:
+        for key in unknown_keys:
             del table[key]
-    return len(found)
+    return len(unknown_keys)
 
 
-def _table(told: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = told.get(name)
+def _table(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = record.get(name)
     if not isinstance(value, dict):
         raise RecordFieldError(
             name, value, f"it must be a table of {', '.join(JOB_FIELDS.get(name, ()))}."
@@ -520,8 +531,8 @@ def _table(told: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def _text(told: Mapping[str, Any], name: str, longest: int, *, required: bool = False) -> str:
-    value = told.get(name, "")
+def _text(record: Mapping[str, Any], name: str, longest: int, *, required: bool = False) -> str:
+    value = record.get(name, "")
     if not isinstance(value, str) or len(value) > longest or (required and not value):
         least = "1" if required else "0"
         raise RecordFieldError(
@@ -530,18 +541,18 @@ def _text(told: Mapping[str, Any], name: str, longest: int, *, required: bool = 
     return value
 
 
-def _truth(told: Mapping[str, Any], name: str) -> bool:
-    value = told.get(name, False)
+def _truth(record: Mapping[str, Any], name: str) -> bool:
+    value = record.get(name, False)
     if value is not True and value is not False:
         raise RecordFieldError(name, value, "allowed are true and false.")
     return value
 
 
 def _number(
-    told: Mapping[str, Any], name: str, where: str, most: float, usual: float | None
+    record: Mapping[str, Any], name: str, where: str, most: float, usual: float | None
 ) -> float:
     """Return a number from 0 to `most`; `usual` if there is none, unless that is None."""
-    value = told.get(name, usual)
+    value = record.get(name, usual)
     if (type(value) is float or type(value) is int) and 0.0 <= value <= most:
         return float(value) + 0.0  # no minus zero
     upto = "2**53" if most == MOST_SECONDS else f"{most:g}"

@@ -129,7 +129,7 @@ class RecordParts:
         tasks = workload.tasks or _one_pod_each(workload)
         work = _work(tasks)
         heads, names = _heads(workload, tasks)
-        asked = tasks.texts.get(LOGICAL_RESOURCE)
+        logical_resources = tasks.texts.get(LOGICAL_RESOURCE)
         usual = _requests(tasks, _names(tasks.gpu_resources, tasks.gpu_resource))
         nothing = [""] * tasks.n_tasks
         intents = tasks.texts.get("intentClass", nothing)
@@ -150,7 +150,7 @@ class RecordParts:
             names=names,
             roles=_names([json.dumps(role)[1:-1] for role in tasks.roles], tasks.role),
             requests=usual,
-            logical_requests=_requests(tasks, asked) if asked else usual,
+            logical_requests=_requests(tasks, logical_resources) if logical_resources else usual,
             classes=_classes(work),
             profiles=_profiles(work.profile),
             ends=ends,
@@ -178,12 +178,12 @@ def _work(tasks: Tasks) -> TaskWork:
     profile = np.zeros((tasks.n_tasks, len(SIGNALS)))
     profile[:, 0], profile[:, 1] = tasks.mcpu > 0, tasks.mgpu > 0
     none = np.full(tasks.n_tasks, -1, dtype=np.int64)
-    one = np.ones(tasks.n_tasks)
+    ones = np.ones(tasks.n_tasks)
     return TaskWork(
         cpu_units=tasks.runtime_s * tasks.mcpu / 1000.0,
         gpu_units=tasks.runtime_s * tasks.mgpu / 1000.0,
-        cpu_sensitivity=one,
-        gpu_sensitivity=one,
+        cpu_sensitivity=ones,
+        gpu_sensitivity=ones,
         cpu_class=none,
         gpu_class=none,
         profile=profile,
@@ -194,12 +194,12 @@ def logical_lines(pieces: RecordParts) -> Iterator[str]:
     """Yield the record of each logical workload; an empty text for one that has none."""
     tasks, workload = pieces.tasks, pieces.workload
     first = np.searchsorted(tasks.job, np.arange(workload.n_jobs)).tolist()
-    kept = tasks.texts.get("workloadRecord")
+    record_texts = tasks.texts.get("workloadRecord")
     instances, gang = tasks.instances.tolist(), tasks.gang.tolist()
     durations = workload.runtime_s.tolist()
     behind = [*first[1:], tasks.n_tasks]
     for job, (low, high) in enumerate(zip(first, behind, strict=True)):
-        text = kept[low] if kept else ""
+        text = record_texts[low] if record_texts else ""
         if text == NO_RECORD:
             yield ""
             continue
@@ -219,15 +219,15 @@ def logical_lines(pieces: RecordParts) -> Iterator[str]:
 
 def _with_submit_time(text: str, submit: str) -> str:
     """Return a kept record with the submit time that its job has now."""
-    told = json.loads(text)
-    if told.get("submitTimeOffsetSec") == float(submit):
+    record = json.loads(text)
+    if record.get("submitTimeOffsetSec") == float(submit):
         return text
-    return compact(told | {"submitTimeOffsetSec": float(submit)})
+    return compact(record | {"submitTimeOffsetSec": float(submit)})
 
 
 def _pods(pieces: RecordParts, instances: list[int], gang: list[int], rows: range) -> str:
     """Return the pods of a logical workload: neighbours that are alike are replicas."""
-    told: list[str] = []
+    pod_texts: list[str] = []
     replicas = 0
     for row in rows:
         replicas += instances[row]
@@ -239,11 +239,11 @@ def _pods(pieces: RecordParts, instances: list[int], gang: list[int], rows: rang
         if not alike:
             gangs = ',"gang":true' if gang[row] else ""
             role = f'"role":"{pieces.roles[row]}",' if pieces.roles[row] else ""
-            told.append(
+            pod_texts.append(
                 f'{{{role}"replicas":{replicas},"requests":{pieces.logical_requests[row]}{gangs}}}'
             )
             replicas = 0
-    return ",".join(told)
+    return ",".join(pod_texts)
 
 
 def _pod_lines(pieces: RecordParts) -> Iterator[str]:
@@ -267,20 +267,20 @@ def _pod_lines(pieces: RecordParts) -> Iterator[str]:
         pod_ids,
         strict=True,
     )
-    job, seen = -1, dict[str, int]()
+    job, n_by_role = -1, dict[str, int]()
     for of, instances, role, gang, demand, requests, cpu, gpu, sensed, *rest in rows:
         classes, profile, end, pod_id = rest
         if of != job:
-            job, seen = of, {}
+            job, n_by_role = of, {}
             workload_id, kind, submit, namespace = pieces.heads[of]
             name = pieces.names[of]
         of_role = f'{kind},"podRole":"{role}"' if role else kind
         gangs = ',"gang":true' if gang else ""
         for _ in range(instances):
-            number = seen[role] = seen.get(role, 0) + 1
-            said = json.dumps(pod_id) if pod_id else f'"{name}-{in_names[role]}-{number:02d}"'
+            number = n_by_role[role] = n_by_role.get(role, 0) + 1
+            id_text = json.dumps(pod_id) if pod_id else f'"{name}-{in_names[role]}-{number:02d}"'
             yield (
-                f'{{"type":"job","schemaVersion":"v2","jobId":{said},"workloadId":{workload_id}'
+                f'{{"type":"job","schemaVersion":"v2","jobId":{id_text},"workloadId":{workload_id}'
                 f'{of_role}{gangs},"submitTimeOffsetSec":{submit},"namespace":{namespace}'
                 f',"podTemplate":{{{affinities[demand]}"requests":{requests}}}'
                 f',"work":{{"cpuUnits":{cpu},"gpuUnits":{gpu}}},"sensitivity":{sensed}'
@@ -290,9 +290,9 @@ def _pod_lines(pieces: RecordParts) -> Iterator[str]:
 
 def _heads(workload: Workload, tasks: Tasks) -> tuple[list[tuple[str, str, str, str]], list[str]]:
     first = np.searchsorted(tasks.job, np.arange(workload.n_jobs)).tolist()
-    told = tasks.texts
-    ids, kinds, spaces = told.get("workloadId"), told.get("workloadType"), told.get("namespace")
-    known = [f',"workloadType":"{kind}"' for kind in KINDS] if tasks.work is not None else []
+    texts = tasks.texts
+    ids, kinds, spaces = texts.get("workloadId"), texts.get("workloadType"), texts.get("namespace")
+    kind_texts = [f',"workloadType":"{kind}"' for kind in KINDS] if tasks.work is not None else []
     usual = json.dumps(USUAL_NAMESPACE)
     heads, names = [], []
     offsets = _offsets(workload, tasks, first)
@@ -302,7 +302,7 @@ def _heads(workload: Workload, tasks: Tasks) -> tuple[list[tuple[str, str, str, 
         if kinds and kinds[row]:
             kind = f',"workloadType":{json.dumps(kinds[row])}'
         else:
-            kind = known[group] if 0 <= group < len(known) else ""
+            kind = kind_texts[group] if 0 <= group < len(kind_texts) else ""
         namespace = json.dumps(spaces[row]) if spaces and spaces[row] else usual
         heads.append((f'"{name}"', kind, short(submit), namespace))
         names.append(name)
@@ -313,9 +313,9 @@ def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
     """Return submissions in seconds from midnight, as the file had them if they are still so."""
     texts = tasks.texts.get("submitTimeOffsetSec")
     if texts and all(texts):
-        told = np.array([float(texts[row]) for row in first])
-        if (told - told.min() == workload.submit_s).all():
-            return [float(one) for one in told.tolist()]
+        offsets = np.array([float(texts[row]) for row in first])
+        if (offsets - offsets.min() == workload.submit_s).all():
+            return [float(offset) for offset in offsets.tolist()]
     base_s = 0.0
     if workload.start_unix_s is not None:
         base_s = workload.start_unix_s - EPOCH_UNIX_S
@@ -324,14 +324,14 @@ def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
     offset_s = workload.submit_s + base_s
     near = np.round(offset_s, 3)
     almost = np.abs(offset_s - near) <= _ALMOST_S
-    return [float(one) for one in np.where(almost, near, offset_s).tolist()]
+    return [float(offset) for offset in np.where(almost, near, offset_s).tolist()]
 
 
 def _requests(tasks: Tasks, resources: Sequence[str]) -> list[str]:
     """Return the requests of each pod, as the file had them if they still say the same."""
     columns = (tasks.mcpu, tasks.mem_bytes, tasks.disk_bytes, tasks.mgpu)
-    named = [one or USUAL_GPU for one in resources]
-    rows = zip(*(column.tolist() for column in columns), named, strict=True)
+    gpu_names = [resource or USUAL_GPU for resource in resources]
+    rows = zip(*(column.tolist() for column in columns), gpu_names, strict=True)
     texts = [requests_text(*row) for row in rows]
     for row, raw in enumerate(tasks.texts.get("requests", ())):
         if raw and _same_requests(raw, texts[row]):

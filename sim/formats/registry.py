@@ -124,7 +124,7 @@ def format_of(path: Path) -> Format:
             f"{where} is a model of workloads, not a workload; draw one from it first with "
             f"copperline workload generate {where} --duration 7d --to FILE."
         )
-    return next(one for one in FORMATS if one.is_it(begin))
+    return next(candidate for candidate in FORMATS if candidate.is_it(begin))
 
 
 def is_model(path: Path) -> bool:
@@ -144,13 +144,13 @@ def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
         WorkloadError: it is a model, or reading rules are given that its format does not have.
         TraceError: file, line, field, value and what is allowed.
     """
-    found = format_of(path)
-    if found is not SWF and rules is not None and rules != ReadingRules():
+    source_format = format_of(path)
+    if source_format is not SWF and rules is not None and rules != ReadingRules():
         raise WorkloadError(
-            f"{path_text(str(path))} is {found.title}; reading rules are for logs in the "
+            f"{path_text(str(path))} is {source_format.title}; reading rules are for logs in the "
             "Standard Workload Format alone: leave them out."
         )
-    return found.read(path, rules)
+    return source_format.read(path, rules)
 
 
 def format_by_name(path: Path) -> Format:
@@ -160,13 +160,15 @@ def format_by_name(path: Path) -> Format:
         WorkloadError: no format that is written has files of such a name.
     """
     name = path.name.lower()
-    for one in FORMATS:
-        if one.write is not None and name.endswith(one.endings):
-            return one
-    known = ", ".join(ending for one in FORMATS if one.write for ending in one.endings)
+    for candidate in FORMATS:
+        if candidate.write is not None and name.endswith(candidate.endings):
+            return candidate
+    endings = ", ".join(
+        ending for candidate in FORMATS if candidate.write for ending in candidate.endings
+    )
     raise WorkloadError(
         f"{path_text(str(path))}: the format of a workload is told by the ending of its name; "
-        f"allowed are {known}."
+        f"allowed are {endings}."
     )
 
 
@@ -202,21 +204,23 @@ def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
     if before.n_jobs != after.n_jobs:
         n_gone = before.n_jobs - after.n_jobs
         return (f"{n_gone:,} of {before.n_jobs:,} jobs are not read back; nothing is compared.",)
-    told = [_column_lost(name, before, after) for name in _COLUMNS]
+    losses = [_column_lost(name, before, after) for name in _COLUMNS]
     if before.tasks is not None and after.tasks is None:
-        told.append(
+        losses.append(
             f"tasks: the {before.tasks.n_tasks:,} tasks of the jobs are left out, with what they "
             "ask of machines and what they compute."
         )
     elif before.tasks is not None and not _say_the_same(before.tasks, after.tasks):
-        told.append("tasks: some of what the tasks of the jobs say is read back otherwise.")
-    for one in fields(Workload):
-        if one.name not in ("max_procs", "start_unix_s", "time_zone"):
+        losses.append("tasks: some of what the tasks of the jobs say is read back otherwise.")
+    for column in fields(Workload):
+        if column.name not in ("max_procs", "start_unix_s", "time_zone"):
             continue
-        was, now = getattr(before, one.name), getattr(after, one.name)
+        was, now = getattr(before, column.name), getattr(after, column.name)
         if was != now:
-            told.append(f"{one.name}: {was} is read back as {'unknown' if now is None else now}.")
-    return tuple(sentence for sentence in told if sentence)
+            losses.append(
+                f"{column.name}: {was} is read back as {'unknown' if now is None else now}."
+            )
+    return tuple(sentence for sentence in losses if sentence)
 
 
 def _say_the_same(before: Tasks, after: Tasks | None) -> bool:

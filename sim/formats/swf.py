@@ -65,17 +65,17 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
     ids = _job_ids(swf, rules, notes)
     _check_submit(swf, rules, notes)
     procs = _procs(swf, rules)
-    kept = _select_rows(swf, rules, procs, notes)
-    if not kept.any():
+    selected = _select_rows(swf, rules, procs, notes)
+    if not selected.any():
         raise TraceError(swf.path, expected=_no_jobs_message(swf, rules, notes))
-    table, procs = swf.table[kept], procs[kept]
+    table, procs = swf.table[selected], procs[selected]
     max_procs = _machine_size(swf, rules, notes)
-    notes += _notes_about_width(swf, rules, kept, procs, max_procs)
+    notes += _notes_about_width(swf, rules, selected, procs, max_procs)
     requested_s = table[:, _request_column(rules)].copy()
     missing = requested_s <= 0
     requested_s[missing] = table[missing, RUNTIME]
     notes += _notes_about_jobs(table, requested_s, missing, rules)
-    mem_bytes = _mem_bytes(swf, kept, notes)
+    mem_bytes = _mem_bytes(swf, selected, notes)
     first_submit_s = float(table[:, SUBMIT].min())
     epoch_s = _epoch_s(swf, first_submit_s, notes)
     return Workload.from_arrays(
@@ -84,7 +84,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         procs=procs,
         requested_s=requested_s,
         logged_wait_s=np.where(table[:, WAIT] < 0, np.nan, table[:, WAIT]),
-        job_id=ids[kept],
+        job_id=ids[selected],
         user=table[:, USER],
         group=table[:, GROUP],
         queue=table[:, QUEUE],
@@ -141,8 +141,8 @@ def _without_partial_executions(
     partial = np.isin(status, PARTIAL)
     if not partial.any():
         return swf
-    whole = np.isin(status, SUMMARY) & (ids >= 0)
-    summarised = partial & np.isin(ids, ids[whole])
+    is_summary = np.isin(status, SUMMARY) & (ids >= 0)
+    summarised = partial & np.isin(ids, ids[is_summary])
     n_rows, n_summarised = int(partial.sum()), int(summarised.sum())
     counted = f"{n_rows} rows are partial executions (status 2 to 4)"
     of_these = f"{n_summarised} of them belong to jobs with a summary line"
@@ -198,21 +198,21 @@ def _procs(swf: SwfText, rules: ReadingRules) -> NDArray[np.float64]:
     return np.where(allocated > 0, allocated, requested)
 
 
-def _mem_bytes(swf: SwfText, kept: Rows, notes: list[ReadingNote]) -> NDArray[np.float64]:
+def _mem_bytes(swf: SwfText, selected: Rows, notes: list[ReadingNote]) -> NDArray[np.float64]:
     """Return the requested memory of the kept rows in bytes per processor; -1 where unknown."""
-    too_much = kept & (swf.table[:, REQUESTED_MEMORY] > MOST_COUNT // BYTES_PER_KB)
+    too_much = selected & (swf.table[:, REQUESTED_MEMORY] > MOST_COUNT // BYTES_PER_KB)
     if too_much.any():
         expected = "allowed are kilobytes per processor up to 2**43, and -1 for unknown."
         raise swf.error(_first(too_much), REQUESTED_MEMORY, expected)
-    kilobytes = swf.table[kept, REQUESTED_MEMORY]
-    known = kilobytes >= 0
-    mem_bytes = np.where(known, np.rint(kilobytes * BYTES_PER_KB), -1.0)
-    if known.any() and np.median(mem_bytes[known]) > LARGE_MEMORY_BYTES:
+    kilobytes = swf.table[selected, REQUESTED_MEMORY]
+    has_request = kilobytes >= 0
+    mem_bytes = np.where(has_request, np.rint(kilobytes * BYTES_PER_KB), -1.0)
+    if has_request.any() and np.median(mem_bytes[has_request]) > LARGE_MEMORY_BYTES:
         sentence = (
-            f"{known.sum()} jobs request memory, half of them more than 1 TB per processor: field "
+            f"{has_request.sum()} jobs request memory, half of them more than 1 TB per processor: field "
             "10 was read as kilobytes, and this log may count bytes."
         )
-        notes.append(ReadingNote("requested_memory", int(known.sum()), sentence))
+        notes.append(ReadingNote("requested_memory", int(has_request.sum()), sentence))
     return mem_bytes
 
 
@@ -246,8 +246,8 @@ def _no_jobs_message(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]
     hints = [note.sentence for note in notes if note.rule == "requested_time"]
     if rules.requested_time == "field_6":
         hints = ["The requested time was looked for in field 6."]
-    told = " ".join(note.sentence for note in dropped)
-    return " ".join([f"none of its {n_rows} jobs is left: {told}", *hints])
+    sentences = " ".join(note.sentence for note in dropped)
+    return " ".join([f"none of its {n_rows} jobs is left: {sentences}", *hints])
 
 
 def _select_rows(
@@ -278,8 +278,8 @@ def _select_rows(
             "there is no requested time; let the run time stand in for it with "
             "requested_missing='runtime', or drop such jobs with requested_missing='drop'."
         )
-        told = f"{expected} But {hint}" if hint else expected
-        raise swf.error(_first(no_request), request, told)
+        explanation = f"{expected} But {hint}" if hint else expected
+        raise swf.error(_first(no_request), request, explanation)
     if rules.requested_missing != "drop":
         no_request = np.zeros(len(procs), dtype=np.bool_)
     dropped = (
@@ -287,9 +287,9 @@ def _select_rows(
         ("procs_missing", no_procs, "jobs ran on no known number of processors"),
         ("requested_missing", no_request, "jobs have no requested time"),
     )
-    for rule, rows, what in dropped:
+    for rule, rows, reason in dropped:
         if rows.any():
-            notes.append(ReadingNote(rule, int(rows.sum()), f"{rows.sum()} {what}; dropped."))
+            notes.append(ReadingNote(rule, int(rows.sum()), f"{rows.sum()} {reason}; dropped."))
     return ~(never_ran | no_procs | no_request)
 
 
@@ -300,7 +300,7 @@ def _notes_about_jobs(
     differ = both & (table[:, ALLOCATED] != table[:, REQUESTED_PROCS])
     which = rules.procs.split("_", maxsplit=1)[0]
     elsewhere = ~missing & (rules.requested_time == "field_6")
-    found = (
+    oddities = (
         ("requested_time", elsewhere, "the requested time was taken from field 6"),
         ("requested_missing", missing, "no requested time; the run time stands in (clairvoyant)"),
         ("procs", differ, f"requested and allocated processors differ; the {which} were taken"),
@@ -315,9 +315,9 @@ def _notes_about_jobs(
             "more than a year is requested, as if there were no limit; kept",
         ),
     )
-    for rule, rows, what in found:
+    for rule, rows, description in oddities:
         if rows.any():
-            yield ReadingNote(rule, int(rows.sum()), f"{rows.sum()} jobs: {what}.")
+            yield ReadingNote(rule, int(rows.sum()), f"{rows.sum()} jobs: {description}.")
 
 
 def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> int | None:
@@ -330,8 +330,8 @@ def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -
         sentence = f"the header {missing}; MaxNodes, {nodes}, is the machine's size."
         notes.append(ReadingNote("machine_size", 1, sentence))
         return nodes
-    others = "MaxNodes" in swf.header and rules.machine_size == "max_procs"
-    hint = " MaxNodes is used with machine_size='max_nodes'." if others else ""
+    has_max_nodes = "MaxNodes" in swf.header and rules.machine_size == "max_procs"
+    hint = " MaxNodes is used with machine_size='max_nodes'." if has_max_nodes else ""
     sentence = f"the header {missing}; the machine's size is unknown.{hint}"
     notes.append(ReadingNote("machine_size", 0, sentence))
     return None
@@ -340,7 +340,7 @@ def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -
 def _notes_about_width(
     swf: SwfText,
     rules: ReadingRules,
-    kept: Rows,
+    selected: Rows,
     procs: NDArray[np.float64],
     max_procs: int | None,
 ) -> Iterator[ReadingNote]:
@@ -348,7 +348,7 @@ def _notes_about_width(
     if not wide.any():
         return
     if rules.wider_than_machine == "refuse":
-        row = int(np.flatnonzero(kept)[_first(wide)])
+        row = int(np.flatnonzero(selected)[_first(wide)])
         expected = (
             f"the job is wider than the machine (MaxProcs is {max_procs}); keep such jobs with "
             "wider_than_machine='note'."
@@ -421,8 +421,12 @@ def _header_number(
 
 def _unclear(key: str, values: set[str]) -> ReadingNote:
     some = sorted(values)[:MOST_LISTED_VALUES]
-    shown = ", ".join(quoted_text(value) for value in some) + ", ..." * (len(values) > len(some))
-    return ReadingNote("header", 1, f"the header's {key} is unclear ({shown}); taken as unknown.")
+    values_text = ", ".join(quoted_text(value) for value in some) + ", ..." * (
+        len(values) > len(some)
+    )
+    return ReadingNote(
+        "header", 1, f"the header's {key} is unclear ({values_text}); taken as unknown."
+    )
 
 
 def _first(rows: Rows) -> int:

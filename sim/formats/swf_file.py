@@ -101,10 +101,10 @@ def rules_from_texts(texts: dict[str, str]) -> ReadingRules:
     Raises:
         UnknownNameError: no such rule, or no such choice for it.
     """
-    known = rule_choices()
+    choices = rule_choices()
     for name in texts:
-        if name not in known:
-            raise UnknownNameError("reading rule", name, known)
+        if name not in choices:
+            raise UnknownNameError("reading rule", name, choices)
     return ReadingRules(**texts)  # type: ignore[arg-type]  # __post_init__ checks the choices
 
 
@@ -204,10 +204,10 @@ def read_text(path: Path, rules: ReadingRules) -> SwfText:
         raise TraceError(path, expected="there is no job in it; an SWF log has one line per job.")
     line_numbers = np.array(numbers, dtype=np.int64)
     table, n_extra = _table(path, lines, line_numbers, rules)
-    kept = {key: tuple(values) for key, values in header.items()}
+    header_values = {key: tuple(values) for key, values in header.items()}
     negative = (table < 0) & (table != -1)
     table[negative] = -1.0
-    return SwfText(path, kept, lines, line_numbers, table, n_extra, int(negative.sum()))
+    return SwfText(path, header_values, lines, line_numbers, table, n_extra, int(negative.sum()))
 
 
 def _content(path: Path, rules: ReadingRules) -> str:
@@ -236,10 +236,10 @@ def _table(
 
 
 def _acceptable(table: NDArray[np.float64], rules: ReadingRules) -> bool:
-    whole = table[:, WHOLE]
+    integer_columns = table[:, WHOLE]
     least = -1.0 if rules.negative == "refuse" else -LARGEST_NUMBER
     in_range = (table >= least) & (table <= LARGEST_NUMBER) & ((table >= 0) | (table <= -1))
-    return bool(in_range.all() and (whole == np.floor(whole)).all())
+    return bool(in_range.all() and (integer_columns == np.floor(integer_columns)).all())
 
 
 def _table_row_by_row(
@@ -326,10 +326,10 @@ def _swf_lines(workload: Workload) -> Iterator[str]:
         workload.partition,
     )
     for row in zip(*(column.tolist() for column in columns), strict=True):
-        job, submit, wait, runtime, procs, asked, memory, status, user, group, queue, part = row
+        job, submit, wait, runtime, procs, requested, memory, status, user, group, queue, part = row
         times = f"{_short(submit)} {_short(wait)} {_short(runtime)}"
-        who = f"{status} {user} {group} -1 {queue} {part} -1 -1"
-        yield f"{job} {times} {procs} -1 -1 {procs} {_short(asked)} {_short(memory)} {who}"
+        labels = f"{status} {user} {group} -1 {queue} {part} -1 -1"
+        yield f"{job} {times} {procs} -1 -1 {procs} {_short(requested)} {_short(memory)} {labels}"
 
 
 def _short(number: float) -> str:

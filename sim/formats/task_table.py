@@ -134,9 +134,9 @@ def read_cloudsimpy(
             f"machine_bytes is {machine_bytes}; allowed are whole numbers from 1 to 2**53."
         )
     table = read_csv(file, CLOUDSIMPY_COLUMNS, columns)
-    submit_s, job = table.numbers("submit_s"), table.numbers("job", whole=True)
+    submit_s, job = table.numbers("submit_s"), table.numbers("job", integer=True)
     rows = TaskRows.of(job)
-    instances = _bounded_numbers(table, "instances", 1.0, MOST_INSTANCES, whole=True)
+    instances = _bounded_numbers(table, "instances", 1.0, MOST_INSTANCES, integer=True)
     cores = _bounded_numbers(table, "cores", 0.0, MOST_CORES)
     memory = _bounded_numbers(table, "memory", 0.0, MOST_COUNT / machine_bytes)
     disk = np.zeros(table.n_rows)
@@ -165,9 +165,9 @@ def read_cloudsimpy(
 
 
 def _bounded_numbers(
-    table: CsvTable, need: str, least: float, most: float, *, whole: bool = False
+    table: CsvTable, need: str, least: float, most: float, *, integer: bool = False
 ) -> NDArray[np.float64]:
-    column = table.numbers(need, least=least, whole=whole)
+    column = table.numbers(need, least=least, integer=integer)
     if (column > most).any():
         row = int(np.flatnonzero(column > most)[0])
         raise table.error(row, need, f"allowed is at most {most:,.15g}.")
@@ -257,14 +257,14 @@ def read_task_table(path: str | PathLike[str]) -> Workload:
     """
     file = Path(path)
     table = read_csv(file, {name: name for name in _ALL_COLUMNS})
-    job = table.numbers("job_id", whole=True)
+    job = table.numbers("job_id", integer=True)
     submit_s, runtime_s = table.numbers("submit_s"), table.numbers("runtime_s")
     rows = TaskRows.of(job)
     counts = {name: _counts(table, name, most)[rows.row] for name, most in TASK_COLUMNS.items()}
     names = {name: number_texts(table.texts(name) if table.has(name) else [""] * table.n_rows)
              for name in NAME_COLUMNS}  # fmt: skip
     ids, parents = _graph(table, rows)
-    told = {name: _of_jobs(table, rows, name) for name in JOB_COLUMNS if table.has(name)}
+    job_columns = {name: _of_jobs(table, rows, name) for name in JOB_COLUMNS if table.has(name)}
     first_s = _same(table, rows, "submit_s", submit_s)
     try:
         tasks = Tasks.from_arrays(
@@ -284,20 +284,27 @@ def read_task_table(path: str | PathLike[str]) -> Workload:
             texts={TASK_ID: ids} if ids != _plain_ids(rows) else None,
         )
         lasts_s, wide = longest_paths(tasks), widest_cores(tasks).astype(np.float64)
-        runtime, procs = told.pop("job_runtime_s", lasts_s), told.pop("job_procs", wide)
-        asked = told.pop("requested_s", None)
-        for name, column in told.items():
-            told[name] = column if name == "logged_wait_s" else np.nan_to_num(column, nan=-1.0)
+        runtime, procs = (
+            job_columns.pop("job_runtime_s", lasts_s),
+            job_columns.pop("job_procs", wide),
+        )
+        requested_s = job_columns.pop("requested_s", None)
+        for name, column in job_columns.items():
+            job_columns[name] = (
+                column if name == "logged_wait_s" else np.nan_to_num(column, nan=-1.0)
+            )
         return Workload.from_arrays(
             submit_s=first_s,
             runtime_s=np.where(np.isnan(runtime), lasts_s, runtime),
             procs=np.where(np.isnan(procs), wide, procs),
-            requested_s=None if asked is None else np.where(np.isnan(asked), runtime, asked),
+            requested_s=None
+            if requested_s is None
+            else np.where(np.isnan(requested_s), runtime, requested_s),
             job_id=job[rows.row][rows.first],
             name=stem_of(file).removesuffix(".tasks"),
             unsorted="sort",
             tasks=tasks,
-            **told,  # type: ignore[arg-type]  # columns of numbers alone
+            **job_columns,  # type: ignore[arg-type]  # columns of numbers alone
         )
     except TraceError:
         raise
@@ -309,7 +316,7 @@ def _counts(table: CsvTable, name: str, most: float) -> NDArray[np.float64]:
     least = 1.0 if name == "instances" else 0.0
     if not table.has(name):
         return np.full(table.n_rows, least)
-    column = table.numbers(name, least=least, whole=True, empty=least)
+    column = table.numbers(name, least=least, integer=True, empty=least)
     if (column > most).any():
         row = int(np.flatnonzero(column > most)[0])
         raise table.error(row, name, f"allowed is at most {most:,.15g}.")
@@ -319,7 +326,7 @@ def _counts(table: CsvTable, name: str, most: float) -> NDArray[np.float64]:
 def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
     """Return what is told of each job, NaN for nothing."""
     least = 1.0 if name == "job_procs" else 0.0
-    column = table.numbers(name, least=least, whole=name in _WHOLE, empty=np.nan)
+    column = table.numbers(name, least=least, integer=name in _WHOLE, empty=np.nan)
     return _same(table, rows, name, column)
 
 
@@ -342,7 +349,7 @@ def _same(
 
 def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]:
     """Return ids and parents of the tasks, in their order."""
-    in_file, wanted = table.texts("task"), table.texts("parents")
+    in_file, parent_texts = table.texts("task"), table.texts("parents")
     ids = [in_file[row] for row in rows.row.tolist()]
     parents: list[list[int]] = []
     for first, last in zip(rows.first.tolist(), rows.last.tolist(), strict=True):
@@ -352,7 +359,7 @@ def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]
                 expected = "tasks have names without blanks, of which a job has every one once."
                 raise table.error(int(rows.row[at]), "task", expected)
         for at in range(first, last + 1):
-            names = wanted[int(rows.row[at])].split()
+            names = parent_texts[int(rows.row[at])].split()
             strange = next((name for name in names if name not in place), None)
             if strange is not None:
                 expected = (
@@ -395,10 +402,10 @@ def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
         column = getattr(tasks, name)
         if (column != (name == "instances")).any():
             columns[name] = column.tolist()
-    for name, known in (("role", tasks.roles), ("gpu_resource", tasks.gpu_resources)):
+    for name, column_names in (("role", tasks.roles), ("gpu_resource", tasks.gpu_resources)):
         column = getattr(tasks, name)
         if (column >= 0).any():
-            columns[name] = [known[i] if i >= 0 else "" for i in column.tolist()]
+            columns[name] = [column_names[i] if i >= 0 else "" for i in column.tolist()]
     for name, of_jobs in _unusual_job_columns(workload, tasks):
         columns[name] = ["" if np.isnan(v) else short(v) for v in of_jobs[tasks.job].tolist()]
     write_rows(Path(path), tuple(columns), zip(*columns.values(), strict=True))
@@ -425,8 +432,12 @@ def _unusual_job_columns(
 
 def _ids(tasks: Tasks, begins: NDArray[np.intp]) -> list[str]:
     """Return names of tasks: their own if a table can hold them, else 1, 2, ... in each job."""
-    own = tasks.texts.get(TASK_ID, ())
-    known = {(job, name) for job, name in zip(tasks.job.tolist(), own, strict=False)}
-    if own and len(known) == len(own) and all(len(n.split()) == 1 and n == n.strip() for n in own):
-        return list(own)
+    task_ids = tasks.texts.get(TASK_ID, ())
+    job_task_pairs = {(job, name) for job, name in zip(tasks.job.tolist(), task_ids, strict=False)}
+    if (
+        task_ids
+        and len(job_task_pairs) == len(task_ids)
+        and all(len(n.split()) == 1 and n == n.strip() for n in task_ids)
+    ):
+        return list(task_ids)
     return [str(n) for n in (np.arange(tasks.n_tasks) - begins[tasks.job] + 1).tolist()]

@@ -67,26 +67,26 @@ def read_bytes(path: Path) -> bytes:
             text.seek(0)
             return text.read(n_bytes)
     except (OSError, EOFError, zlib.error) as error:
-        what = "the compressed file is broken" if path.suffix == ".gz" else "it cannot be read"
-        raise TraceError(path, expected=f"{what} ({error}); fetch it again.") from None
+        problem = "the compressed file is broken" if path.suffix == ".gz" else "it cannot be read"
+        raise TraceError(path, expected=f"{problem} ({error}); fetch it again.") from None
 
 
-def size_of(path: Path, what: str = "an SWF log") -> int:
+def size_of(path: Path, kind: str = "an SWF log") -> int:
     """Return the size of a file. Raises TraceError if it is none, or one without an end."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL is in no name
-        expected = f"there is no such file; give the path of {what}."
+        expected = f"there is no such file; give the path of {kind}."
         raise TraceError(path, expected=expected) from None
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
-    if stat.S_ISDIR(found.st_mode):
-        raise TraceError(path, expected=f"this is a folder; give the path of {what}.")
-    if not stat.S_ISREG(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
+        raise TraceError(path, expected=f"this is a folder; give the path of {kind}.")
+    if not stat.S_ISREG(status.st_mode):
         raise TraceError(
             path, expected="this is no ordinary file; write the log into one and give its path."
         )
-    return found.st_size
+    return status.st_size
 
 
 def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
@@ -127,48 +127,48 @@ def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
     return n_bytes
 
 
-def check_kind(path: Path, head: bytes, what: str = "an SWF log") -> None:
+def check_kind(path: Path, head: bytes, file_kind: str = "an SWF log") -> None:
     """Raise TraceError for a file that is known to be something else than text."""
     if head.startswith(_UTF_16):
         raise TraceError(
             path, expected="this is text in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)."
         )
-    kind = next((what for mark, what in _ARCHIVES.items() if head.startswith(mark)), None)
+    kind = next((file_kind for mark, file_kind in _ARCHIVES.items() if head.startswith(mark)), None)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         kind = "a tar archive"
     if kind is not None:
-        expected = f"this is {kind}; unpack it yourself and give the path of {what}."
+        expected = f"this is {kind}; unpack it yourself and give the path of {file_kind}."
         raise TraceError(path, expected=expected)
 
 
 MOST_STREAMED_BYTES = 2**33
 
 
-def lines_of(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of every line that is not empty.
 
     Args:
         path: the file; compression is recognised by content.
-        what: one such file, for messages, such as "an SWF log".
+        kind: one such file, for messages, such as "an SWF log".
 
     Raises:
         TraceError: no ordinary file, broken, binary, another archive, or more than `MOST_LINES`,
             `LONGEST_LINE_BYTES`, `MOST_STREAMED_BYTES` or `MOST_RATIO`.
     """
-    size = size_of(path, what)
+    size = size_of(path, kind)
     try:
         with path.open("rb") as file:
             packed = file.read(len(_GZIP)) == _GZIP
             file.seek(0)
             text = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
-            yield from _lines(path, what, text, size if packed else None)
+            yield from _lines(path, kind, text, size if packed else None)
     except (OSError, EOFError, zlib.error) as error:
         how = "the compressed file is broken" if packed else "it cannot be read"
         raise TraceError(path, expected=f"{how} ({error}); fetch it again.") from None
 
 
 def _lines(
-    path: Path, what: str, text: IO[bytes], packed_bytes: int | None
+    path: Path, kind: str, text: IO[bytes], packed_bytes: int | None
 ) -> Iterator[tuple[int, bytes]]:
     most = MOST_STREAMED_BYTES
     if packed_bytes is not None:
@@ -178,12 +178,12 @@ def _lines(
         number += 1
         n_bytes += len(line)
         if number == 1:
-            check_kind(path, line, what)
+            check_kind(path, line, kind)
         if b"\0" in line:
-            raise TraceError(path, line=number, expected=f"this is a binary file; {what} is text.")
+            raise TraceError(path, line=number, expected=f"this is a binary file; {kind} is text.")
         if len(line) > LONGEST_LINE_BYTES:
             expected = (
-                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {what} has none such."
+                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {kind} has none such."
             )
             raise TraceError(path, line=number, expected=expected)
         if n_bytes > most or number > MOST_LINES:
@@ -241,27 +241,27 @@ class CsvTable:
         return [row[at].strip() for row in self.rows]
 
     def numbers(
-        self, need: str, *, least: float = 0.0, whole: bool = False, empty: float | None = None
+        self, need: str, *, least: float = 0.0, integer: bool = False, empty: float | None = None
     ) -> NDArray[np.float64]:
         """Return a column as float64 [n_rows].
 
         Args:
             need: what is looked for.
             least: the smallest number that is allowed.
-            whole: only whole numbers are allowed.
+            integer: only whole numbers are allowed.
             empty: what an empty field means; None refuses one.
 
         Raises:
             TraceError: no such column, or a field that is not such a number.
         """
         values = np.empty(self.n_rows, dtype=np.float64)
-        kind = "whole numbers" if whole else "finite numbers"
+        kind = "whole numbers" if integer else "finite numbers"
         for row, text in enumerate(self.texts(need)):
             if not text and empty is not None:
                 values[row] = empty
                 continue
             value = float(text) if NUMBER.fullmatch(text) else np.nan
-            if not least <= value <= LARGEST_NUMBER or (whole and value != np.floor(value)):
+            if not least <= value <= LARGEST_NUMBER or (integer and value != np.floor(value)):
                 nothing = "" if empty is None else ", or nothing"
                 raise self.error(row, need, f"allowed are {kind} from {least:g} to 2**53{nothing}.")
             values[row] = value
@@ -280,8 +280,10 @@ class CsvTable:
         values = np.empty(self.n_rows, dtype=np.float64)
         for row, text in enumerate(self.texts(need)):
             try:
-                told = datetime.fromisoformat(text)
-                moment = told if told.tzinfo is not None else told.replace(tzinfo=zone)
+                date_time = datetime.fromisoformat(text)
+                moment = (
+                    date_time if date_time.tzinfo is not None else date_time.replace(tzinfo=zone)
+                )
                 values[row] = moment.timestamp()
             except (ValueError, OverflowError):
                 expected = "allowed are dates with times such as 2017-10-09 07:01:55."
@@ -323,14 +325,14 @@ def read_csv(
         TraceError: the file is missing, broken, empty or no table, or a need that is none.
     """
     needed = checked_columns(path, usual, columns)
-    found = list(lines_of(path, CSV_DESCRIPTION))
+    numbered_lines = list(lines_of(path, CSV_DESCRIPTION))
     try:
-        texts = [line.decode("utf-8") for _, line in found]
+        texts = [line.decode("utf-8") for _, line in numbered_lines]
     except UnicodeDecodeError as error:
         raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
     texts[:1] = [line.removeprefix("\ufeff") for line in texts[:1]]
     reader = csv.reader(texts, strict=True)
-    numbers = [1, *(number for number, _ in found)]
+    numbers = [1, *(number for number, _ in numbered_lines)]
     rows: list[list[str]] = []
     lines: list[int] = []
     try:

@@ -42,19 +42,25 @@ def read_flavours(path: Path) -> tuple[Flavour, ...]:
     Raises:
         TraceError: a line is not ``cores,gigabytes letter``, or a letter occurs twice.
     """
-    found: list[Flavour] = []
+    flavours: list[Flavour] = []
     for number, line in _lines(path):
         request, _, name = line.partition(" ")
         cores, _, gigabytes = request.partition(",")
         try:
-            told = Flavour(name.strip(), round(float(cores) * 1000), round(float(gigabytes) * GIB))
+            flavour = Flavour(
+                name.strip(), round(float(cores) * 1000), round(float(gigabytes) * GIB)
+            )
         except (ValueError, OverflowError):
-            told = Flavour("", 0)
-        if not told.name or told.mcpu <= 0 or told.name in {one.name for one in found}:
+            flavour = Flavour("", 0)
+        if (
+            not flavour.name
+            or flavour.mcpu <= 0
+            or flavour.name in {previous.name for previous in flavours}
+        ):
             expected = "a line is 'cores,gigabytes name', such as '4,14 k', and a name occurs once."
             raise TraceError(path, line=number, field="flavour", value=line, expected=expected)
-        found.append(told)
-    return tuple(found)
+        flavours.append(flavour)
+    return tuple(flavours)
 
 
 def read_bergsma(
@@ -72,7 +78,7 @@ def read_bergsma(
     Raises:
         TraceError: either file has another form, or they do not tell of the same jobs.
     """
-    known = {one.name: index for index, one in enumerate(flavours)}
+    flavour_index = {flavour.name: index for index, flavour in enumerate(flavours)}
     periods: list[int] = []
     sizes: list[int] = []
     codes: list[int] = []
@@ -83,9 +89,9 @@ def read_bergsma(
             raise TraceError(path, line=number, field="period", value=str(at_s), expected=expected)
         for batch in batches:
             try:
-                codes.extend([known[name] for name in batch])
+                codes.extend([flavour_index[name] for name in batch])
             except KeyError as error:
-                expected = f"known flavours are {', '.join(known)}."
+                expected = f"known flavours are {', '.join(flavour_index)}."
                 raise TraceError(
                     path, line=number, field="flavour", value=str(error.args[0]), expected=expected
                 ) from None
@@ -115,8 +121,8 @@ def _with_lifetimes(
     cache: dict[str, tuple[int, int]] = {}
     bins: list[int] = []
     censored: list[int] = []
-    found: list[int] = []
-    seen: list[int] = []
+    batch_sizes: list[int] = []
+    lifetime_periods: list[int] = []
     for number, at_s, batches in _periods(path):
         for batch in batches:
             for token in batch:
@@ -128,12 +134,12 @@ def _with_lifetimes(
                             path, line=number, field="lifetime", value=token, expected=expected
                         )
                     cache[token] = int(match[2]), int(match[1] == "C")
-                one = cache[token]
-                bins.append(one[0])
-                censored.append(one[1])
-        seen.append(at_s // PERIOD_S)
-        found.extend([len(batch) for batch in batches])
-    if seen != periods or found != sizes:
+                bin_and_censored = cache[token]
+                bins.append(bin_and_censored[0])
+                censored.append(bin_and_censored[1])
+        lifetime_periods.append(at_s // PERIOD_S)
+        batch_sizes.extend([len(batch) for batch in batches])
+    if lifetime_periods != periods or batch_sizes != sizes:
         raise TraceError(path, expected="its periods and batches are not those of the flavours.")
     return replace(
         trace,
@@ -149,7 +155,7 @@ def write_bergsma(trace: CloudTrace, path: Path, lifetimes: Path | None = None) 
         TraceError: lifetimes are asked for and unknown, or a name of a flavour cannot be told from
             the signs of the format.
     """
-    names = [one.name for one in trace.flavours]
+    names = [flavour.name for flavour in trace.flavours]
     for name in names:
         if not name or set(name) & set(" ,|\n\r"):
             raise TraceError(path, field="flavour", value=name, expected="it cannot be written.")
@@ -167,13 +173,13 @@ def _write(trace: CloudTrace, path: Path, tokens: np.ndarray) -> None:
     with gzip.open(path, "wt") if packed else path.open("w", encoding="utf-8") as file:
         steps = np.flatnonzero(np.diff(trace.period)) + 1
         for first, stop in zip([0, *steps], [*steps, trace.n_jobs], strict=True):
-            told: list[str] = []
+            line_tokens: list[str] = []
             for token, end in zip(tokens[first:stop], ends[first:stop], strict=True):
-                told.append(str(token))
+                line_tokens.append(str(token))
                 if end:
-                    told.append(_END)
+                    line_tokens.append(_END)
             at_s = int(trace.period[first]) * PERIOD_S
-            file.write(f"{at_s} {','.join(told)}\n")
+            file.write(f"{at_s} {','.join(line_tokens)}\n")
 
 
 def _periods(path: Path) -> Iterator[tuple[int, int, list[list[str]]]]:
@@ -230,11 +236,13 @@ def read_beside(path: Path) -> CloudTrace:
     if not there.exists():
         raise TraceError(path, expected=f"the map of its flavours, {MAP}, must lie beside it.")
     lives = sorted(
-        one for ending in (".txt", ".txt.gz") for one in path.parent.glob(f"{name}.c*{ending}")
+        lifetime_path
+        for ending in (".txt", ".txt.gz")
+        for lifetime_path in path.parent.glob(f"{name}.c*{ending}")
     )
     if len(lives) > 1:
-        told = " and ".join(one.name for one in lives)
-        raise TraceError(path, expected=f"one file of lifetimes lies beside it, not {told}.")
+        file_names = " and ".join(lifetime_path.name for lifetime_path in lives)
+        raise TraceError(path, expected=f"one file of lifetimes lies beside it, not {file_names}.")
     return read_bergsma(path, read_flavours(there), lives[0] if lives else None)
 
 
@@ -274,12 +282,12 @@ def read_vm_table(
     table = read_csv(file, VM_COLUMNS, columns)
     created_s = table.numbers("created_s", empty=_NEVER)
     deleted_s = table.numbers("deleted_s", empty=_NEVER)
-    known = created_s != _NEVER
-    if not known.any():
+    was_created = created_s != _NEVER
+    if not was_created.any():
         raise TraceError(file, expected="no row tells when it was created; nothing can be read.")
     gone = deleted_s != _NEVER
     end_s = max(created_s.max(), deleted_s.max()) if until_s is None else until_s
-    wrong = known & gone & (deleted_s < created_s)
+    wrong = was_created & gone & (deleted_s < created_s)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise table.error(row, "deleted_s", f"it was created later, at {created_s[row]:g}.")
@@ -291,7 +299,7 @@ def read_vm_table(
             _whole(table, "memory_gib", GIB),
         ]
     )
-    rows = np.flatnonzero(known & (created_s <= end_s))
+    rows = np.flatnonzero(was_created & (created_s <= end_s))
     if len(rows) == 0:
         raise TraceError(file, expected=f"no row was created up to {end_s:g} s; nothing is left.")
     rows = rows[np.argsort(created_s[rows], kind="stable")]

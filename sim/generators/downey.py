@@ -62,15 +62,15 @@ def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
     low = np.where(n <= a, below, np.where(n <= 2 * a - 1, beyond, a))
     tail = n * a * (c + 1) / (c * (n + a - 1) + a)
     high = np.where(n <= a + a * c - c, tail, a)
-    told: Floats = np.where(c <= 1, low, high)
-    return told
+    values: Floats = np.where(c <= 1, low, high)
+    return values
 
 
 def fewest_fastest(parallelism: Floats, cv2: Floats) -> Floats:
     """Return from how many processors on the speedup is A: float64."""
     low = np.where(cv2 > 0, 2 * parallelism - 1, parallelism)
-    told: Floats = np.where(cv2 <= 1, low, parallelism + parallelism * cv2 - cv2)
-    return told
+    n_procs: Floats = np.where(cv2 <= 1, low, parallelism + parallelism * cv2 - cv2)
+    return n_procs
 
 
 def knee(parallelism: Floats, cv2: Floats) -> Floats:
@@ -78,8 +78,8 @@ def knee(parallelism: Floats, cv2: Floats) -> Floats:
     c = np.minimum(cv2, 1.0)
     low = np.clip(c * (parallelism - 0.5) / (1 - c / 2), parallelism, 2 * parallelism - 1)
     high = np.maximum(parallelism - 1 + parallelism / np.maximum(cv2, 1.0), 1.0)
-    told: Floats = np.where(cv2 <= 1, low, high)
-    return told
+    n_procs: Floats = np.where(cv2 <= 1, low, high)
+    return n_procs
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,8 @@ class MoldableJobs:
 
     def runtimes(self, n: ArrayLike) -> Floats:
         """Return the seconds of each job on n processors, one number or one per job."""
-        told: Floats = self.work_s / speedup(n, self.parallelism, self.cv2)
-        return told
+        runtime_s: Floats = self.work_s / speedup(n, self.parallelism, self.cv2)
+        return runtime_s
 
     def processors(self, rule: str, most: float, chances: Floats) -> NDArray[np.int64]:
         """Return how many processors each job takes by a rule of `RULES`, from 1 to `most`.
@@ -112,13 +112,13 @@ class MoldableJobs:
             chances: float64 [n_jobs] from 0 to 1; only ``any`` looks at them.
         """
         fastest = np.minimum(fewest_fastest(self.parallelism, self.cv2), most)
-        wanted = {
+        n_procs = {
             "average": self.parallelism,
             "knee": knee(self.parallelism, self.cv2),
             "fastest": np.ceil(fastest),
             "any": np.exp(chances * np.log(fastest)),
         }[rule]
-        return np.clip(np.floor(wanted + 0.5), 1, most).astype(np.int64)
+        return np.clip(np.floor(n_procs + 0.5), 1, most).astype(np.int64)
 
 
 def published() -> Model:
@@ -300,10 +300,10 @@ def _log_uniform(values: Floats, least: float, most: float) -> tuple[float, floa
 
 
 def _rates(model: Model) -> Floats:
-    what = "parameter 'jobs_per_day' of 'downey'"
+    subject = "parameter 'jobs_per_day' of 'downey'"
     if "jobs_per_day" not in model.parameters:
         raise WorkloadError("a model of 'downey' needs the parameter 'jobs_per_day'.")
-    return weekday_rates(what, model.parameters["jobs_per_day"])
+    return weekday_rates(subject, model.parameters["jobs_per_day"])
 
 
 def _ends(model: Model) -> dict[str, float]:

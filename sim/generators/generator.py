@@ -102,13 +102,13 @@ class Model:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", _json_copy(self.parameters))
-        kept = {}
+        arrays = {}
         for name, array in sorted(self.arrays.items()):
             if array.dtype.kind not in KINDS:
                 raise WorkloadError(f"array '{name}' of a model holds {array.dtype}, not numbers.")
-            kept[name] = array.copy()
-            kept[name].setflags(write=False)
-        object.__setattr__(self, "arrays", kept)
+            arrays[name] = array.copy()
+            arrays[name].setflags(write=False)
+        object.__setattr__(self, "arrays", arrays)
 
     @cached_property
     def digest(self) -> str:
@@ -120,7 +120,7 @@ class Model:
             sha.update(np.ascontiguousarray(little).tobytes())
         return sha.hexdigest()
 
-    def told(self, parameters: Mapping[str, Json]) -> "Model":
+    def with_parameters(self, parameters: Mapping[str, Json]) -> "Model":
         """Return the model with other values of some of its parameters.
 
         Raises:
@@ -128,9 +128,9 @@ class Model:
         """
         for name in parameters:
             if name not in self.parameters:
-                known = ", ".join(sorted(self.parameters)) or "none"
+                names = ", ".join(sorted(self.parameters)) or "none"
                 raise WorkloadError(
-                    f"a model of '{self.generator}' has no parameter '{name}'; it has: {known}."
+                    f"a model of '{self.generator}' has no parameter '{name}'; it has: {names}."
                 )
         return replace(self, parameters={**self.parameters, **parameters})
 
@@ -156,7 +156,7 @@ def save_model(model: Model, path: Path) -> None:
     """
     if path.suffix != ".json":
         raise WorkloadError(f"{path}: a model is written to a file whose name ends in .json.")
-    told = {
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "generator": model.generator,
@@ -170,7 +170,7 @@ def save_model(model: Model, path: Path) -> None:
             packed = io.BytesIO()
             np.savez_compressed(packed, allow_pickle=False, **dict(model.arrays))
             write_whole(arrays_beside(path), packed.getvalue())
-        write_whole(path, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+        write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
 
@@ -181,10 +181,14 @@ def load_model(path: Path) -> Model:
     Raises:
         TraceError: no such file, not a model, another version, or arrays that are not its own.
     """
-    told = read_versioned_json(path, "model", FORMAT, VERSION)
+    content = read_versioned_json(path, "model", FORMAT, VERSION)
     try:
-        names, digest = told["arrays"], told["digest"]
-        generator, parameters, source = told["generator"], told["parameters"], told["source"]
+        names, digest = content["arrays"], content["digest"]
+        generator, parameters, source = (
+            content["generator"],
+            content["parameters"],
+            content["source"],
+        )
     except KeyError as error:
         raise TraceError(path, expected=f"there is no {error} in it; it is no model.") from None
     is_whole = (
@@ -206,7 +210,7 @@ def load_model(path: Path) -> Model:
 
 def read_versioned_json(
     path: Path,
-    what: str,
+    kind: str,
     form: str,
     version: int,
     pairs: Callable[[list[tuple[str, Json]]], dict[str, Json]] = dict,
@@ -215,7 +219,7 @@ def read_versioned_json(
 
     Args:
         path: of the file.
-        what: it is, for people.
+        kind: it is, for people.
         form: the ``format`` that it must say.
         version: the ``version`` that it must say.
         pairs: makes a table of its entries, and may refuse some with a ValueError.
@@ -225,29 +229,29 @@ def read_versioned_json(
     """
     try:
         if path.stat().st_size > MOST_JSON_BYTES:
-            raise TraceError(path, expected=f"a {what} has at most {MOST_JSON_BYTES:,} bytes.")
-        told = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+            raise TraceError(path, expected=f"a {kind} has at most {MOST_JSON_BYTES:,} bytes.")
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:
         raise TraceError(path, expected=f"it is no JSON ({error}).") from None
-    if not isinstance(told, dict) or told.get("format") != form:
-        raise TraceError(path, expected=f'it is no {what}; one says "format": "{form}".')
-    if told.get("version") != version:
-        expected = f"the {what} is of version {told.get('version')!r}; {version} is read."
+    if not isinstance(content, dict) or content.get("format") != form:
+        raise TraceError(path, expected=f'it is no {kind}; one says "format": "{form}".')
+    if content.get("version") != version:
+        expected = f"the {kind} is of version {content.get('version')!r}; {version} is read."
         raise TraceError(path, expected=expected)
-    return told
+    return content
 
 
 def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     beside = arrays_beside(path)
     try:
         with zipfile.ZipFile(beside) as packed:
-            unpacked = sum(one.file_size for one in packed.infolist())
+            unpacked = sum(entry.file_size for entry in packed.infolist())
         if unpacked > MOST_ARRAY_BYTES:
             raise TraceError(beside, expected=f"arrays have at most {MOST_ARRAY_BYTES:,} bytes.")
-        with np.load(beside, allow_pickle=False) as found:
-            return {name: found[name] for name in names}
+        with np.load(beside, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
     except KeyError as error:
         raise TraceError(beside, expected=f"an array of the model is missing: {error}.") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -398,12 +402,12 @@ def number_of(model: Model, name: str, lowest: float, highest: float = math.inf)
     )
 
 
-def checked_number(what: str, value: Json, lowest: float, highest: float = math.inf) -> float:
+def checked_number(subject: str, value: Json, lowest: float, highest: float = math.inf) -> float:
     """Return a value as a float; raise `WorkloadError` unless it is from `lowest` to `highest`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and lowest <= value <= min(highest, sys.float_info.max)):
         upto = "" if math.isinf(highest) else f" to {highest:g}"
-        raise WorkloadError(f"{what} is {value!r}; allowed are numbers from {lowest:g}{upto}.")
+        raise WorkloadError(f"{subject} is {value!r}; allowed are numbers from {lowest:g}{upto}.")
     return float(value)
 
 
@@ -425,25 +429,25 @@ COLUMNS: tuple[str, ...] = (
 def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
     """Return what is needed to give the jobs back: parameters and arrays."""
     arrays: Arrays = {name: getattr(workload, name) for name in COLUMNS}
-    told: dict[str, Json] = {
+    parameters: dict[str, Json] = {
         "max_procs": workload.max_procs,
         "requested_is_runtime": workload.requested_is_runtime,
     }
     if workload.tasks is None:
-        return told, arrays
+        return parameters, arrays
     more, of_tasks = pack_tasks(workload.tasks)
-    return told | more, arrays | of_tasks
+    return parameters | more, arrays | of_tasks
 
 
 def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
     """Return what `unpack_tasks` needs to give tasks back: parameters and arrays."""
     arrays: Arrays = {}
     for prefix, holder in (("task ", tasks), ("work ", tasks.work)):
-        for one in () if holder is None else fields(holder):
-            if isinstance(value := getattr(holder, one.name), np.ndarray):
-                arrays[prefix + one.name] = value
+        for column_field in () if holder is None else fields(holder):
+            if isinstance(value := getattr(holder, column_field.name), np.ndarray):
+                arrays[prefix + column_field.name] = value
     arrays |= {f"text {name}": np.array(column, dtype=str) for name, column in tasks.texts.items()}
-    told: Json = {
+    parameters: Json = {
         "roles": list(tasks.roles),
         "gpu_resources": list(tasks.gpu_resources),
         "affinities": [
@@ -452,7 +456,7 @@ def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
         ],
         "classes": None if tasks.work is None else list(tasks.work.classes),
     }
-    return {"tasks": told}, arrays
+    return {"tasks": parameters}, arrays
 
 
 def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
@@ -477,8 +481,8 @@ def unpack_tasks(model: Model) -> Tasks | None:
     Raises:
         WorkloadError: they cannot be tasks.
     """
-    told = model.parameters.get("tasks")
-    if told is None:
+    parameters = model.parameters.get("tasks")
+    if parameters is None:
         return None
     try:
         rows: dict[str, Any] = {
@@ -495,15 +499,15 @@ def unpack_tasks(model: Model) -> Tasks | None:
         return Tasks.from_arrays(
             **rows,
             edges=(first, flat),
-            roles=told["roles"],
-            gpu_resources=told["gpu_resources"],
+            roles=parameters["roles"],
+            gpu_resources=parameters["gpu_resources"],
             affinities=[
                 [Term(key, operator, tuple(values)) for key, operator, values in terms]
-                for terms in told["affinities"]
+                for terms in parameters["affinities"]
             ],
             work=None
-            if told["classes"] is None
-            else TaskWork(**work, classes=tuple(told["classes"])),
+            if parameters["classes"] is None
+            else TaskWork(**work, classes=tuple(parameters["classes"])),
             texts={
                 name.removeprefix("text "): array.tolist()
                 for name, array in model.arrays.items()
@@ -519,20 +523,20 @@ def unpack_tasks(model: Model) -> Tasks | None:
 BLOCK = 4096
 
 
-def weekday_rates(what: str, told: Json) -> Floats:
+def weekday_rates(subject: str, jobs_per_day: Json) -> Floats:
     """Return jobs per day for Monday to Sunday, float64 [7], from one number or seven.
 
     Raises:
         WorkloadError: something else, or no job in a week.
     """
-    values = told if isinstance(told, list) else [told] * 7
+    values = jobs_per_day if isinstance(jobs_per_day, list) else [jobs_per_day] * 7
     if len(values) != 7:
         raise WorkloadError(
-            f"{what} has {len(values)} numbers; allowed are 1, or 7 from Monday on."
+            f"{subject} has {len(values)} numbers; allowed are 1, or 7 from Monday on."
         )
-    rates = np.array([checked_number(what, value, 0.0, 1e9) for value in values])
+    rates = np.array([checked_number(subject, value, 0.0, 1e9) for value in values])
     if rates.sum() <= 0:
-        raise WorkloadError(f"{what} is 0 on every day; allowed are numbers above 0.")
+        raise WorkloadError(f"{subject} is 0 on every day; allowed are numbers above 0.")
     return rates
 
 
@@ -552,13 +556,13 @@ def poisson_arrivals(rates: Floats, horizon: Horizon, rng: np.random.Generator) 
     check_number_of_jobs(float(rates.mean()) * horizon.duration_s / DAY_S * horizon.scale)
     paid = np.concatenate([[0.0], np.cumsum(rates)])
     clock_s = np.arange(8) * DAY_S
-    found: list[Floats] = []
+    blocks: list[Floats] = []
     have = 0.0
-    while not found or found[-1][-1] < horizon.duration_s:
+    while not blocks or blocks[-1][-1] < horizon.duration_s:
         brought = rng.exponential(1.0, BLOCK) / horizon.scale
         jobs = np.cumsum(np.concatenate([[have], brought]))[1:]
         have = float(jobs[-1])
         weeks, rest = np.divmod(jobs, paid[-1])
-        found.append(weeks * 7 * DAY_S + np.interp(rest, paid, clock_s))
-    submit_s = np.concatenate(found)
+        blocks.append(weeks * 7 * DAY_S + np.interp(rest, paid, clock_s))
+    submit_s = np.concatenate(blocks)
     return submit_s[submit_s < horizon.duration_s]

@@ -63,11 +63,11 @@ def scale_load(
         raise WorkloadError("tell either a factor of the times between submissions, or a load.")
     if load is not None:
         factor = _factor_for(workload, _above_zero("load", load), procs)
-    chosen = _above_zero("factor", 0.0 if factor is None else factor)
-    submit_s = workload.submit_s * chosen
+    multiplier = _above_zero("factor", 0.0 if factor is None else factor)
+    submit_s = workload.submit_s * multiplier
     if (workload.submit_s % 1 == 0).all():
         submit_s = np.round(submit_s)
-    sentence = f"the times between submissions were multiplied by {chosen:.6g}."
+    sentence = f"the times between submissions were multiplied by {multiplier:.6g}."
     note = ReadingNote("scale_load", workload.n_jobs, sentence)
     return _submitted_at(workload, submit_s, note)
 
@@ -147,7 +147,9 @@ def _above_zero(name: str, value: float) -> float:
 
 def _submitted_at(workload: Workload, submit_s: NDArray[np.float64], note: ReadingNote) -> Workload:
     rest: dict[str, Any] = {
-        one.name: getattr(workload, one.name) for one in fields(workload) if one.name not in ANEW
+        column.name: getattr(workload, column.name)
+        for column in fields(workload)
+        if column.name not in ANEW
     }
     first_s, start = float(submit_s.min()), workload.start_unix_s
     return Workload.from_arrays(
@@ -186,28 +188,28 @@ def inflate_workload(
             f"'{workload.name}' cannot fill the GPUs of the cluster: its tasks ask for none, or "
             "there are none; take pods and machines with GPUs, and a load above 0."
         )
-    asked = np.bincount(tasks.job, weights=tasks.mgpu * tasks.instances).astype(np.int64)
+    job_mgpu = np.bincount(tasks.job, weights=tasks.mgpu * tasks.instances).astype(np.int64)
     rng = RandomStreams(seed).of("inflation")
-    drawn = np.zeros(0, dtype=np.int64)
-    while asked[drawn].sum() < most:
-        n_more = max(int(1.1 * (most - asked[drawn].sum()) / asked.mean()), 100)
-        if len(drawn) + n_more > MOST_JOBS:
+    rows = np.zeros(0, dtype=np.int64)
+    while job_mgpu[rows].sum() < most:
+        n_more = max(int(1.1 * (most - job_mgpu[rows].sum()) / job_mgpu.mean()), 100)
+        if len(rows) + n_more > MOST_JOBS:
             raise WorkloadError(
                 f"load is {load:g}, which takes more than {MOST_JOBS:,} jobs; take a smaller one."
             )
-        drawn = np.concatenate([drawn, rng.integers(0, workload.n_jobs, n_more)])
-    drawn = drawn[: int(np.searchsorted(np.cumsum(asked[drawn]), most)) + 1]
-    submit_s = np.arange(len(drawn), dtype=np.float64)
-    runtime_s = 2.0 * len(drawn) - submit_s
-    theirs = tasks.ordered(drawn)
+        rows = np.concatenate([rows, rng.integers(0, workload.n_jobs, n_more)])
+    rows = rows[: int(np.searchsorted(np.cumsum(job_mgpu[rows]), most)) + 1]
+    submit_s = np.arange(len(rows), dtype=np.float64)
+    runtime_s = 2.0 * len(rows) - submit_s
+    theirs = tasks.ordered(rows)
     sentence = f"drawn with replacement until they ask for {load:.0%} of the GPUs; none leaves."
     return Workload.from_arrays(
         submit_s=submit_s,
         runtime_s=runtime_s,
-        procs=workload.procs[drawn],
-        mem_bytes_per_proc=workload.mem_bytes_per_proc[drawn],
+        procs=workload.procs[rows],
+        mem_bytes_per_proc=workload.mem_bytes_per_proc[rows],
         name=f"{workload.name}, inflated to {load:.0%}",
-        notes=[ReadingNote("inflated", len(drawn), sentence)],
+        notes=[ReadingNote("inflated", len(rows), sentence)],
         tasks=replace(
             theirs,
             runtime_s=read_only_copy(runtime_s[theirs.job]),

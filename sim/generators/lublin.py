@@ -154,9 +154,9 @@ def processors(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> ND
     exponent = low + place * (high - low)
     power_of_two = kind <= p.serial_prob + p.pow2_prob
     exponent = np.where(power_of_two, np.floor(exponent + 0.5), exponent)
-    drawn: NDArray[np.float64] = np.floor(2.0**exponent + 0.5)
-    chosen: NDArray[np.float64] = np.where(kind <= p.serial_prob, 1.0, drawn)
-    return chosen
+    parallel: NDArray[np.float64] = np.floor(2.0**exponent + 0.5)
+    procs: NDArray[np.float64] = np.where(kind <= p.serial_prob, 1.0, parallel)
+    return procs
 
 
 def run_times(
@@ -164,23 +164,23 @@ def run_times(
 ) -> NDArray[np.float64]:
     """Draw run times in whole seconds, given processors: float64 [n_jobs]."""
     share = np.clip(p.pa * procs + p.pb, 0.0, 1.0)
-    drawn = np.array([_log_runtime(p, float(one), rng) for one in share])
-    seconds: NDArray[np.float64] = np.floor(np.exp(drawn))
+    logs = np.array([_log_runtime(p, float(job_share), rng) for job_share in share])
+    seconds: NDArray[np.float64] = np.floor(np.exp(logs))
     return seconds
 
 
 def _log_runtime(p: LublinParameters, share: float, rng: np.random.Generator) -> float:
     while True:
         first = rng.random() <= share
-        drawn = rng.gamma(p.a1, p.b1) if first else rng.gamma(p.a2, p.b2)
-        if drawn <= TOO_MUCH_TIME:
-            return float(drawn)
+        log_s = rng.gamma(p.a1, p.b1) if first else rng.gamma(p.a2, p.b2)
+        if log_s <= TOO_MUCH_TIME:
+            return float(log_s)
 
 
 def arrivals(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw submit times in whole seconds since midnight: float64 [n_jobs], not decreasing."""
-    drawn = np.array([_log_points(p, rng) for _ in range(n_jobs)])
-    points = np.cumsum(np.exp(drawn) / SECONDS_IN_BUCKET)
+    log_points = np.array([_log_points(p, rng) for _ in range(n_jobs)])
+    points = np.cumsum(np.exp(log_points) / SECONDS_IN_BUCKET)
     cost = bucket_weights(p)
     paid = np.concatenate([[0.0], np.cumsum(cost)])
     days, rest = np.divmod(points, paid[-1])
@@ -192,9 +192,9 @@ def arrivals(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> NDAr
 
 def _log_points(p: LublinParameters, rng: np.random.Generator) -> float:
     while True:
-        drawn = rng.gamma(p.aarr * p.arar, p.barr)
-        if drawn <= TOO_MUCH_ARRIVE_TIME:
-            return float(drawn)
+        log_gap = rng.gamma(p.aarr * p.arar, p.barr)
+        if log_gap <= TOO_MUCH_ARRIVE_TIME:
+            return float(log_gap)
 
 
 def bucket_weights(p: LublinParameters) -> NDArray[np.float64]:
@@ -312,9 +312,9 @@ class SizeLaw:
         """Return a law of the same shares, none of them 0, with other ends."""
         few = 1e-3
         serial, pow2 = max(self.serial, few), max(self.pow2, few)
-        whole = max(serial + pow2 + few, 1.0)
+        total = max(serial + pow2 + few, 1.0)
         first = min(max(self.first, few), 1 - few)
-        return SizeLaw(serial / whole, pow2 / whole, first, ends)
+        return SizeLaw(serial / total, pow2 / total, first, ends)
 
     def learnt(
         self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
@@ -345,9 +345,9 @@ def components(sizes: Floats, ends: tuple[float, float, float]) -> Floats:
     exponents = np.log2(sizes)
     rows = [(sizes == 1).astype(np.float64)]
     lower, upper = np.log2(np.maximum(sizes - 0.5, 1e-9)), np.log2(sizes + 0.5)
-    for least, most, asked in ((exponents - 0.5, exponents + 0.5, powers), (lower, upper, True)):
+    for least, most, allowed in ((exponents - 0.5, exponents + 0.5, powers), (lower, upper, True)):
         for low, high in ((ends[0], ends[1]), (ends[1], ends[2])):
-            rows.append(np.where(asked, _below(most, low, high) - _below(least, low, high), 0.0))
+            rows.append(np.where(allowed, _below(most, low, high) - _below(least, low, high), 0.0))
     return np.array(rows)
 
 
@@ -375,8 +375,8 @@ def fit_sizes(procs: NDArray[np.int64]) -> SizeLaw:
             for value in around[(around >= 0) & (around < top + 0.65)].tolist():
                 low, middle, high = _with(best[0].ends, place, value)
                 if low <= middle <= high:
-                    found = best[0].at((low, middle, high)).learnt(sizes, counts)
-                    best = found if found[1] > best[1] + 1e-9 else best
+                    candidate = best[0].at((low, middle, high)).learnt(sizes, counts)
+                    best = candidate if candidate[1] > best[1] + 1e-9 else best
         if best is before:
             break
     return best[0]
@@ -412,7 +412,7 @@ def _hyper_gamma(
     """Climb from the chances `mine` that each run time is of the first gamma."""
     widths, place = np.unique(procs, return_inverse=True)
     sizes, counts = widths.astype(np.float64), np.bincount(place).astype(np.float64)
-    told = -np.inf
+    log_likelihood = -np.inf
     for _ in range(ROUNDS):
         (a1, b1), (a2, b2) = _gamma(x, mine), _gamma(x, 1.0 - mine)
         pa, pb = _line(sizes, np.bincount(place, mine).astype(np.float64), counts)
@@ -421,12 +421,12 @@ def _hyper_gamma(
         second = np.log1p(-share) + _log_density(x, a2, b2)
         both = np.logaddexp(first, second)
         mine = np.exp(first - both)
-        before, told = told, float(both.mean())
-        if abs(told - before) < 1e-6:
+        before, log_likelihood = log_likelihood, float(both.mean())
+        if abs(log_likelihood - before) < 1e-6:
             break
     if a1 * b1 > a2 * b2:
         (a1, b1), (a2, b2), (pa, pb) = (a2, b2), (a1, b1), (-pa, 1.0 - pb)
-    return (a1, b1, a2, b2, pa, pb), told
+    return (a1, b1, a2, b2, pa, pb), log_likelihood
 
 
 def _gamma(x: Floats, weight: Floats) -> tuple[float, float]:
@@ -449,8 +449,8 @@ def _line(sizes: Floats, mine: Floats, counts: Floats) -> tuple[float, float]:
     weight = counts.copy()
     pa, pb = 0.0, float(mine.sum() / counts.sum())
     for _ in range(3):
-        told = np.clip(pa * sizes + pb, 0.02, 0.98)
-        weight = counts / (told * (1 - told))
+        probability = np.clip(pa * sizes + pb, 0.02, 0.98)
+        weight = counts / (probability * (1 - probability))
         middle = float((weight * sizes).sum() / weight.sum())
         spread = float((weight * (sizes - middle) ** 2).sum())
         level = float((weight * share).sum() / weight.sum())
@@ -504,9 +504,9 @@ def fit_arrivals(
     barr, aarr = variance / mean, mean**2 / variance
 
     def off(log_ratio: float) -> float:
-        return float(np.log(mean_gap(aarr * np.exp(log_ratio), barr, too_late)) - wanted)
+        return float(np.log(mean_gap(aarr * np.exp(log_ratio), barr, too_late)) - log_mean_gap)
 
-    wanted = float(np.log(max(gaps.mean(), 1.05)))
+    log_mean_gap = float(np.log(max(gaps.mean(), 1.05)))
     low, high = -4.0, 4.0
     if off(low) >= 0 or off(high) <= 0:
         return aarr, barr, 1.0
@@ -530,7 +530,7 @@ def fit_requests(workload: Workload) -> float:
     if not ran.any():
         return 0.0
     runtime_s = workload.runtime_s[ran]
-    wanted = float(np.median(workload.requested_s[ran] / runtime_s))
+    median_ratio = float(np.median(workload.requested_s[ran] / runtime_s))
 
     def median_of(factor: float) -> float:
         rng = np.random.default_rng(0)
@@ -539,7 +539,7 @@ def fit_requests(workload: Workload) -> float:
     low, high = 0.0, 1000.0
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if median_of(middle) < wanted else (low, middle)
+        low, high = (middle, high) if median_of(middle) < median_ratio else (low, middle)
     return max(low, 0.01)
 
 

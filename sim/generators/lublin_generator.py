@@ -105,10 +105,10 @@ def check(model: Model) -> None:
     if not isinstance(model.parameters.get("truncated_clock"), bool):
         raise WorkloadError("parameter 'truncated_clock' of 'lublin' must be true or false.")
     _types_of_model(model)
-    known = {"types", "request_factor", "max_procs", "truncated_clock", "too_much_time"}
-    known.add("too_much_arrive_time")
-    for name in sorted(set(model.parameters) - known):
-        if name not in {one for kinds in TYPES.values() for one, _ in kinds}:
+    parameter_names = {"types", "request_factor", "max_procs", "truncated_clock", "too_much_time"}
+    parameter_names.add("too_much_arrive_time")
+    for name in sorted(set(model.parameters) - parameter_names):
+        if name not in {type_name for kinds in TYPES.values() for type_name, _ in kinds}:
             raise WorkloadError(f"'lublin' has no parameter '{name}'.")
         p = _table(model.parameters[name], name)
         of = f"of '{name}' in a model of 'lublin'"
@@ -171,18 +171,21 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
     kinds = [p for _, _, p in _types_of_model(model)]
     rates = [_jobs_per_day(model, p) for p in kinds]
     total = sum(rate.mean for rate in rates)
-    told = {"jobs_per_day": ModelMoment(total, float(np.sqrt(sum(rate.sd**2 for rate in rates))))}
+    stated = {"jobs_per_day": ModelMoment(total, float(np.sqrt(sum(rate.sd**2 for rate in rates))))}
     of_types = [_of_one_job(model, p) for p in kinds]
     for name in of_types[0]:
         # Arrivals of a type come in clumps, so its share of the jobs varies more than by chance.
-        mean = sum(r.mean / total * one[name].mean for r, one in zip(rates, of_types, strict=True))
+        mean = sum(
+            r.mean / total * moments_of_type[name].mean
+            for r, moments_of_type in zip(rates, of_types, strict=True)
+        )
         variance = sum(
-            r.mean / total * one[name].sd ** 2
-            + r.sd**2 / total * (one[name].mean - mean) ** 2
-            for r, one in zip(rates, of_types, strict=True)
+            r.mean / total * moments_of_type[name].sd ** 2
+            + r.sd**2 / total * (moments_of_type[name].mean - mean) ** 2
+            for r, moments_of_type in zip(rates, of_types, strict=True)
         )  # fmt: skip
-        told[name] = ModelMoment(mean, float(np.sqrt(variance)))
-    return told
+        stated[name] = ModelMoment(mean, float(np.sqrt(variance)))
+    return stated
 
 
 def _of_one_job(model: Model, p: LublinParameters) -> dict[str, ModelMoment]:
@@ -192,10 +195,10 @@ def _of_one_job(model: Model, p: LublinParameters) -> dict[str, ModelMoment]:
     logs = np.log2(np.minimum(sizes, number_of(model, "max_procs", 1)))
     share = np.clip(p.pa * sizes + p.pb, 0.0, 1.0)
     values, first, second = _log_runtime_cells(p, number_of(model, "too_much_time", 0.1))
-    kept = chances / (share * first.sum() + (1 - share) * second.sum())
+    weights = chances / (share * first.sum() + (1 - share) * second.sum())
     return {
         "log_runtime": _moment(
-            values, (kept * share).sum() * first + (kept * (1 - share)).sum() * second
+            values, (weights * share).sum() * first + (weights * (1 - share)).sum() * second
         ),
         "log2_procs": _moment(logs, chances),
         "serial": _moment((logs == 0).astype(np.float64), chances),
@@ -226,8 +229,8 @@ def _jobs_per_day(model: Model, p: LublinParameters) -> ModelMoment:
     edges = np.linspace(0.0, too_late, 20_001)
     mass = np.diff(gammainc(p.aarr * p.arar, edges / p.barr)).astype(np.float64)
     points = np.exp((edges[:-1] + edges[1:]) / 2) / SECONDS_IN_BUCKET
-    one = _moment(points.astype(np.float64), mass)
-    return ModelMoment(BUCKETS / one.mean, float(np.sqrt(BUCKETS / one.mean) * one.sd / one.mean))
+    gap = _moment(points.astype(np.float64), mass)
+    return ModelMoment(BUCKETS / gap.mean, float(np.sqrt(BUCKETS / gap.mean) * gap.sd / gap.mean))
 
 
 def _jobs_of(
@@ -252,22 +255,22 @@ def _arrivals(
     too_late = number_of(model, "too_much_arrive_time", 0.1)
     paid = np.concatenate([[0.0], np.cumsum(bucket_weights(p))])
     clock_s = np.arange(BUCKETS + 1) * SECONDS_IN_BUCKET
-    found: list[Floats] = []
+    blocks: list[Floats] = []
     have = 0.0
-    while not found or found[-1][-1] < horizon.duration_s:
-        drawn = rng.gamma(p.aarr * p.arar, p.barr, BLOCK)
-        brought = np.exp(drawn[drawn <= too_late]) / SECONDS_IN_BUCKET
+    while not blocks or blocks[-1][-1] < horizon.duration_s:
+        logs = rng.gamma(p.aarr * p.arar, p.barr, BLOCK)
+        brought = np.exp(logs[logs <= too_late]) / SECONDS_IN_BUCKET
         points = np.cumsum(np.concatenate([[have], brought]))[1:]
         if len(points) == 0:
             continue
         have = float(points[-1])
         if model.parameters["truncated_clock"]:
-            begin_s = float(found[-1][-1]) if found else 0.0
-            found.append(_truncated(brought / horizon.scale, paid.tolist(), begin_s))
+            begin_s = float(blocks[-1][-1]) if blocks else 0.0
+            blocks.append(_truncated(brought / horizon.scale, paid.tolist(), begin_s))
             continue
         days, rest = np.divmod(points / horizon.scale, paid[-1])
-        found.append(np.floor(days * 86400.0 + np.interp(rest, paid, clock_s)))
-    submit_s = np.concatenate(found)
+        blocks.append(np.floor(days * 86400.0 + np.interp(rest, paid, clock_s)))
+    submit_s = np.concatenate(blocks)
     return submit_s[submit_s < horizon.duration_s]
 
 
@@ -279,7 +282,7 @@ def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
         paid: costs of the half hours of a day up to each of its 49 bounds.
         now_s: where the clock stands, in whole seconds since midnight.
     """
-    told = []
+    submit_s = []
     for points in brought.tolist():
         day, of_day_s = divmod(now_s, 86400.0)
         bucket = int(of_day_s // SECONDS_IN_BUCKET)
@@ -290,8 +293,8 @@ def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
         bucket = min(bisect_right(paid, rest), BUCKETS) - 1
         share = (rest - paid[bucket]) / (paid[bucket + 1] - paid[bucket])
         now_s = floor((day + days) * 86400.0 + (bucket + share) * SECONDS_IN_BUCKET)
-        told.append(now_s)
-    return np.array(told, dtype=np.float64)
+        submit_s.append(now_s)
+    return np.array(submit_s, dtype=np.float64)
 
 
 def _run_times(
@@ -313,14 +316,12 @@ def _run_times(
 
 
 def _types_of_model(model: Model) -> list[tuple[str, int, LublinParameters]]:
-    chosen = model.parameters.get("types")
-    if not isinstance(chosen, str) or chosen not in TYPES:
+    types = model.parameters.get("types")
+    if not isinstance(types, str) or types not in TYPES:
         raise WorkloadError(
-            f"parameter 'types' of 'lublin' is {chosen!r}; allowed are {', '.join(TYPES)}."
+            f"parameter 'types' of 'lublin' is {types!r}; allowed are {', '.join(TYPES)}."
         )
-    return [
-        (name, queue, _table(model.parameters.get(name), name)) for name, queue in TYPES[chosen]
-    ]
+    return [(name, queue, _table(model.parameters.get(name), name)) for name, queue in TYPES[types]]
 
 
 _SHARES = ("serial_prob", "pow2_prob", "u_prob")
@@ -328,14 +329,14 @@ _EXPONENTS = ("u_low", "u_med", "u_hi")
 _LINE = ("pa", "pb")
 
 
-def _table(told: Json, name: str) -> LublinParameters:
-    wanted = [one.name for one in fields(LublinParameters)]
-    if not isinstance(told, dict) or sorted(told) != sorted(wanted):
+def _table(values_by_name: Json, name: str) -> LublinParameters:
+    field_names = [field.name for field in fields(LublinParameters)]
+    if not isinstance(values_by_name, dict) or sorted(values_by_name) != sorted(field_names):
         raise WorkloadError(
-            f"parameter '{name}' of 'lublin' must have exactly the entries {', '.join(wanted)}."
+            f"parameter '{name}' of 'lublin' must have exactly the entries {', '.join(field_names)}."
         )
     values = {}
-    for key in wanted:
+    for key in field_names:
         low, high = 1e-6, 1e6
         if key in _SHARES:
             low, high = 0.0, 1.0
@@ -344,7 +345,7 @@ def _table(told: Json, name: str) -> LublinParameters:
         elif key in _LINE:
             low = -1e6
         values[key] = checked_number(
-            f"parameter '{key}' of '{name}' of 'lublin'", told[key], low, high
+            f"parameter '{key}' of '{name}' of 'lublin'", values_by_name[key], low, high
         )
     return LublinParameters(**values)
 
@@ -391,21 +392,21 @@ def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
     if seed < 0:
         raise WorkloadError(f"seed is {seed}; allowed are whole numbers from 0.")
     of_jobs, of_requests = np.random.SeedSequence(seed).spawn(2)
-    drawn = lublin(n_jobs, of_jobs, types=tuple(_narrower(p) for p in BOTH_TYPES))
-    load = offered_load(drawn, MACHINE_PROCS)
+    sample = lublin(n_jobs, of_jobs, types=tuple(_narrower(p) for p in BOTH_TYPES))
+    load = offered_load(sample, MACHINE_PROCS)
     scale = 1.0 if load is None else load / OFFERED_LOAD
-    runtime_s = np.maximum(drawn.runtime_s, 1.0)
+    runtime_s = np.maximum(sample.runtime_s, 1.0)
     rng = np.random.default_rng(of_requests)
     sentence = (
         f"{n_jobs} requests come from a model: run time * (1 + U(0, {FACTOR:g})), rounded up to "
         "round values."
     )
     return Workload.from_arrays(
-        submit_s=np.round(drawn.submit_s * scale),
+        submit_s=np.round(sample.submit_s * scale),
         runtime_s=runtime_s,
-        procs=drawn.procs,
+        procs=sample.procs,
         requested_s=round_up(f_model(runtime_s, FACTOR, rng)),
-        queue=drawn.queue,
+        queue=sample.queue,
         name="lublin-feitelson (built in)",
         max_procs=MACHINE_PROCS,
         notes=(ReadingNote("estimate_model", n_jobs, sentence),),

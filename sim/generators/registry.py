@@ -74,13 +74,13 @@ def fit(
         ScenarioError: a knob out of range.
     """
     generator = generator_named(name)
-    told = {**(knobs or {}), **more}
-    known = {knob.name: knob for knob in generator.knobs}
-    for given in told:
-        if given not in known:
-            raise UnknownNameError(f"knob of fitting '{name}'", given, known)
+    knob_values = {**(knobs or {}), **more}
+    knobs_by_name = {knob.name: knob for knob in generator.knobs}
+    for knob_name in knob_values:
+        if knob_name not in knobs_by_name:
+            raise UnknownNameError(f"knob of fitting '{name}'", knob_name, knobs_by_name)
     values = {
-        knob.name: knob.checked(told.get(knob.name, knob.usual), f"fitting '{name}'")
+        knob.name: knob.checked(knob_values.get(knob.name, knob.usual), f"fitting '{name}'")
         for knob in generator.knobs
     }
     model = generator.fit(workload, values)

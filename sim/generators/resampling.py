@@ -48,15 +48,15 @@ def measure_moments(workload: Workload, horizon: Horizon) -> Mapping[str, float]
     run times below a second count as one; ``log2_procs``, the mean of log2(processors); ``serial``,
     the share of jobs on one processor; and if the jobs have tasks, ``n_tasks``, of a job.
     """
-    told = {
+    values = {
         "jobs_per_day": workload.n_jobs / (horizon.duration_s / DAY_S),
         "log_runtime": float(log_runtime(workload.runtime_s).mean()),
         "log2_procs": float(np.log2(workload.procs).mean()),
         "serial": float((workload.procs == 1).mean()),
     }
     if workload.tasks is not None:
-        told["n_tasks"] = workload.tasks.n_tasks / workload.n_jobs
-    return told
+        values["n_tasks"] = workload.tasks.n_tasks / workload.n_jobs
+    return values
 
 
 def log_runtime(runtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,7 +123,7 @@ def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
     since_s = shown_s if clock.basis == "unknown" else shown_s - MONDAY_S
     clock_s = since_s - np.floor(since_s[0] / WEEK_S) * WEEK_S
     order = np.argsort(clock_s, kind="stable")
-    told, arrays = pack_workload(workload)
+    parameters, arrays = pack_workload(workload)
     if workload.tasks is not None and (np.diff(order) != 1).any():
         order = np.arange(workload.n_jobs)
         clock_s = np.maximum.accumulate(clock_s)  # an hour of autumn that comes twice
@@ -133,7 +133,7 @@ def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
             "block_s": knobs["block_s"],
             "same_weekday": bool(knobs["same_weekday"]),
             "new_users": bool(knobs["new_users"]),
-            **told,
+            **parameters,
         },
         {
             name: array if name.startswith(("task ", "work ", "text ")) else array[order]
@@ -211,7 +211,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def _copy(
-    model: Model, blocks: Blocks, n_slots: int, streams: RandomStreams, kept: float
+    model: Model, blocks: Blocks, n_slots: int, streams: RandomStreams, share: float
 ) -> tuple[Floats, Rows]:
     """Return submit times and rows of the log, a block per slot, of which a share is kept."""
     chances = streams.of("blocks").random(n_slots)
@@ -226,18 +226,18 @@ def _copy(
     rows = np.arange(behind[-1]) + np.repeat(begin - (behind - counts), counts)
     slot = np.repeat(np.arange(n_slots), counts)
     submit_s = blocks.clock_s[rows] + (slot - numbers[slot]) * blocks.block_s
-    if kept >= 1.0:
+    if share >= 1.0:
         return submit_s, rows
     stays = np.empty(len(rows), dtype=np.bool_)
     of_users = streams.inside("thinning")
     user = model.arrays["user"]
     for i in range(n_slots):
         mine = slice(behind[i] - counts[i], behind[i])
-        who = user[rows[mine]]
+        user_of_row = user[rows[mine]]
         # Jobs of nobody known stay or go one by one, others with their user.
-        unit = np.where(who == UNKNOWN, -2 - np.arange(counts[i]), who)
+        unit = np.where(user_of_row == UNKNOWN, -2 - np.arange(counts[i]), user_of_row)
         names, place = np.unique(unit, return_inverse=True)
-        stays[mine] = (of_users.of(f"block {i}").random(len(names)) < kept)[place]
+        stays[mine] = (of_users.of(f"block {i}").random(len(names)) < share)[place]
     return submit_s[stays], rows[stays]
 
 
@@ -251,24 +251,24 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
         "serial": (procs == 1).astype(np.float64),
     }
     counts, sums = [], {name: [] for name in values}  # type: ignore[var-annotated]
-    totals = {name: np.concatenate([[0.0], np.cumsum(one)]) for name, one in values.items()}
+    totals = {name: np.concatenate([[0.0], np.cumsum(column)]) for name, column in values.items()}
     for numbers in blocks.of_phases:
         begin, end = blocks.bounds(numbers)
         counts.append((end - begin).astype(np.float64))
         for name, total in totals.items():
             sums[name].append(total[end] - total[begin])
-    per_slot = float(np.mean([one.mean() for one in counts]))
+    per_slot = float(np.mean([column.mean() for column in counts]))
     slots_a_day = DAY_S / blocks.block_s
-    spread = float(np.mean([one.var() for one in counts]))
-    told = {
+    spread = float(np.mean([column.var() for column in counts]))
+    stated = {
         "jobs_per_day": ModelMoment(per_slot * slots_a_day, float(np.sqrt(spread * slots_a_day)))
     }
     for name, parts in sums.items():
-        mean = float(np.mean([one.mean() for one in parts])) / max(per_slot, 1e-300)
-        rest = [one - mean * n for one, n in zip(parts, counts, strict=True)]
-        variance = float(np.mean([one.var() for one in rest])) / max(per_slot, 1e-300)
-        told[name] = ModelMoment(mean, float(np.sqrt(variance)))
-    return told
+        mean = float(np.mean([column.mean() for column in parts])) / max(per_slot, 1e-300)
+        rest = [column - mean * n for column, n in zip(parts, counts, strict=True)]
+        variance = float(np.mean([column.var() for column in rest])) / max(per_slot, 1e-300)
+        stated[name] = ModelMoment(mean, float(np.sqrt(variance)))
+    return stated
 
 
 def _truth(model: Model, name: str) -> bool:

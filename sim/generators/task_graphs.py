@@ -135,8 +135,8 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     noise = streams.of("run times").standard_normal(n_tasks)
     runtime_s = number_of(model, "runtime_median_s", 0.0) * np.exp(sigma * noise)
     demands = _demands(model)
-    drawn = (streams.of("demands").random(n_tasks) * len(demands)).astype(np.int64)
-    mcpu = demands[drawn]
+    demand_index = (streams.of("demands").random(n_tasks) * len(demands)).astype(np.int64)
+    mcpu = demands[demand_index]
     per_core = number_of(model, "mem_bytes_per_core", 0.0)
     tasks = Tasks.from_arrays(
         job=layers.of_tasks(layers.job),
@@ -192,8 +192,8 @@ def _sum_of(depths: Floats, widths: Floats) -> tuple[float, float]:
 def _of_product(folded: Floats, widths: Floats) -> tuple[float, float]:
     """Return mean and mean square of the tasks of forks and joins: k times width, and k + 1."""
     k = np.maximum(folded, 1)
-    told = k[:, None] * widths[None, :] + k[:, None] + 1
-    return float(told.mean()), float((told**2).mean())
+    n_tasks = k[:, None] * widths[None, :] + k[:, None] + 1
+    return float(n_tasks.mean()), float((n_tasks**2).mean())
 
 
 def _between(model: Model, name: str, chances: Floats) -> Ints:
@@ -204,10 +204,10 @@ def _between(model: Model, name: str, chances: Floats) -> Ints:
 def _draw_forms(model: Model, n_jobs: int, rng: np.random.Generator) -> Ints:
     shares = _shares(model)
     upto = np.cumsum([shares.get(name, 0.0) for name in FORMS])
-    chosen: Ints = np.searchsorted(upto[:-1], rng.random(n_jobs) * upto[-1], side="right").astype(
+    form: Ints = np.searchsorted(upto[:-1], rng.random(n_jobs) * upto[-1], side="right").astype(
         np.int64
     )
-    return chosen
+    return form
 
 
 def _draw_layers(model: Model, form: Ints, streams: RandomStreams) -> Layers:
@@ -249,14 +249,14 @@ def _draw_edges(
     # The first of a task's draws says which parent it has in any case, by its whole part.
     chances = rng.random(len(child) + int((possible > 0).sum()))
     has = possible > 0
-    own: Ints = np.cumsum(has.astype(np.int64)) - has
+    n_before: Ints = np.cumsum(has.astype(np.int64)) - has
     sure = np.zeros(len(possible), dtype=np.int64)
-    sure[has] = (chances[first[has] + own[has]] * possible[has]).astype(np.int64)
-    others = chances[np.arange(len(child)) + own[child] + 1]
-    kept = ~is_random[child] | (place == sure[child])
-    kept |= others < number_of(model, "density", 0.0)
-    counts = np.bincount(child[kept], minlength=len(possible))
-    return np.concatenate([[0], np.cumsum(counts)]), (begins[child] + place)[kept]
+    sure[has] = (chances[first[has] + n_before[has]] * possible[has]).astype(np.int64)
+    edge_chances = chances[np.arange(len(child)) + n_before[child] + 1]
+    is_edge = ~is_random[child] | (place == sure[child])
+    is_edge |= edge_chances < number_of(model, "density", 0.0)
+    counts = np.bincount(child[is_edge], minlength=len(possible))
+    return np.concatenate([[0], np.cumsum(counts)]), (begins[child] + place)[is_edge]
 
 
 def fit_graphs(workload: Workload, knobs: Mapping[str, float]) -> Model:
@@ -335,14 +335,14 @@ def _classify_forms(widths: Ints, depth: Ints, is_full: NDArray[np.bool_]) -> In
 
 
 def _shares(model: Model) -> dict[str, float]:
-    told = model.parameters.get("forms")
-    if not isinstance(told, dict) or not told or set(told) - set(FORMS):
+    weights = model.parameters.get("forms")
+    if not isinstance(weights, dict) or not weights or set(weights) - set(FORMS):
         raise WorkloadError(
             f"parameter 'forms' of 'graphs' must give shares of {', '.join(FORMS)} by name."
         )
     shares = {
         name: checked_number(f"share '{name}' in 'forms' of 'graphs'", value, 0.0, 1e9)
-        for name, value in told.items()
+        for name, value in weights.items()
     }
     total = sum(shares.values())
     if total <= 0:
@@ -351,20 +351,20 @@ def _shares(model: Model) -> dict[str, float]:
 
 
 def _demands(model: Model) -> Ints:
-    told = model.parameters.get("mcpu")
-    if not isinstance(told, list) or not told:
+    values = model.parameters.get("mcpu")
+    if not isinstance(values, list) or not values:
         raise WorkloadError(
-            f"parameter 'mcpu' of 'graphs' is {told!r}; allowed is a list of thousandths of a core."
+            f"parameter 'mcpu' of 'graphs' is {values!r}; allowed is a list of thousandths of a core."
         )
-    what = "a number in parameter 'mcpu' of 'graphs'"
-    return np.array([checked_number(what, one, 1, 1e9) for one in told]).astype(np.int64)
+    subject = "a number in parameter 'mcpu' of 'graphs'"
+    return np.array([checked_number(subject, value, 1, 1e9) for value in values]).astype(np.int64)
 
 
 def _rates(model: Model) -> Floats:
     if "jobs_per_day" not in model.parameters:
         raise WorkloadError("a model of 'graphs' needs the parameter 'jobs_per_day'.")
-    what = "parameter 'jobs_per_day' of 'graphs'"
-    return weekday_rates(what, model.parameters["jobs_per_day"])
+    subject = "parameter 'jobs_per_day' of 'graphs'"
+    return weekday_rates(subject, model.parameters["jobs_per_day"])
 
 
 GRAPHS = Generator(

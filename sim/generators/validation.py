@@ -88,8 +88,8 @@ class Days:
     def rates(self) -> Floats:
         """Return jobs, processor-seconds and seconds of the days that count: [n_days, 3]."""
         counts = self.cover_s >= LEAST_COVER * DAY_S
-        told = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
-        return np.where(counts[:, None], told, 0.0)
+        totals = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
+        return np.where(counts[:, None], totals, 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ class DayResamples:
     """How often each day is in each draw.
 
     Attributes:
-        one: float64 [REPLICATES, n_days of the first].
+        first: float64 [REPLICATES, n_days of the first].
         two: likewise of the second.
         own_one: of the first workload's days, as many as it has; for distances to itself.
         own_two: of the first workload's days, as many as the second has.
     """
 
-    one: Floats
+    first: Floats
     two: Floats
     own_one: Floats
     own_two: Floats
@@ -114,15 +114,15 @@ class DayResamples:
         streams = RandomStreams(seed).inside("validation")
         n_one, n_two = days[0].n_days, days[1].n_days
 
-        def drawn(name: str, n_draws: int, n_days: int) -> Floats:
+        def resample(name: str, n_draws: int, n_days: int) -> Floats:
             even = np.full(n_days, 1.0 / n_days)
             counts = streams.of(name).multinomial(n_draws, even, size=REPLICATES)
             floats: Floats = counts.astype(np.float64)
             return floats
 
         return cls(
-            drawn("one", n_one, n_one), drawn("two", n_two, n_two),
-            drawn("own one", n_one, n_one), drawn("own two", n_two, n_one),
+            resample("one", n_one, n_one), resample("two", n_two, n_two),
+            resample("own one", n_one, n_one), resample("own two", n_two, n_one),
         )  # fmt: skip
 
 
@@ -256,12 +256,12 @@ DEFINITIONS: dict[str, str] = {
 
 
 def compare(
-    one: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
+    first: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
 ) -> WorkloadComparison:
     """Compare two workloads; the first is the measure.
 
     Args:
-        one: a log.
+        first: a log.
         two: generated, or held back.
         procs: processors that both loads are told against; None takes those of the first, else of
             the second workload.
@@ -270,18 +270,18 @@ def compare(
     Raises:
         WorkloadError: a workload has fewer than 2 jobs, or no machine has so many processors.
     """
-    for workload in (one, two):
+    for workload in (first, two):
         if workload.n_jobs < 2:
             raise WorkloadError(f"{workload.name} has 1 job; 2 or more can be compared.")
-    machine = procs if procs is not None else one.max_procs or two.max_procs
+    machine = procs if procs is not None else first.max_procs or two.max_procs
     machine = None if machine is None else checked_machine(machine)
-    days = (Days.of(one), Days.of(two))
-    enough = min(found.n_with_jobs for found in days) >= LEAST_DAYS
+    days = (Days.of(first), Days.of(two))
+    enough = min(workload_days.n_with_jobs for workload_days in days) >= LEAST_DAYS
     draws = DayResamples.of(days, seed) if enough else None
-    notes = list(_notes(one, two, days, machine))
+    notes = list(_notes(first, two, days, machine))
     distances: list[Distance] = []
     quantities: list[Quantity] = []
-    for name, unit, values in _columns(one, two, notes):
+    for name, unit, values in _columns(first, two, notes):
         sampled = _ColumnSample.of(values, days, draws)
         for metric in _METRICS:
             distances.append(sampled.distance(name, metric, "" if metric == "ks" else unit))
@@ -290,27 +290,27 @@ def compare(
     quantities += _rates(days, machine, draws)
     shares = tuple(tuple((f.hours.sum(0) / f.hours.sum()).tolist()) for f in days)
     return WorkloadComparison(
-        one.name, two.name, (one.n_jobs, two.n_jobs), (days[0].n_with_jobs, days[1].n_with_jobs),
+        first.name, two.name, (first.n_jobs, two.n_jobs), (days[0].n_with_jobs, days[1].n_with_jobs),
         machine, seed, tuple(distances), tuple(quantities), (shares[0], shares[1]), tuple(notes),
     )  # fmt: skip
 
 
 def _columns(
-    one: Workload, two: Workload, notes: list[str]
+    first: Workload, two: Workload, notes: list[str]
 ) -> Iterator[tuple[str, str, tuple[Floats, Floats]]]:
     """Yield what is compared: name, unit, values of both, one a job."""
-    gaps = tuple(np.diff(w.submit_s, prepend=np.nan) for w in (one, two))
+    gaps = tuple(np.diff(w.submit_s, prepend=np.nan) for w in (first, two))
     yield "interarrival_s", "s", (gaps[0], gaps[1])
-    yield "runtime_s", "s", (one.runtime_s, two.runtime_s)
-    yield "procs", "processors", (one.procs.astype(np.float64), two.procs.astype(np.float64))
-    without = [w.name for w in (one, two) if w.requested_is_runtime]
+    yield "runtime_s", "s", (first.runtime_s, two.runtime_s)
+    yield "procs", "processors", (first.procs.astype(np.float64), two.procs.astype(np.float64))
+    without = [w.name for w in (first, two) if w.requested_is_runtime]
     if without:
         names = " and ".join(dict.fromkeys(without))
         notes.append(
             f"Requested times are not compared: in {names} run times stand in for some or all."
         )
         return
-    yield "requested_s", "s", (one.requested_s, two.requested_s)
+    yield "requested_s", "s", (first.requested_s, two.requested_s)
 
 
 @dataclass(frozen=True)
@@ -319,15 +319,15 @@ class _ResampledShares:
 
     Attributes:
         points: float64 [n_points], rising.
-        one: float64 [n_draws, n_points], of draws of the first workload.
+        first: float64 [n_draws, n_points], of draws of the first workload.
         two: likewise of the second.
-        own: likewise of the first, twice over: for its distances to itself.
+        null: likewise of the first, twice over: for its distances to itself.
     """
 
     points: Floats
-    one: Floats
+    first: Floats
     two: Floats
-    own: tuple[Floats, Floats]
+    null: tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -335,16 +335,16 @@ class _ColumnSample:
     """A column of both workloads.
 
     Attributes:
-        known: its values.
+        values: its values.
         every: float64 [n], all values that occur, rising.
         shares: float64 [n] of both, of the values that are at most each of these.
-        drawn: the same in draws of days, at fewer points; None if there are too few days.
+        resampled: the same in draws of days, at fewer points; None if there are too few days.
     """
 
-    known: tuple[Floats, Floats]
+    values: tuple[Floats, Floats]
     every: Floats
     shares: tuple[Floats, Floats]
-    drawn: _ResampledShares | None
+    resampled: _ResampledShares | None
 
     @classmethod
     def of(
@@ -353,37 +353,40 @@ class _ColumnSample:
         ones, twos = (column[~np.isnan(column)] for column in values)
         every = np.unique(np.concatenate([ones, twos]))
         shares = [np.searchsorted(np.sort(c), every, "right") / len(c) for c in (ones, twos)]
-        drawn = None
+        resampled = None
         if draws is not None:
             points = every
             if len(every) > MOST_POINTS:
                 levels = np.linspace(0, 1, MOST_POINTS // 2)
                 points = np.unique([np.quantile(c, levels) for c in (ones, twos)])
-            one, two = (_table(v, d, points) for v, d in zip(values, days, strict=True))
-            own = (_shares(draws.own_one @ one), _shares(draws.own_two @ one))
-            drawn = _ResampledShares(
-                points, _shares(draws.one @ one), _shares(draws.two @ two), own
+            first, two = (_table(v, d, points) for v, d in zip(values, days, strict=True))
+            null = (_shares(draws.own_one @ first), _shares(draws.own_two @ first))
+            resampled = _ResampledShares(
+                points, _shares(draws.first @ first), _shares(draws.two @ two), null
             )
-        return cls((ones, twos), every, (shares[0], shares[1]), drawn)
+        return cls((ones, twos), every, (shares[0], shares[1]), resampled)
 
     def distance(self, column: str, metric: str, unit: str) -> Distance:
-        between, drawn = _METRICS[metric], self.drawn
+        between, resampled = _METRICS[metric], self.resampled
         value = float(between(self.every, self.shares[0][None], self.shares[1][None])[0])
-        if drawn is None:
+        if resampled is None:
             return Distance(column, metric, unit, value, None, None, None, "unknown")
-        spread = between(drawn.points, drawn.one, drawn.two)
+        spread = between(resampled.points, resampled.first, resampled.two)
         return _distance_with_verdict(
-            column, metric, unit, value, spread, between(drawn.points, *drawn.own)
+            column, metric, unit, value, spread, between(resampled.points, *resampled.null)
         )
 
     def quantities(self, name: str, unit: str) -> Iterator[Quantity]:
         for q in QUANTILES:
-            one, two = (float(np.quantile(c, q, method="inverted_cdf")) for c in self.known)
+            first, two = (float(np.quantile(c, q, method="inverted_cdf")) for c in self.values)
             pairs = None
-            if self.drawn is not None:
-                points = self.drawn.points
-                pairs = _quantile(points, self.drawn.one, q), _quantile(points, self.drawn.two, q)
-            yield _quantity(f"{name} p{100 * q:g}", unit, one, two, pairs)
+            if self.resampled is not None:
+                points = self.resampled.points
+                pairs = (
+                    _quantile(points, self.resampled.first, q),
+                    _quantile(points, self.resampled.two, q),
+                )
+            yield _quantity(f"{name} p{100 * q:g}", unit, first, two, pairs)
 
 
 def _table(values: Floats, days: Days, points: Floats) -> Floats:
@@ -406,12 +409,12 @@ def _quantile(points: Floats, shares: Floats, q: float) -> Floats:
     return np.where(np.isnan(shares[:, 0]), np.nan, points[places])
 
 
-def _ks(_points: Floats, one: Floats, two: Floats) -> Floats:
-    return np.asarray(np.abs(one - two).max(axis=1))
+def _ks(_points: Floats, first: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(first - two).max(axis=1))
 
 
-def _wasserstein(points: Floats, one: Floats, two: Floats) -> Floats:
-    return np.asarray(np.abs(one - two)[:, :-1] @ np.diff(points))
+def _wasserstein(points: Floats, first: Floats, two: Floats) -> Floats:
+    return np.asarray(np.abs(first - two)[:, :-1] @ np.diff(points))
 
 
 _METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
@@ -421,68 +424,68 @@ _METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
 
 
 def _distance_with_verdict(
-    column: str, metric: str, unit: str, value: float, spread: Floats, own: Floats
+    column: str, metric: str, unit: str, value: float, spread: Floats, null: Floats
 ) -> Distance:
     low, high = _interval(spread[~np.isnan(spread)])
-    usual = float(np.quantile(own[~np.isnan(own)], LEVEL))
+    usual = float(np.quantile(null[~np.isnan(null)], LEVEL))
     verdict: Verdict = "differs" if value > usual else "alike"
     return Distance(column, metric, unit, value, low, high, usual, verdict)
 
 
 def _hours(days: tuple[Days, Days], draws: DayResamples | None) -> Distance:
-    one, two = (found.hours for found in days)
+    first, two = (workload_days.hours for workload_days in days)
 
     def apart(ones: Floats, twos: Floats) -> Floats:
-        known = (ones.sum(1) > 0) & (twos.sum(1) > 0)
-        a, b = ones[known], twos[known]
-        told = np.abs(a / a.sum(1, keepdims=True) - b / b.sum(1, keepdims=True))
-        return np.asarray(0.5 * told.sum(1))
+        has_jobs = (ones.sum(1) > 0) & (twos.sum(1) > 0)
+        a, b = ones[has_jobs], twos[has_jobs]
+        differences = np.abs(a / a.sum(1, keepdims=True) - b / b.sum(1, keepdims=True))
+        return np.asarray(0.5 * differences.sum(1))
 
-    value = float(apart(one.sum(0)[None], two.sum(0)[None])[0])
+    value = float(apart(first.sum(0)[None], two.sum(0)[None])[0])
     if draws is None:
         return Distance(
             "hour of the day", "total_variation", "", value, None, None, None, "unknown"
         )
-    spread = apart(draws.one @ one, draws.two @ two)
-    own = apart(draws.own_one @ one, draws.own_two @ one)
-    return _distance_with_verdict("hour of the day", "total_variation", "", value, spread, own)
+    spread = apart(draws.first @ first, draws.two @ two)
+    null = apart(draws.own_one @ first, draws.own_two @ first)
+    return _distance_with_verdict("hour of the day", "total_variation", "", value, spread, null)
 
 
 def _rates(
     days: tuple[Days, Days], procs: int | None, draws: DayResamples | None
 ) -> Iterator[Quantity]:
-    rates = tuple(found.rates() for found in days)
+    rates = tuple(workload_days.rates() for workload_days in days)
     if any(table[:, 2].sum() == 0 for table in rates):
         return
     for name, unit, column, factor in (
         ("jobs per day", "jobs", 0, DAY_S),
         ("offered load", "" if procs else "processors", 1, 1.0 / (procs or 1)),
     ):
-        one, two = (float(t[:, column].sum() / t[:, 2].sum()) * factor for t in rates)
+        first, two = (float(t[:, column].sum() / t[:, 2].sum()) * factor for t in rates)
         pairs = None
         if draws is not None:
-            drawn = []
-            for counts, table in zip((draws.one, draws.two), rates, strict=True):
+            resampled = []
+            for counts, table in zip((draws.first, draws.two), rates, strict=True):
                 summed = counts @ table
                 seconds = np.where(summed[:, 2] > 0, summed[:, 2], np.nan)
-                drawn.append(summed[:, column] / seconds * factor)
-            pairs = (drawn[0], drawn[1])
-        yield _quantity(name, unit, one, two, pairs)
+                resampled.append(summed[:, column] / seconds * factor)
+            pairs = (resampled[0], resampled[1])
+        yield _quantity(name, unit, first, two, pairs)
 
 
 def _quantity(
-    name: str, unit: str, one: float, two: float, pairs: tuple[Floats, Floats] | None
+    name: str, unit: str, first: float, two: float, pairs: tuple[Floats, Floats] | None
 ) -> Quantity:
-    ratio = two / one if one else None
+    ratio = two / first if first else None
     if pairs is None or ratio is None:
-        return Quantity(name, unit, one, two, ratio, None, None, "unknown")
+        return Quantity(name, unit, first, two, ratio, None, None, "unknown")
     ones, twos = pairs
-    known = (ones > 0) & np.isfinite(ones) & np.isfinite(twos)
-    if not known.any():
-        return Quantity(name, unit, one, two, ratio, None, None, "unknown")
-    low, high = _interval(twos[known] / ones[known])
+    comparable = (ones > 0) & np.isfinite(ones) & np.isfinite(twos)
+    if not comparable.any():
+        return Quantity(name, unit, first, two, ratio, None, None, "unknown")
+    low, high = _interval(twos[comparable] / ones[comparable])
     verdict: Verdict = "alike" if low <= 1.0 <= high else "differs"
-    return Quantity(name, unit, one, two, ratio, low, high, verdict)
+    return Quantity(name, unit, first, two, ratio, low, high, verdict)
 
 
 def _interval(values: Floats) -> tuple[float, float]:
@@ -492,12 +495,12 @@ def _interval(values: Floats) -> tuple[float, float]:
 
 
 def _notes(
-    one: Workload, two: Workload, days: tuple[Days, Days], procs: int | None
+    first: Workload, two: Workload, days: tuple[Days, Days], procs: int | None
 ) -> Iterator[str]:
-    for workload, found in zip((one, two), days, strict=True):
-        if found.n_with_jobs < LEAST_DAYS:
+    for workload, workload_days in zip((first, two), days, strict=True):
+        if workload_days.n_with_jobs < LEAST_DAYS:
             yield (
-                f"{workload.name} has jobs on {found.n_with_jobs} days; intervals and verdicts "
+                f"{workload.name} has jobs on {workload_days.n_with_jobs} days; intervals and verdicts "
                 f"need {LEAST_DAYS} or more of both."
             )
         if WallClock.of(workload).basis == "unknown":
@@ -505,12 +508,12 @@ def _notes(
                 f"{workload.name} does not say when it starts, so its hours count from its first "
                 "job."
             )
-        if found.rates()[:, 2].sum() == 0:
+        if workload_days.rates()[:, 2].sum() == 0:
             yield f"{workload.name} is shorter than half a day: nothing is said of its days."
     if procs is None:
         yield "No machine is known, so loads are told in processors."
-    elif one.max_procs and two.max_procs and one.max_procs != two.max_procs:
+    elif first.max_procs and two.max_procs and first.max_procs != two.max_procs:
         yield (
-            f"The machines have {one.max_procs:,} and {two.max_procs:,} processors; both loads are "
+            f"The machines have {first.max_procs:,} and {two.max_procs:,} processors; both loads are "
             f"told against {procs:,}."
         )

@@ -49,7 +49,7 @@ class Rack(NamedTuple):
         leaves_s: float64 [n_jobs], the heap: when each leaves.
         leaving: int64 [n_jobs], the job.
         server_of: int64 [n_jobs], where it lies.
-        whole: int64 [2], cores (in thousandths) and bytes of each server.
+        server_size: int64 [2], cores (in thousandths) and bytes of each server.
     """
 
     mcpu: Ints
@@ -57,7 +57,7 @@ class Rack(NamedTuple):
     leaves_s: Floats
     leaving: Ints
     server_of: Ints
-    whole: Ints
+    server_size: Ints
 
 
 @kernel
@@ -67,16 +67,16 @@ def pack(queue: Queue, rack: Rack, first: int) -> int:
     A job that is wider than an empty server is none that anybody would send there; it is passed
     over.
     """
-    held = 0
+    n_present = 0
     for job in range(first, len(queue.start_s)):
-        while held > 0 and rack.leaves_s[0] <= queue.start_s[job]:
+        while n_present > 0 and rack.leaves_s[0] <= queue.start_s[job]:
             gone = rack.leaving[0]
             server = rack.server_of[gone]
             rack.mcpu[server] += queue.mcpu[gone]
             rack.mem_bytes[server] += queue.mem_bytes[gone]
-            held -= 1
-            _sink(rack, held)
-        if queue.mcpu[job] > rack.whole[0] or queue.mem_bytes[job] > rack.whole[1]:
+            n_present -= 1
+            _sink(rack, n_present)
+        if queue.mcpu[job] > rack.server_size[0] or queue.mem_bytes[job] > rack.server_size[1]:
             continue
         server = choose(queue, rack, job)
         if server == NOWHERE:
@@ -84,8 +84,8 @@ def pack(queue: Queue, rack: Rack, first: int) -> int:
         rack.mcpu[server] -= queue.mcpu[job]
         rack.mem_bytes[server] -= queue.mem_bytes[job]
         rack.server_of[job] = server
-        _rise(rack, held, job, queue.end_s[job])
-        held += 1
+        _rise(rack, n_present, job, queue.end_s[job])
+        n_present += 1
     return NOWHERE
 
 
@@ -150,14 +150,17 @@ def at_random(queue: Queue, rack: Rack, job: int) -> int:
 def choose(queue: Queue, rack: Rack, job: int) -> int:
     """Return the server with room of the least `cost`, of equal ones the first."""
     best, least = NOWHERE, 0.0
-    mcpu, mem_bytes = queue.mcpu[job] / rack.whole[0], queue.mem_bytes[job] / rack.whole[1]
+    mcpu, mem_bytes = (
+        queue.mcpu[job] / rack.server_size[0],
+        queue.mem_bytes[job] / rack.server_size[1],
+    )
     for server in range(len(rack.mcpu)):
         if has_room(queue, rack, job, server):
-            cpu_free = rack.mcpu[server] / rack.whole[0]
-            mem_free = rack.mem_bytes[server] / rack.whole[1]
-            told = cost(mcpu, mem_bytes, cpu_free, mem_free)
-            if best == NOWHERE or told < least - ROUNDING:
-                best, least = server, told
+            cpu_free = rack.mcpu[server] / rack.server_size[0]
+            mem_free = rack.mem_bytes[server] / rack.server_size[1]
+            server_cost = cost(mcpu, mem_bytes, cpu_free, mem_free)
+            if best == NOWHERE or server_cost < least - ROUNDING:
+                best, least = server, server_cost
     return best
 
 

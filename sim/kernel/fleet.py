@@ -34,7 +34,7 @@ class Gauges(NamedTuple):
     """What scores are made of.
 
     Attributes:
-        told: float64 [...], values of the options of the placement rule, as it declares them.
+        options: float64 [...], values of the options of the placement rule, as it declares them.
         capacity: int64 [n_machines * AMOUNTS], 0 for what a machine has not, or without limit.
         largest: float64 [AMOUNTS], the largest of these of any machine.
         total: float64 [AMOUNTS], what all machines have of these.
@@ -43,17 +43,17 @@ class Gauges(NamedTuple):
         n_of_class: int64 [n_machines * n_classes], instances on a machine by class.
         typical: int64 [n_typical], needs for whose instances room is to be kept.
         popular: int64 [n_typical], how many such instances there are.
-        kept: float64 [n_needs * n_machines], scores as they were; empty if nobody keeps them.
+        cached_scores: float64 [n_needs * n_machines], scores as they were; empty if nobody keeps them.
         kept_at: int64 [n_needs * n_machines], the `Host.version` that each was reckoned for; -1.
         score: float64 [n_machines], of the pile below.
         pile: int64 [n_machines], machines that have room for the need in hand.
         group_of: int64 [n_jobs], the user or job to whom what it holds is counted; empty if nobody
             asks.
-        held: int64 [n_groups * AMOUNTS], what each of them holds.
+        group_usage: int64 [n_groups * AMOUNTS], what each of them holds.
         runtime_s: float64 [n_tasks], seconds that an instance takes at full speed.
     """
 
-    told: list[float]
+    options: list[float]
     capacity: list[int]
     largest: list[float]
     total: list[float]
@@ -61,12 +61,12 @@ class Gauges(NamedTuple):
     n_of_class: list[int]
     typical: list[int]
     popular: list[int]
-    kept: list[float]
+    cached_scores: list[float]
     kept_at: list[int]
     score: list[float]
     pile: list[int]
     group_of: list[int]
-    held: list[int]
+    group_usage: list[int]
     runtime_s: list[float]
 
 
@@ -74,7 +74,7 @@ class GaugeSettings(NamedTuple):
     """What is to be known of a fleet, as arrays.
 
     Attributes:
-        told: float64 [...], see `Gauges`.
+        options: float64 [...], see `Gauges`.
         limited: bool [n_machines, AMOUNTS], whether what a machine has is a limit.
         classes: whether instances are counted by class of GPUs.
         typical: int64 [n_typical], see `Gauges`; `popular` likewise.
@@ -84,7 +84,7 @@ class GaugeSettings(NamedTuple):
         draws: two int64 from 1, from which random numbers are drawn.
     """
 
-    told: NDArray[np.float64]
+    options: NDArray[np.float64]
     limited: NDArray[np.bool_]
     classes: bool
     typical: NDArray[np.int64]
@@ -95,46 +95,49 @@ class GaugeSettings(NamedTuple):
     draws: tuple[int, int]
 
 
-def gpu_classes(mgpu: NDArray[np.int64], whole: int) -> tuple[NDArray[np.int64], int]:
+def gpu_classes(mgpu: NDArray[np.int64], mgpu_per_device: int) -> tuple[NDArray[np.int64], int]:
     """Return the class of GPUs of each need: int64 [n_needs], and how many classes there are."""
-    amount = np.where(mgpu < whole, SHARE, mgpu // whole)
-    found, of_need = np.unique(np.concatenate([[SHARE], amount]), return_inverse=True)
-    return np.where(mgpu == 0, NO_CLASS, of_need[1:]).astype(np.int64), len(found)
+    amount = np.where(mgpu < mgpu_per_device, SHARE, mgpu // mgpu_per_device)
+    classes, of_need = np.unique(np.concatenate([[SHARE], amount]), return_inverse=True)
+    return np.where(mgpu == 0, NO_CLASS, of_need[1:]).astype(np.int64), len(classes)
 
 
 def new_gauges(
-    asked: GaugeSettings, capacity: NDArray[np.int64], demand: NDArray[np.int64], whole: int
+    settings: GaugeSettings,
+    capacity: NDArray[np.int64],
+    demand: NDArray[np.int64],
+    mgpu_per_device: int,
 ) -> tuple[Gauges, int]:
     """Return gauges, made of arrays, before anything has happened, and how many classes there are.
 
     Args:
-        asked: what is to be known.
+        settings: what is to be known.
         capacity: int64 [n_machines, AMOUNTS].
         demand: int64 [n_needs, AMOUNTS].
-        whole: thousandths of a GPU.
+        mgpu_per_device: thousandths of a GPU.
     """
     n_machines, n_needs, n_amounts = len(capacity), len(demand), capacity.shape[1]
-    limits = np.where(asked.limited, capacity, 0)
+    limits = np.where(settings.limited, capacity, 0)
     none = np.zeros(0, dtype=np.int64)
-    class_of, n_classes = gpu_classes(demand[:, -1], whole)
-    n_kept = n_needs * n_machines if asked.keeps else 0
-    n_groups = int(asked.group_of.max()) + 1 if len(asked.group_of) else 0
+    class_of, n_classes = gpu_classes(demand[:, -1], mgpu_per_device)
+    n_kept = n_needs * n_machines if settings.keeps else 0
+    n_groups = int(settings.group_of.max()) + 1 if len(settings.group_of) else 0
     columns: list[Any] = [
-        asked.told,
+        settings.options,
         limits.flatten(),
         limits.max(axis=0).astype(np.float64),
         limits.sum(axis=0).astype(np.float64),
-        class_of if asked.classes else none,
-        np.zeros(n_machines * n_classes if asked.classes else 0, dtype=np.int64),
-        asked.typical,
-        asked.popular,
+        class_of if settings.classes else none,
+        np.zeros(n_machines * n_classes if settings.classes else 0, dtype=np.int64),
+        settings.typical,
+        settings.popular,
         np.zeros(n_kept),
         np.full(n_kept, -1),
         np.zeros(n_machines),
         np.zeros(n_machines, dtype=np.int64),
-        asked.group_of,
+        settings.group_of,
         np.zeros(n_groups * n_amounts, dtype=np.int64),
-        asked.runtime_s,
+        settings.runtime_s,
     ]
     return Gauges(*columns), n_classes
 
@@ -422,7 +425,7 @@ class TaskTable(NamedTuple):
 
 
 def empty_fleet(
-    plant: MachineTable, orders: TaskTable, asked: GaugeSettings, *, follows: bool = False, shares: bool = False,
+    plant: MachineTable, orders: TaskTable, settings: GaugeSettings, *, follows: bool = False, shares: bool = False,
     at_once: bool = False,
 ) -> Fleet:  # fmt: skip
     """Return a fleet, made of arrays, in which nothing has happened yet.
@@ -430,7 +433,7 @@ def empty_fleet(
     Args:
         plant: its machines.
         orders: its tasks.
-        asked: what placement rules and orders go by.
+        settings: what placement rules and orders go by.
         follows: speeds can change.
         shares: those who compute on a machine share its processors evenly; speeds can change then.
         at_once: the instances of a gang are placed all in one decision or not at all.
@@ -481,8 +484,8 @@ def empty_fleet(
     cursor[BLOCKED] = NONE
     cursor[N_KINDS] = orders.suits.shape[1]
     cursor[PICKED] = cursor[PILE_NEED] = NONE
-    cursor[DRAW_A], cursor[DRAW_B] = asked.draws
-    gauges, cursor[N_CLASSES] = new_gauges(asked, plant.capacity, orders.demand, WHOLE)
+    cursor[DRAW_A], cursor[DRAW_B] = settings.draws
+    gauges, cursor[N_CLASSES] = new_gauges(settings, plant.capacity, orders.demand, WHOLE)
     nowhere, never = np.full(n_instances, NONE), np.full(n_instances, np.nan)
     columns: list[Any] = [
         tasks,

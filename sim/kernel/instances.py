@@ -107,10 +107,10 @@ def begin(fleet: Fleet, instance: int, now_s: float) -> None:
         fleet.end_s[instance] = now_s + lasts_s
         _note(fleet, instance)
         return
-    one, host = fleet.progress[instance], fleet.hosts[machine]
-    one.cpu_left, one.gpu_left, one.since_s = speed.cpu_work, speed.gpu_work, now_s
-    one.cpu_rate = one.gpu_rate = 0.0
-    one.before, one.after = NONE, host.first
+    progress, host = fleet.progress[instance], fleet.hosts[machine]
+    progress.cpu_left, progress.gpu_left, progress.since_s = speed.cpu_work, speed.gpu_work, now_s
+    progress.cpu_rate = progress.gpu_rate = 0.0
+    progress.before, progress.after = NONE, host.first
     if host.first != NONE:
         fleet.progress[host.first].before = instance
     host.first = instance
@@ -123,14 +123,14 @@ def leave(fleet: Fleet, instance: int) -> None:
     """Take an instance out of those that compute on its machine."""
     if fleet.cursor[FOLLOWS] == 0:
         return
-    one, machine = fleet.progress[instance], fleet.machine[instance]
+    progress, machine = fleet.progress[instance], fleet.machine[instance]
     host = fleet.hosts[machine]
-    if one.before == NONE:
-        host.first = one.after
+    if progress.before == NONE:
+        host.first = progress.after
     else:
-        fleet.progress[one.before].after = one.after
-    if one.after != NONE:
-        fleet.progress[one.after].before = one.before
+        fleet.progress[progress.before].after = progress.after
+    if progress.after != NONE:
+        fleet.progress[progress.after].before = progress.before
     host.n_computing -= 1
     mark_dirty(fleet, machine)
 
@@ -165,16 +165,18 @@ def settle(fleet: Fleet, now_s: float) -> int:
         fleet.hosts[machine].is_dirty = 0
         instance = fleet.hosts[machine].first
         while instance != NONE:
-            one, task = fleet.progress[instance], fleet.task_of[instance]
+            progress, task = fleet.progress[instance], fleet.task_of[instance]
             cpu, gpu = cpu_pace(fleet, task, machine), gpu_pace(fleet, task, machine)
-            if cpu != one.cpu_rate or gpu != one.gpu_rate:
-                passed_s = now_s - one.since_s
-                one.cpu_left = max(0.0, one.cpu_left - one.cpu_rate * passed_s)
-                one.gpu_left = max(0.0, one.gpu_left - one.gpu_rate * passed_s)
-                one.cpu_rate, one.gpu_rate, one.since_s = cpu, gpu, now_s
-                fleet.end_s[instance] = now_s + max(one.cpu_left / cpu, one.gpu_left / gpu)
+            if cpu != progress.cpu_rate or gpu != progress.gpu_rate:
+                passed_s = now_s - progress.since_s
+                progress.cpu_left = max(0.0, progress.cpu_left - progress.cpu_rate * passed_s)
+                progress.gpu_left = max(0.0, progress.gpu_left - progress.gpu_rate * passed_s)
+                progress.cpu_rate, progress.gpu_rate, progress.since_s = cpu, gpu, now_s
+                fleet.end_s[instance] = now_s + max(
+                    progress.cpu_left / cpu, progress.gpu_left / gpu
+                )
                 _note(fleet, instance)
-            instance = one.after
+            instance = progress.after
     fleet.cursor[N_DIRTY] = 0
     return fleet.cursor[N_CHANGED]
 
@@ -283,7 +285,7 @@ def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> N
     if len(gauges.group_of) > 0:
         holds = gauges.group_of[fleet.tasks[fleet.task_of[instance]].job] * AMOUNTS
         for r in range(AMOUNTS):
-            gauges.held[holds + r] += more * fleet.demand[need * AMOUNTS + r]
+            gauges.group_usage[holds + r] += more * fleet.demand[need * AMOUNTS + r]
 
 
 @noinline
@@ -301,8 +303,8 @@ def submit(fleet: Fleet, job: int) -> None:
 def end(fleet: Fleet, instance: int) -> None:
     """Take an instance that has done its work off its machine; its children may be ready then."""
     task = fleet.task_of[instance]
-    one = fleet.tasks[task]
-    give_back(fleet, one.need, instance)
+    task_row = fleet.tasks[task]
+    give_back(fleet, task_row.need, instance)
     leave(fleet, instance)
     host, next_decision = fleet.hosts[fleet.machine[instance]], fleet.cursor[DECISION] + 1
     if host.freed_at != next_decision:
@@ -310,8 +312,8 @@ def end(fleet: Fleet, instance: int) -> None:
         fleet.freed[fleet.cursor[N_FREED]] = fleet.machine[instance]
         fleet.cursor[N_FREED] += 1
     fleet.cursor[N_ENDED] += 1
-    one.n_left -= 1
-    if one.n_left > 0:
+    task_row.n_left -= 1
+    if task_row.n_left > 0:
         return
     for i in range(fleet.first_child[task], fleet.first_child[task + 1]):
         child = fleet.child[i]
@@ -350,10 +352,10 @@ def _let_wait(fleet: Fleet, task: int) -> None:
 @kernel
 def _size(fleet: Fleet, task: int) -> int:
     """Return how many instances a task in the queue stands for that are not placed."""
-    one = fleet.tasks[task]
-    if fleet.needs[one.queued_as].is_gang == 1:
-        return fleet.gangs[one.job].n_unplaced
-    return one.behind - one.placed
+    task_row = fleet.tasks[task]
+    if fleet.needs[task_row.queued_as].is_gang == 1:
+        return fleet.gangs[task_row.job].n_unplaced
+    return task_row.behind - task_row.placed
 
 
 @kernel
@@ -480,37 +482,37 @@ def first_start(fleet: Fleet, index: int) -> int:
 @kernel
 def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place instances of a task while there is room. Tell whether all are placed."""
-    one = fleet.tasks[task]
-    while one.placed < one.behind and place_one(fleet, choose, task, now_s):
+    task_row = fleet.tasks[task]
+    while task_row.placed < task_row.behind and place_one(fleet, choose, task, now_s):
         pass
-    return one.placed == one.behind
+    return task_row.placed == task_row.behind
 
 
 @kernel
 def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
     """Place the next instance of a task. Tell whether there was room."""
-    one = fleet.tasks[task]
-    start, need = first_start(fleet, one.need), fleet.needs[one.need]
+    task_row = fleet.tasks[task]
+    start, need = first_start(fleet, task_row.need), fleet.needs[task_row.need]
     if start == NONE:
         return False
     fleet.cursor[FROM] = start
-    machine = choose(fleet, one.need, start)
+    machine = choose(fleet, task_row.need, start)
     if machine == NONE:
         need.start = NONE
         return False
     need.start = fleet.cursor[FROM]
-    instance = one.placed
-    take(fleet, one.need, machine, instance)
+    instance = task_row.placed
+    take(fleet, task_row.need, machine, instance)
     fleet.start_s[instance] = now_s
-    one.placed += 1
+    task_row.placed += 1
     need.n_unplaced -= 1
-    if one.is_gang == 0:
+    if task_row.is_gang == 0:
         begin(fleet, instance, now_s)
     else:
-        gang = fleet.gangs[one.job]
+        gang = fleet.gangs[task_row.job]
         gang.n_unplaced -= 1
         if gang.n_unplaced == 0:
-            _begin_gang(fleet, one.job, now_s)
+            _begin_gang(fleet, task_row.job, now_s)
     return True
 
 
@@ -524,16 +526,16 @@ def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
     has_all, task = True, leader
     draw_a, draw_b = fleet.cursor[DRAW_A], fleet.cursor[DRAW_B]
     while has_all and task < gang.behind_task:
-        one = fleet.tasks[task]
+        task_row = fleet.tasks[task]
         fleet.cursor[FROM] = 0
-        while has_all and one.is_gang == 1 and one.placed < one.behind:
-            machine = choose(fleet, one.need, fleet.cursor[FROM])
+        while has_all and task_row.is_gang == 1 and task_row.placed < task_row.behind:
+            machine = choose(fleet, task_row.need, fleet.cursor[FROM])
             if machine == NONE:
                 has_all = False
             else:
-                take(fleet, one.need, machine, one.placed)
-                fleet.start_s[one.placed] = now_s
-                one.placed += 1
+                take(fleet, task_row.need, machine, task_row.placed)
+                fleet.start_s[task_row.placed] = now_s
+                task_row.placed += 1
         task += 1
     if has_all:
         fleet.needs[fleet.tasks[leader].queued_as].n_unplaced -= gang.n_unplaced
@@ -542,14 +544,14 @@ def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
         return True
     fleet.cursor[DRAW_A], fleet.cursor[DRAW_B] = draw_a, draw_b
     for other in range(leader, task):
-        one = fleet.tasks[other]
-        first = one.behind - one.n_left
-        while one.is_gang == 1 and one.placed > first:
-            one.placed -= 1
-            give_back(fleet, one.need, one.placed)
-            fleet.machine[one.placed] = NONE
-            fleet.device[one.placed] = NONE
-            fleet.start_s[one.placed] = NEVER_S
+        task_row = fleet.tasks[other]
+        first = task_row.behind - task_row.n_left
+        while task_row.is_gang == 1 and task_row.placed > first:
+            task_row.placed -= 1
+            give_back(fleet, task_row.need, task_row.placed)
+            fleet.machine[task_row.placed] = NONE
+            fleet.device[task_row.placed] = NONE
+            fleet.start_s[task_row.placed] = NEVER_S
     return False
 
 
@@ -557,7 +559,7 @@ def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
 def _begin_gang(fleet: Fleet, job: int, now_s: float) -> None:
     gang = fleet.gangs[job]
     for task in range(gang.first_task, gang.behind_task):
-        one = fleet.tasks[task]
-        if one.is_gang == 1:
-            for instance in range(one.behind - one.n_left, one.behind):
+        task_row = fleet.tasks[task]
+        if task_row.is_gang == 1:
+            for instance in range(task_row.behind - task_row.n_left, task_row.behind):
                 begin(fleet, instance, now_s)

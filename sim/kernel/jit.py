@@ -61,8 +61,8 @@ def is_kernel(value: object) -> TypeGuard[FunctionType]:
 
 def called_by(function: FunctionType) -> dict[str, FunctionType]:
     """Return the kernel functions that a kernel function names, by the name it uses."""
-    named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
-    return {name: value for name, value in named if is_kernel(value)}
+    globals_used = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
+    return {name: value for name, value in globals_used if is_kernel(value)}
 
 
 def bound(function: _F, variant: str, **names: Callable[..., Any]) -> _F:
@@ -103,10 +103,10 @@ def cache_root(environment: dict[str, str] | None = None) -> Path:
     Raises:
         RuntimeError: there is no home folder.
     """
-    told = dict(os.environ) if environment is None else environment
-    if told.get("COPPERLINE_CACHE_DIR"):
-        return Path(told["COPPERLINE_CACHE_DIR"]).expanduser()
-    base = told.get("XDG_CACHE_HOME")
+    variables = dict(os.environ) if environment is None else environment
+    if variables.get("COPPERLINE_CACHE_DIR"):
+        return Path(variables["COPPERLINE_CACHE_DIR"]).expanduser()
+    base = variables.get("XDG_CACHE_HOME")
     return (Path(base).expanduser() if base else Path.home() / ".cache") / "copperline"
 
 
@@ -117,8 +117,8 @@ def sources_digest(package: Path | None = None) -> str:
         package: the folder of `sim`; None is this one.
     """
     sha = hashlib.sha256()
-    for told in (platform.python_version(), numba_version() or "no numba", _processor()):
-        sha.update(told.encode() + b"\0")
+    for text in (platform.python_version(), numba_version() or "no numba", _processor()):
+        sha.update(text.encode() + b"\0")
     for path in kernel_sources(package):
         sha.update(path.name.encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()[:16]
@@ -148,10 +148,10 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    told = {
+    features = {
         line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))
     }
-    return platform.machine() + "".join(sorted(told))
+    return platform.machine() + "".join(sorted(features))
 
 
 def unavailable() -> str | None:
@@ -256,8 +256,8 @@ def forget() -> None:
 def _type_of(example: Any) -> Any:
     import numba
 
-    told: Any = numba
-    return example if isinstance(example, told.types.Type) else told.typeof(example)
+    numba_module: Any = numba
+    return example if isinstance(example, numba_module.types.Type) else numba_module.typeof(example)
 
 
 _HOW: dict[str, Any] = {"nogil": True, "_nrt": False}
@@ -282,13 +282,13 @@ def _twin(function: FunctionType) -> Any:
         import numba
         from numba.core import config
 
-        told: Any = config
-        others = {name: _twin(other) for name, other in called_by(function).items()}
-        names = function.__globals__ | others
+        settings: Any = config
+        callees = {name: _twin(other) for name, other in called_by(function).items()}
+        names = function.__globals__ | callees
         twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
         twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
-        before = told.CACHE_DIR
-        told.CACHE_DIR = str(cache_folder())
+        before = settings.CACHE_DIR
+        settings.CACHE_DIR = str(cache_folder())
         try:
             how = _HOW | {
                 "cache": _is_of_package(function),
@@ -296,5 +296,5 @@ def _twin(function: FunctionType) -> Any:
             }
             _twins[function] = numba.njit(**how)(twin)
         finally:
-            told.CACHE_DIR = before
+            settings.CACHE_DIR = before
     return _twins[function]

@@ -79,17 +79,17 @@ def _close_gaps(pool: Pool, k: int) -> None:
     for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
         block = pool.blocks[slot >> BLOCK_BITS]
         block.procs, block.estimate_s = NOBODY, math.inf
-    kept, look_from = here.head, here.look_from
+    target, look_from = here.head, here.look_from
     for slot in range(here.head, here.tail):
         if slot == here.look_from:
-            look_from = kept
+            look_from = target
         job = pool.queue[slot]
         if job >= 0:
-            pool.queue[kept] = job
-            note(pool, kept)
-            kept += 1
-    here.look_from = look_from if here.look_from < here.tail else kept
-    here.tail = kept
+            pool.queue[target] = job
+            note(pool, target)
+            target += 1
+    here.look_from = look_from if here.look_from < here.tail else target
+    here.tail = target
 
 
 @kernel
@@ -109,12 +109,14 @@ def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, i
     for slot in range(here.head, here.tail):
         job = pool.queue[slot]
         if job >= 0:
-            one = pool.jobs[job]
+            job_row = pool.jobs[job]
             if asks:
                 fair = fair_share(pool.users, pool.user[job], now_s)
-            score = score_now(now_s - one.submit_s, one.procs, one.factor, fair, pool.order_options)
-            one.score = score
-            pool.started[n] = one.rank
+            score = score_now(
+                now_s - job_row.submit_s, job_row.procs, job_row.factor, fair, pool.order_options
+            )
+            job_row.score = score
+            pool.started[n] = job_row.rank
             place = n
             if score <= worst or has_tiers:
                 while place > 0 and goes_before(pool, job, listed[place - 1]):
@@ -166,10 +168,10 @@ def _correct(pool: Pool, k: int, now_s: float) -> None:
     for slot in range(here.first, here.first + here.n_listed):
         job = pool.running[slot]
         if job != TAKEN and pool.jobs[job].estimated_end_s <= now_s:
-            one = pool.jobs[job]
-            while one.estimated_end_s <= now_s:
-                one.estimated_end_s += STEPS_S[min(one.n_corrected, len(STEPS_S) - 1)]
-                one.n_corrected += 1
+            job_row = pool.jobs[job]
+            while job_row.estimated_end_s <= now_s:
+                job_row.estimated_end_s += STEPS_S[min(job_row.n_corrected, len(STEPS_S) - 1)]
+                job_row.n_corrected += 1
             here.n_sorted = 0
             here.look_from = here.head
             here.has_ended = OVERRUN

@@ -28,16 +28,16 @@ def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> in
     """
     n_resources = len(nodes.capacity) // len(nodes.machines)
     at, wants = machine * n_resources, job * n_resources
-    found = free[at]
+    room = free[at]
     if nodes.stocks[k].is_shared == 0:
-        if found < nodes.capacity[at] or not suits(nodes, nodes.machines[machine].kind, job):
+        if room < nodes.capacity[at] or not suits(nodes, nodes.machines[machine].kind, job):
             return 0
-        return found
+        return room
     if nodes.claims[job].is_choosy == 1:
         for r in range(1, n_resources):
             if nodes.demand[wants + r] > 0:
-                found = min(found, free[at + r] // nodes.demand[wants + r])
-    return found
+                room = min(room, free[at + r] // nodes.demand[wants + r])
+    return room
 
 
 @noinline
@@ -56,22 +56,22 @@ def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
     Returns:
         Whether there is room enough.
     """
-    stock, book, wanted = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
+    stock, book, missing = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
     total = 0
     for machine in range(stock.first_machine, stock.behind_machine):
         room = 0 if book.off[machine] > 0 else room_on(nodes, k, machine, job, free)
         book.room[machine] = room
         total += room
     book.writing[0].n_taken = 0
-    if total < wanted:
+    if total < missing:
         return False
-    while wanted > 0:
-        wanted = _take_run(nodes, k, wanted)
+    while missing > 0:
+        missing = _take_run(nodes, k, missing)
     return True
 
 
 @kernel
-def _take_run(nodes: Nodes, k: int, wanted: int) -> int:
+def _take_run(nodes: Nodes, k: int, missing: int) -> int:
     """Take the best run of machines with room. Return how many processors are wanted then."""
     stock, book, writing = nodes.stocks[k], nodes.book, nodes.book.writing[0]
     best, best_procs = -1, 0
@@ -83,22 +83,22 @@ def _take_run(nodes: Nodes, k: int, wanted: int) -> int:
             continue
         if procs > 0:
             is_better = best_procs < procs
-            if procs >= wanted:
-                is_better = best_procs < wanted or procs < best_procs
+            if procs >= missing:
+                is_better = best_procs < missing or procs < best_procs
             if is_better:
                 best, best_procs = first, procs
         first, procs = machine + 1, 0
     machine = best
-    while wanted > 0 and machine < stock.behind_machine and book.room[machine] > 0:
-        got = min(book.room[machine], wanted)
+    while missing > 0 and machine < stock.behind_machine and book.room[machine] > 0:
+        taken_procs = min(book.room[machine], missing)
         if stock.is_shared == 0:
-            got = book.room[machine]
-        book.taken[writing.n_taken], book.taken_procs[writing.n_taken] = machine, got
+            taken_procs = book.room[machine]
+        book.taken[writing.n_taken], book.taken_procs[writing.n_taken] = machine, taken_procs
         writing.n_taken += 1
         book.room[machine] = 0
-        wanted -= got
+        missing -= taken_procs
         machine += 1
-    return wanted
+    return missing
 
 
 @noinline
@@ -108,7 +108,7 @@ def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) 
     job = nodes.pool.queue[slot]
     stock, book, claim = nodes.stocks[k], nodes.book, nodes.claims[job]
     here = nodes.pool.partitions[k]
-    got = 0
+    taken_procs = 0
     for i in range(book.writing[0].n_taken):
         machine, procs = book.taken[i], book.taken_procs[i]
         nodes.places[claim.first_place + claim.n_places] = machine
@@ -118,8 +118,8 @@ def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) 
         else:
             hold_whole(nodes, machine, 1)
         claim.n_places += 1
-        got += procs
-    claim.waste = got - nodes.pool.jobs[job].procs
+        taken_procs += procs
+    claim.waste = taken_procs - nodes.pool.jobs[job].procs
     start(nodes.pool, k, job, now_s, n_started)
     here.free -= claim.waste
     if len(nodes.pool.users) > 0:

@@ -345,12 +345,12 @@ def idle_procs(nodes: Nodes, k: int, job: int, kept_too: bool) -> int:
     if nodes.claims[job].is_choosy == 0:
         free = nodes.pool.partitions[k].free
         return free if kept_too else free - stock.kept
-    found = 0
+    procs = 0
     for i in range(stock.first_kind, stock.behind_kind):
         if suits(nodes, i, job):
             kind = nodes.kinds[i]
-            found += kind.procs * (kind.n_idle if kept_too else kind.n_idle - kind.n_kept)
-    return found
+            procs += kind.procs * (kind.n_idle if kept_too else kind.n_idle - kind.n_kept)
+    return procs
 
 
 @kernel
@@ -371,27 +371,30 @@ def start_on(
         kept_first: it may take machines that the latest reservation names, and takes these first.
     """
     stock, claim = nodes.stocks[k], nodes.claims[job]
-    wanted = nodes.pool.jobs[job].procs
+    missing = nodes.pool.jobs[job].procs
     for turn in range(2):
-        kept = kept_first and turn == 0
+        from_reserved = kept_first and turn == 0
         for i in range(stock.first_kind, stock.behind_kind):
             kind = nodes.kinds[i]
-            left = kind.n_kept if kept else kind.n_idle - kind.n_kept
-            if left > 0 and wanted > 0 and suits(nodes, i, job):
+            left = kind.n_kept if from_reserved else kind.n_idle - kind.n_kept
+            if left > 0 and missing > 0 and suits(nodes, i, job):
                 machine = lowest_idle(nodes, i)
-                while left > 0 and wanted > 0:
-                    one = nodes.machines[machine]
-                    if one.n_holders == 0 and (one.kept_for == stock.reservation) == kept:
+                while left > 0 and missing > 0:
+                    node = nodes.machines[machine]
+                    if (
+                        node.n_holders == 0
+                        and (node.kept_for == stock.reservation) == from_reserved
+                    ):
                         nodes.places[claim.first_place + claim.n_places] = machine
                         claim.n_places += 1
                         hold_whole(nodes, machine, 1)
-                        wanted -= kind.procs
+                        missing -= kind.procs
                         left -= 1
-                        if kept:
+                        if from_reserved:
                             kind.n_kept -= 1
                             stock.kept -= kind.procs
                     machine += 1
-    claim.waste = -wanted
+    claim.waste = -missing
     start(nodes.pool, k, job, now_s, n_started)
     nodes.pool.partitions[k].free -= claim.waste
     if len(nodes.pool.users) > 0:
@@ -414,9 +417,9 @@ def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for at in range(machine * n_resources, (machine + 1) * n_resources):
         nodes.free[at] -= holders * nodes.capacity[at]
-    one = nodes.machines[machine]
-    one.n_holders += holders
-    nodes.kinds[one.kind].n_idle -= holders
+    node = nodes.machines[machine]
+    node.n_holders += holders
+    nodes.kinds[node.kind].n_idle -= holders
 
 
 @kernel
@@ -471,18 +474,18 @@ def reserve_machines(nodes: Nodes, k: int, job: int) -> None:
     pool = nodes.pool
     here = pool.partitions[k]
     sort_running(pool, k)
-    wanted = pool.jobs[job].procs - idle_procs(nodes, k, job, True)
+    missing = pool.jobs[job].procs - idle_procs(nodes, k, job, True)
     given_up = 0
     shadow_s = 0.0
     for slot in range(here.first, here.first + here.n_listed):
         holder = pool.running[slot]
         end_s = pool.jobs[holder].estimated_end_s
-        if given_up >= wanted and end_s != shadow_s:
+        if given_up >= missing and end_s != shadow_s:
             break
         shadow_s = end_s
         given_up += procs_held(nodes, holder, job)
     here.shadow_s = shadow_s
-    here.extra = given_up - wanted
+    here.extra = given_up - missing
     _keep(nodes, k, job, pool.jobs[job].procs - given_up)
 
 
@@ -492,28 +495,28 @@ def procs_held(nodes: Nodes, holder: int, job: int) -> int:
     claim = nodes.claims[holder]
     if nodes.claims[job].is_choosy == 0:
         return nodes.pool.jobs[holder].procs + claim.waste
-    found = 0
+    procs = 0
     for place in range(claim.first_place, claim.first_place + claim.n_places):
         kind = nodes.machines[nodes.places[place]].kind
         if suits(nodes, kind, job):
-            found += nodes.kinds[kind].procs
-    return found
+            procs += nodes.kinds[kind].procs
+    return procs
 
 
 @kernel
-def _keep(nodes: Nodes, k: int, job: int, wanted: int) -> None:
+def _keep(nodes: Nodes, k: int, job: int, missing: int) -> None:
     """Mark idle machines that suit a job, in machine order, until their processors suffice."""
     stock = nodes.stocks[k]
     for i in range(stock.first_kind, stock.behind_kind):
-        if wanted <= 0:
+        if missing <= 0:
             break
         kind = nodes.kinds[i]
         if kind.n_idle > 0 and suits(nodes, i, job):
             machine = lowest_idle(nodes, i)
-            while kind.n_kept < kind.n_idle and wanted > 0:
+            while kind.n_kept < kind.n_idle and missing > 0:
                 if nodes.machines[machine].n_holders == 0:
                     nodes.machines[machine].kept_for = stock.reservation
                     kind.n_kept += 1
                     stock.kept += kind.procs
-                    wanted -= kind.procs
+                    missing -= kind.procs
                 machine += 1

@@ -33,11 +33,11 @@ def plan_running(pool: Pool, k: int, now_s: float) -> None:
         free += _closed(pool, k)
     steps_s[last], steps_free[last] = now_s, free
     for slot in range(here.first, here.first + here.n_listed):
-        one = pool.jobs[pool.running[slot]]
-        free += one.procs
-        if one.estimated_end_s > steps_s[last]:
+        job = pool.jobs[pool.running[slot]]
+        free += job.procs
+        if job.estimated_end_s > steps_s[last]:
             last += 1
-            steps_s[last] = one.estimated_end_s
+            steps_s[last] = job.estimated_end_s
         steps_free[last] = free
     here.n_steps = last + 1 - here.first_step
     if here.n_windows > 0:

@@ -197,14 +197,14 @@ class UserShares:
     half_life_s: float
 
 
-def new_users(told: UserShares | None) -> tuple[Any, Any]:
+def new_users(shares: UserShares | None) -> tuple[Any, Any]:
     """Return rows of `UserUsage` who have used nothing, and whose each job is; empty for None."""
-    users = rows(UserUsage, 0 if told is None else len(told.share) + 1)
-    if told is None:
+    users = rows(UserUsage, 0 if shares is None else len(shares.share) + 1)
+    if shares is None:
         return users, np.zeros(0, dtype=np.int64)
-    users["share"][:-1], users["share"][-1] = told.share, 1.0
-    users["half_life_s"], users["fair_s"] = told.half_life_s, -1.0
-    return users, told.of_job
+    users["share"][:-1], users["share"][-1] = shares.share, 1.0
+    users["half_life_s"], users["fair_s"] = shares.half_life_s, -1.0
+    return users, shares.of_job
 
 
 @noinline
@@ -225,29 +225,31 @@ def fair_share(users: Sequence[UserUsage], user: int, now_s: float) -> float:
 
     Usage is that of the user as part of everybody's.
     """
-    one = users[user]
-    if one.fair_s != now_s:
+    usage_row = users[user]
+    if usage_row.fair_s != now_s:
         everybody = len(users) - 1
         _settle(users, user, now_s)
         _settle(users, everybody, now_s)
         used = users[everybody].usage
-        one.fair = halved(one.usage / used / one.share) if used > 0.0 else 1.0
-        one.fair_s = now_s
-    return one.fair
+        usage_row.fair = halved(usage_row.usage / used / usage_row.share) if used > 0.0 else 1.0
+        usage_row.fair_s = now_s
+    return usage_row.fair
 
 
 @kernel
 def _settle(users: Sequence[UserUsage], user: int, now_s: float) -> None:
     """Add to a row what was used until now."""
-    one = users[user]
-    passed_s = now_s - one.last_s
+    usage_row = users[user]
+    passed_s = now_s - usage_row.last_s
     if passed_s > 0.0:
-        if one.half_life_s == 0.0:
-            one.usage += one.held * passed_s
+        if usage_row.half_life_s == 0.0:
+            usage_row.usage += usage_row.held * passed_s
         else:
-            x = passed_s / one.half_life_s
-            one.usage = one.usage * halved(x) + one.held * (one.half_life_s / LN2) * lost(x)
-        one.last_s = now_s
+            x = passed_s / usage_row.half_life_s
+            usage_row.usage = usage_row.usage * halved(x) + usage_row.held * (
+                usage_row.half_life_s / LN2
+            ) * lost(x)
+        usage_row.last_s = now_s
 
 
 @kernel

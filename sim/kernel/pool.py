@@ -194,7 +194,7 @@ def empty_pool(
     rank: NDArray[np.int64],
     partition: NDArray[np.int64],
     partition_procs: NDArray[np.int64],
-    told: PolicyContext | None = None,
+    context: PolicyContext | None = None,
 ) -> Pool:
     """Return a pool, made of arrays, in which nothing has happened yet.
 
@@ -204,15 +204,15 @@ def empty_pool(
         rank: int64 [n], unique.
         partition: int64 [n], where each job is routed; -1 takes no part.
         partition_procs: int64 [m], processors of each partition.
-        told: what policies know beside that; None is nothing.
+        context: what policies know beside that; None is nothing.
     """
-    told = PolicyContext() if told is None else told
+    context = PolicyContext() if context is None else context
     n_jobs, n_partitions = len(procs), len(partition_procs)
     jobs, partitions = rows(PoolJob, n_jobs), rows(PartitionState, n_partitions)
     jobs["procs"], jobs["estimate_s"], jobs["rank"] = procs, estimate_s, rank
     jobs["reserved_s"] = -1.0
-    if told.submit_s is not None:
-        jobs["submit_s"], jobs["factor"] = told.submit_s, told.factor
+    if context.submit_s is not None:
+        jobs["submit_s"], jobs["factor"] = context.submit_s, context.factor
     if n_partitions == 1:
         n_blocks = np.array([-(-n_jobs // BLOCK)])
     else:
@@ -223,28 +223,28 @@ def empty_pool(
     partitions["free"] = partition_procs
     partitions["narrowest"] = NOBODY
     partitions["reserved_for"] = -1
-    partitions["is_eager"], partitions["corrects"] = told.is_eager, told.corrects
+    partitions["is_eager"], partitions["corrects"] = context.is_eager, context.corrects
     partitions["wake_s"] = np.inf
     blocks = rows(QueueBlock, int(last[-1]))
     blocks["procs"], blocks["estimate_s"] = NOBODY, np.inf
     queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     started: Any = np.empty(n_jobs, dtype=np.int64)
-    n_sorted = len(queue) if told.is_ranked_anew else 0
-    terms = no_terms() if told.terms is None else told.terms
+    n_sorted = len(queue) if context.is_ranked_anew else 0
+    terms = no_terms() if context.terms is None else context.terms
     spare = 4 + 2 * len(terms.windows)
-    n_steps = 4 * len(queue) + spare * n_partitions if told.plans else 0
-    if told.plans:
+    n_steps = 4 * len(queue) + spare * n_partitions if context.plans else 0
+    if context.plans:
         partitions["first_step"] = 4 * partitions["first"] + spare * np.arange(n_partitions)
-    partitions["keeps_plan"] = told.keeps_plan
-    n_ended = len(queue) if told.keeps_plan else 0
+    partitions["keeps_plan"] = context.keeps_plan
+    n_ended = len(queue) if context.keeps_plan else 0
     return Pool(
         jobs, partitions, blocks, queue, running, started,  # type: ignore[arg-type]
-        told.options, told.order_options,  # type: ignore[arg-type]
+        context.options, context.order_options,  # type: ignore[arg-type]
         np.empty(n_sorted, dtype=np.int64),  # type: ignore[arg-type]
         np.empty(n_ended, dtype=np.int64),  # type: ignore[arg-type]
         np.empty(n_steps), np.empty(n_steps, dtype=np.int64),  # type: ignore[arg-type]
-        *new_users(told.users),
+        *new_users(context.users),
         terms,
     )  # fmt: skip
 
@@ -347,15 +347,15 @@ def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
     with `take_head` or `take`.
     """
     here = pool.partitions[k]
-    one = pool.jobs[job]
-    here.free -= one.procs
-    one.estimated_end_s = now_s + one.estimate_s
-    one.place = here.first + here.n_listed
-    pool.running[one.place] = job
+    job_row = pool.jobs[job]
+    here.free -= job_row.procs
+    job_row.estimated_end_s = now_s + job_row.estimate_s
+    job_row.place = here.first + here.n_listed
+    pool.running[job_row.place] = job
     here.n_listed += 1
     pool.started[n_started] = job
     if len(pool.users) > 0:
-        charge(pool.users, pool.user[job], one.procs, now_s)
+        charge(pool.users, pool.user[job], job_row.procs, now_s)
 
 
 @kernel
@@ -410,27 +410,27 @@ def sort_running(pool: Pool, k: int) -> None:
     """
     here = pool.partitions[k]
     running, jobs = pool.running, pool.jobs
-    kept = here.first
+    target = here.first
     for slot in range(here.first, here.first + here.n_sorted):
         job = running[slot]
         if job != TAKEN:
-            if kept != slot:
-                running[kept] = job
-                jobs[job].place = kept
-            kept += 1
+            if target != slot:
+                running[target] = job
+                jobs[job].place = target
+            target += 1
     for slot in range(here.first + here.n_sorted, here.first + here.n_listed):
         job = running[slot]
         if job != TAKEN:
             end_s = jobs[job].estimated_end_s
-            place = kept
+            place = target
             while place > here.first and jobs[running[place - 1]].estimated_end_s > end_s:
                 running[place] = running[place - 1]
                 jobs[running[place]].place = place
                 place -= 1
             running[place] = job
             jobs[job].place = place
-            kept += 1
-    here.n_listed = kept - here.first
+            target += 1
+    here.n_listed = target - here.first
     here.n_sorted = here.n_listed
 
 
@@ -446,10 +446,10 @@ def reserve(pool: Pool, k: int, procs: int) -> None:
     free = here.free
     shadow_s = 0.0
     for slot in range(here.first, here.first + here.n_listed):
-        one = pool.jobs[pool.running[slot]]
-        if free >= procs and one.estimated_end_s != shadow_s:
+        job = pool.jobs[pool.running[slot]]
+        if free >= procs and job.estimated_end_s != shadow_s:
             break
-        shadow_s = one.estimated_end_s
-        free += one.procs
+        shadow_s = job.estimated_end_s
+        free += job.procs
     here.shadow_s = shadow_s
     here.extra = free - procs

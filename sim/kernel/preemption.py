@@ -74,30 +74,30 @@ def _youngest(pool: Pool, k: int, preempts: bool, before_s: float, before: int) 
         before: the other job; of two that started together the smaller counts as before.
     """
     here, standings = pool.partitions[k], pool.terms.standings
-    found, since_s = -1, -math.inf
+    youngest, since_s = -1, -math.inf
     for slot in range(here.first, here.first + here.n_listed):
         job = pool.running[slot]
         if job == TAKEN or (preempts and standings[job].is_preemptible != 1):
             continue
         mine_s = standings[job].since_s
         is_older = mine_s < before_s or (mine_s == before_s and job < before)
-        if is_older and (mine_s > since_s or (mine_s == since_s and job > found)):
-            found, since_s = job, mine_s
-    return found
+        if is_older and (mine_s > since_s or (mine_s == since_s and job > youngest)):
+            youngest, since_s = job, mine_s
+    return youngest
 
 
 @noinline
 @kernel
 def requeue(pool: Pool, k: int, job: int, now_s: float) -> None:
     """Kill a running job of partition k and put it back into the queue."""
-    here, one, standing = pool.partitions[k], pool.jobs[job], pool.terms.standings[job]
-    pool.running[one.place] = TAKEN
-    here.free += one.procs
+    here, job_row, standing = pool.partitions[k], pool.jobs[job], pool.terms.standings[job]
+    pool.running[job_row.place] = TAKEN
+    here.free += job_row.procs
     if len(pool.users) > 0:
-        charge(pool.users, pool.user[job], -one.procs, now_s)
+        charge(pool.users, pool.user[job], -job_row.procs, now_s)
     here.has_ended = OVERRUN
-    one.reserved_s = -1.0
-    one.n_corrected = 0
+    job_row.reserved_s = -1.0
+    job_row.n_corrected = 0
     if standing.is_preemptible == CONDEMNED:
         standing.is_preemptible = 1
     standing.n_restarts += 1
@@ -174,7 +174,7 @@ def _give_up(pool: Pool, k: int, job: int, now_s: float, n_before: int) -> int:
         pool.started[n] = last
         n += 1
         can = is_free(pool, k, procs, until_s)
-    kept = n_before
+    n_victims = n_before
     for i in range(n_before, n):
         other = pool.started[i]
         end_s, width = pool.jobs[other].estimated_end_s, pool.jobs[other].procs
@@ -182,6 +182,6 @@ def _give_up(pool: Pool, k: int, job: int, now_s: float, n_before: int) -> int:
         if can and not is_free(pool, k, procs, until_s):
             occupy(pool, k, now_s, end_s, -width)
             pool.terms.standings[other].is_preemptible = CONDEMNED
-            pool.started[kept] = other
-            kept += 1
-    return kept - n_before if can else -1
+            pool.started[n_victims] = other
+            n_victims += 1
+    return n_victims - n_before if can else -1

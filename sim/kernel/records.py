@@ -48,18 +48,18 @@ def _listed(part: Any) -> Any:
 
 def _objects(row: type, part: NDArray[Any]) -> list[Any]:
     names = part.dtype.names or ()
-    made = [row() for _ in range(len(part))]
+    objects = [row() for _ in range(len(part))]
     for name in names:
-        for one, value in zip(made, part[name].tolist(), strict=True):
-            setattr(one, name, value)
-    return made
+        for instance, value in zip(objects, part[name].tolist(), strict=True):
+            setattr(instance, name, value)
+    return objects
 
 
 def field(part: Any, name: str) -> list[Any]:
     """Return one field of all rows, in either form."""
     if isinstance(part, np.ndarray):
-        found: list[Any] = part[name].tolist()
-        return found
+        values: list[Any] = part[name].tolist()
+        return values
     return [getattr(row, name) for row in part]
 
 

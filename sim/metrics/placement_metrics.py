@@ -130,17 +130,17 @@ def fragmentation(
     Raises:
         ScenarioError: the result has no instances.
     """
-    found, needs = result.instances, placement_problem(scenario)
-    if found is None:
+    instances, needs = result.instances, placement_problem(scenario)
+    if instances is None:
         raise ScenarioError("the result has no instances; simulate with allocation='instances'.")
     n_gpus = int(needs.capacity[:, _GPU].sum()) // WHOLE_GPU
     if not n_gpus:
         return None
-    told = _target(scenario, needs) if target is None else target
+    target_workload = _target(scenario, needs) if target is None else target
     first_s = float(scenario.workload.submit_s.min())
     times, frees, lost = [], [], []
-    for events in _chunks(_events(scenario, needs, found, first_s), ROWS_AT_ONCE):
-        free, fragments = _measured(events, needs, told)
+    for events in _chunks(_events(scenario, needs, instances, first_s), ROWS_AT_ONCE):
+        free, fragments = _measured(events, needs, target_workload)
         times.append(events.time_s)
         frees.append(_changes(free.astype(np.float64), events.begins))
         lost.append(_changes(fragments, events.begins))
@@ -182,28 +182,30 @@ class _Events:
 def _target(scenario: Scenario, needs: PlacementProblem) -> TargetWorkload:
     instances = tasks_of(scenario).instances
     counts = np.bincount(needs.of_task, weights=instances, minlength=len(needs.demand))
-    kept = np.argsort(-counts, kind="stable")[:MOST_KINDS]
-    kept = kept[counts[kept] > 0]
+    kinds = np.argsort(-counts, kind="stable")[:MOST_KINDS]
+    kinds = kinds[counts[kinds] > 0]
     return TargetWorkload(
-        needs.demand[kept], needs.suits[kept] == 1, counts[kept] / counts[kept].sum()
+        needs.demand[kinds], needs.suits[kinds] == 1, counts[kinds] / counts[kinds].sum()
     )
 
 
 def _events(
-    scenario: Scenario, needs: PlacementProblem, found: Instances, first_s: float
+    scenario: Scenario, needs: PlacementProblem, placed: Instances, first_s: float
 ) -> _Events:
     """Return the events on machines with GPUs; who holds something for no time is left out."""
     tasks = tasks_of(scenario)
     has_gpu = needs.capacity[:, _GPU] > 0
-    rows = np.flatnonzero((found.machine >= 0) & (found.end_s > found.start_s))
-    rows = rows[has_gpu[found.machine[rows]]]
+    rows = np.flatnonzero((placed.machine >= 0) & (placed.end_s > placed.start_s))
+    rows = rows[has_gpu[placed.machine[rows]]]
     task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)[rows]
-    demand, machine, n = tasks.demands[task], found.machine[rows], len(rows)
+    demand, machine, n = tasks.demands[task], placed.machine[rows], len(rows)
     is_part = (demand[:, _GPU] > 0) & (demand[:, _GPU] < WHOLE_GPU)
-    device = np.where(is_part, found.device[rows], -1)
+    device = np.where(is_part, placed.device[rows], -1)
     hosts = np.flatnonzero(has_gpu)
     none = np.zeros((len(hosts), len(DEMANDS)), dtype=np.int64)
-    time_s = np.concatenate([np.full(len(hosts), first_s), found.start_s[rows], found.end_s[rows]])
+    time_s = np.concatenate(
+        [np.full(len(hosts), first_s), placed.start_s[rows], placed.end_s[rows]]
+    )
     where = np.concatenate([hosts, machine, machine])
     sign = np.repeat([0, 1, -1], [len(hosts), n, n])
     order = np.lexsort((sign != 0, time_s, where))
@@ -234,8 +236,8 @@ def _measured(
     """Return free and fragmented thousandths of GPUs of its machine after each event."""
     capacity = needs.capacity[events.machine]
     free = capacity - _along(events.sign[:, None] * events.demand, events.begins)
-    asked = np.minimum(target.demand[:, _GPU], WHOLE_GPU)
-    sizes, of_kind = np.unique(asked, return_inverse=True)
+    gpu_demand = np.minimum(target.demand[:, _GPU], WHOLE_GPU)
+    sizes, of_kind = np.unique(gpu_demand, return_inverse=True)
     n_whole, fits, too_small = _devices(events, capacity[:, _GPU], sizes)
     all_free, kind = free[:, _GPU], needs.machine_kind[events.machine]
     fragments = np.zeros(len(all_free))
@@ -273,9 +275,9 @@ def _devices(events: _Events, mgpu: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints
     fits, too_small = (np.zeros((n, len(sizes)), dtype=np.int64) for _ in range(2))
     fits[order] = _fitting(now, sizes).astype(np.int64) - _fitting(before, sizes)
     too_small[order] = _lacking(now, sizes) - _lacking(before, sizes)
-    whole = _along(np.column_stack([taken // WHOLE_GPU, n_shared]), events.begins).sum(axis=1)
+    n_not_free = _along(np.column_stack([taken // WHOLE_GPU, n_shared]), events.begins).sum(axis=1)
     return (
-        mgpu // WHOLE_GPU - whole,
+        mgpu // WHOLE_GPU - n_not_free,
         _along(fits, events.begins),
         _along(too_small, events.begins),
     )
@@ -339,21 +341,21 @@ class PlacementMetrics:
 
         What is unknown is not among the keys.
         """
-        told: dict[str, float | None] = {}
-        for what, shares in (
+        measures: dict[str, float | None] = {}
+        for statistic, shares in (
             ("placed", self.placed),
             ("placed_at_end", self.placed_at_end),
             ("allocation_at_end", self.allocation_at_end),
         ):
-            told |= {f"{name}_{what}": share for name, share in shares.items()}
-        told |= {
+            measures |= {f"{name}_{statistic}": share for name, share in shares.items()}
+        measures |= {
             "mean_slowdown": self.slowdown.mean,
             "mean_bounded_slowdown": self.bounded_slowdown.mean,
             "gpu_fragmented": self.fragmented,
             "gpu_fragmented_at_end": self.fragmented_at_end,
             "free_gpu_fragmented_at_end": self.fragmented_of_free,
         }
-        return {name: float(value) for name, value in told.items() if value is not None}
+        return {name: float(value) for name, value in measures.items() if value is not None}
 
 
 def placement_metrics(
@@ -373,12 +375,12 @@ def placement_metrics(
     Raises:
         ScenarioError: the result has no instances.
     """
-    tasks, found = tasks_of(scenario), _instances_of(result)
+    tasks, instances = tasks_of(scenario), _instances_of(result)
     submit_s = scenario.workload.submit_s
     last_s = float(submit_s.max())
-    ran = ~np.isnan(found.start_s)
+    ran = ~np.isnan(instances.start_s)
     task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)[ran]
-    start_s, end_s = found.start_s[ran], found.end_s[ran]
+    start_s, end_s = instances.start_s[ran], instances.end_s[ran]
     asked_s = end_s - submit_s[tasks.job[task]]
     demand = tasks.demands[task].astype(np.float64)
     asks_then = end_s > last_s
@@ -415,17 +417,17 @@ def overcommitted_share(scenario: Scenario, result: SimulationResult, real_mcpu:
     Raises:
         ScenarioError: the result has no instances.
     """
-    tasks, found = tasks_of(scenario), _instances_of(result)
-    rows = np.flatnonzero((found.machine >= 0) & (found.end_s > found.start_s))
+    tasks, instances = tasks_of(scenario), _instances_of(result)
+    rows = np.flatnonzero((instances.machine >= 0) & (instances.end_s > instances.start_s))
     mcpu = np.repeat(tasks.mcpu, tasks.instances)[rows]
-    where = np.concatenate([found.machine[rows]] * 2)
-    time_s = np.concatenate([found.start_s[rows], found.end_s[rows]])
+    where = np.concatenate([instances.machine[rows]] * 2)
+    time_s = np.concatenate([instances.start_s[rows], instances.end_s[rows]])
     order = np.lexsort((time_s, where))
     where, time_s = where[order], time_s[order]
-    held = np.cumsum(np.concatenate([mcpu, -mcpu])[order])[:-1]  # each machine ends with 0
+    held_mcpu = np.cumsum(np.concatenate([mcpu, -mcpu])[order])[:-1]  # each machine ends with 0
     lasts_s = np.where(np.diff(where) == 0, np.diff(time_s), 0.0)
-    over = np.maximum(held - real_mcpu[where[:-1]], 0)
-    total = float((held * lasts_s).sum())
+    over = np.maximum(held_mcpu - real_mcpu[where[:-1]], 0)
+    total = float((held_mcpu * lasts_s).sum())
     return float((over * lasts_s).sum()) / total if total else 0.0
 
 
@@ -469,17 +471,19 @@ def _slowdowns(
     return distribution(response_s[some] / least_s[some]), distribution(bounded)
 
 
-def _shares(part: Floats, whole: Floats) -> dict[str, float]:
-    told = zip(DEMANDS, part, whole, strict=True)
-    return {RESOURCE_NAMES[name]: float(some / all_) for name, some, all_ in told if all_}
+def _shares(part: Floats, total: Floats) -> dict[str, float]:
+    rows = zip(DEMANDS, part, total, strict=True)
+    return {RESOURCE_NAMES[name]: float(some / all_) for name, some, all_ in rows if all_}
 
 
-def _fragments(found: Fragmentation | None, last_s: float) -> dict[str, float | None]:
-    if found is None:
+def _fragments(
+    fragmentation_series: Fragmentation | None, last_s: float
+) -> dict[str, float | None]:
+    if fragmentation_series is None:
         return {"fragmented": None, "fragmented_at_end": None, "fragmented_of_free": None}
-    free, fragmented = (float(one[0]) for one in found.at(np.array([last_s])))
+    free, fragmented = (float(column[0]) for column in fragmentation_series.at(np.array([last_s])))
     return {
-        "fragmented": found.means()[1] / found.n_gpus,
-        "fragmented_at_end": fragmented / found.n_gpus,
+        "fragmented": fragmentation_series.means()[1] / fragmentation_series.n_gpus,
+        "fragmented_at_end": fragmented / fragmentation_series.n_gpus,
         "fragmented_of_free": fragmented / free if free else None,
     }

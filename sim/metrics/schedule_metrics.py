@@ -165,20 +165,20 @@ class ScheduleMetrics:
 
 
 def _flat(
-    whole: ScheduleMetrics | GroupMetrics,
-    others: Mapping[str, float | None],
+    overall: ScheduleMetrics | GroupMetrics,
+    totals: Mapping[str, float | None],
     utilisation: Mapping[str, float | None],
 ) -> dict[str, float]:
     """Return measures by name; the unknown ones are left out, and later names win."""
-    told: dict[str, float | None] = {}
+    flat_measures: dict[str, float | None] = {}
     if len(utilisation) > 1:
-        told |= {f"utilisation_{name}": share for name, share in utilisation.items()}
-    parts = (whole.wait, whole.response, whole.slowdown, whole.bounded_slowdown)
+        flat_measures |= {f"utilisation_{name}": share for name, share in utilisation.items()}
+    parts = (overall.wait, overall.response, overall.slowdown, overall.bounded_slowdown)
     for name, part in zip(MEASURES, parts, strict=True):
         for statistic in ("mean", "median", "p95", "max"):
-            told[f"{statistic}_{name}"] = getattr(part, statistic)
-    told |= others
-    return {name: float(value) for name, value in told.items() if value is not None}
+            flat_measures[f"{statistic}_{name}"] = getattr(part, statistic)
+    flat_measures |= totals
+    return {name: float(value) for name, value in flat_measures.items() if value is not None}
 
 
 def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
@@ -224,7 +224,7 @@ def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
     """
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
-    whole = _group(scenario, admission, result, ran)
+    overall = _group(scenario, admission, result, ran)
     makespan_s = _makespan_s(scenario, result, ran)
     n_restarts, lost_proc_s = _restarts(admission, result)
     submitted = scenario.workload.procs
@@ -234,10 +234,10 @@ def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
         if ((submitted >= least) & (submitted <= most)).any()
     }
     return ScheduleMetrics(
-        wait=whole.wait,
-        response=whole.response,
-        slowdown=whole.slowdown,
-        bounded_slowdown=whole.bounded_slowdown,
+        wait=overall.wait,
+        response=overall.response,
+        slowdown=overall.slowdown,
+        bounded_slowdown=overall.bounded_slowdown,
         makespan_s=makespan_s,
         utilisation=_utilisation(admission, ran, scenario.cluster.total_procs, makespan_s),
         utilisation_at_arrival=_utilisation_at_arrival(scenario, admission, result, ran),
@@ -277,10 +277,12 @@ def max_wait_s(
     Returns:
         Seconds, or None if no such job ran.
     """
-    asked = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
-    if not asked.any():
+    short_requests = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
+    if not short_requests.any():
         return None
-    return float((result.start_s[asked] - scenario.workload.submit_s[asked]).max())
+    return float(
+        (result.start_s[short_requests] - scenario.workload.submit_s[short_requests]).max()
+    )
 
 
 def _makespan_s(
@@ -416,7 +418,7 @@ class InstanceMetrics:
 
         What is unknown is not among the keys.
         """
-        told: dict[str, float | None] = {}
+        measures: dict[str, float | None] = {}
         for name, part in (
             ("wait_s", self.wait),
             ("response_s", self.response),
@@ -425,16 +427,16 @@ class InstanceMetrics:
             ("stretch", self.stretch),
         ):
             for statistic in ("mean", "median", "p95", "max"):
-                told[f"{statistic}_{name}"] = getattr(part, statistic)
-        told |= {f"{name}_allocation": share for name, share in self.allocation.items()}
-        told |= {f"{name}_utilisation": share for name, share in self.utilisation.items()}
-        told |= {
+                measures[f"{statistic}_{name}"] = getattr(part, statistic)
+        measures |= {f"{name}_allocation": share for name, share in self.allocation.items()}
+        measures |= {f"{name}_utilisation": share for name, share in self.utilisation.items()}
+        measures |= {
             "makespan_s": self.makespan_s,
             "n_jobs": self.n_jobs,
             "n_instances": self.n_instances,
             "n_rejected": self.n_rejected,
         }
-        return {name: float(value) for name, value in told.items() if value is not None}
+        return {name: float(value) for name, value in measures.items() if value is not None}
 
 
 def instance_metrics(scenario: Scenario, result: SimulationResult, pace: Pace) -> InstanceMetrics:
@@ -448,13 +450,13 @@ def instance_metrics(scenario: Scenario, result: SimulationResult, pace: Pace) -
     Raises:
         ScenarioError: the result has no instances.
     """
-    tasks, found = tasks_of(scenario), result.instances
-    if found is None:
+    tasks, instances = tasks_of(scenario), result.instances
+    if instances is None:
         raise ScenarioError("the result has no instances; simulate with allocation='instances'.")
-    ran, job_ran = ~np.isnan(found.start_s), ~np.isnan(result.start_s)
+    ran, job_ran = ~np.isnan(instances.start_s), ~np.isnan(result.start_s)
     submit_s = scenario.workload.submit_s
     task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)[ran]
-    start_s, begin_s, end_s = found.start_s[ran], found.begin_s[ran], found.end_s[ran]
+    start_s, begin_s, end_s = instances.start_s[ran], instances.begin_s[ran], instances.end_s[ran]
     makespan_s = None
     if job_ran.any():
         makespan_s = float(result.end_s[job_ran].max()) - float(submit_s[job_ran].min())
@@ -484,8 +486,8 @@ def _allocation(
     for r, name in enumerate(DEMANDS):
         column = capacity[:, r]
         if span_s and column.any() and (column < UNLIMITED).all():
-            held = float((demands[task, r] * held_s).sum())
-            shares[_INSTANCE_RESOURCE_NAMES[name]] = held / (float(column.sum()) * span_s)
+            held_amount_s = float((demands[task, r] * held_s).sum())
+            shares[_INSTANCE_RESOURCE_NAMES[name]] = held_amount_s / (float(column.sum()) * span_s)
     return shares
 
 

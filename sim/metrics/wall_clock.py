@@ -67,19 +67,19 @@ class WallClock:
             return cls("unknown", None, None, sentence)
         if time_zone is not None:
             return cls("local", start_s, time_zone, f"Times are those of {time_zone}, as you said.")
-        named = workload.time_zone
-        if named is None:
+        log_zone = workload.time_zone
+        if log_zone is None:
             sentence = "The log does not name its time zone, so the hours are those of UTC."
             return cls("utc", start_s, "UTC", sentence)
-        if _zone(named) is None:
+        if _zone(log_zone) is None:
             sentence = (
-                f"The log's time zone, {named}, is not known on this machine, so the hours are "
+                f"The log's time zone, {log_zone}, is not known on this machine, so the hours are "
                 "those of UTC."
             )
             return cls("utc", start_s, "UTC", sentence)
-        told = all(note.rule != "time_zone" for note in workload.notes)
-        source = "as the log says" if told else "as it was read; the log names no time zone"
-        return cls("local", start_s, named, f"Times are those of {named}, {source}.")
+        zone_in_log = all(note.rule != "time_zone" for note in workload.notes)
+        source = "as the log says" if zone_in_log else "as it was read; the log names no time zone"
+        return cls("local", start_s, log_zone, f"Times are those of {log_zone}, {source}.")
 
     def local_s(self, submit_s: FloatColumn) -> FloatColumn:
         """Return what the wall clock shows, in seconds since its own 1 January 1970.

@@ -188,8 +188,8 @@ class ProfileWindow:
                 f"no job of {workload.name} is left in the window; it has {workload.n_jobs:,} jobs "
                 f"over {workload.span_s:,.0f} s, so leave out fewer or choose other times."
             )
-        whole = first == 0 and stop == workload.n_jobs
-        return workload if whole else workload.part(first, stop)
+        covers_all = first == 0 and stop == workload.n_jobs
+        return workload if covers_all else workload.part(first, stop)
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ def _load(workload: Workload, clock: WallClock, work: FloatColumn) -> LoadSeries
         edges_s[:-1].tolist(), n_jobs.tolist(), offered.tolist(), demand.tolist(), strict=True
     )
     after = max(float(work.sum()) - float(done[-1]), 0.0)
-    return LoadSeries(float(width_s), shown_s, tuple(LoadBin(*one) for one in bins), after)
+    return LoadSeries(float(width_s), shown_s, tuple(LoadBin(*row) for row in bins), after)
 
 
 def _computed_by(workload: Workload, at_s: FloatColumn) -> FloatColumn:
@@ -475,7 +475,7 @@ def _sizes(workload: Workload, work: FloatColumn) -> tuple[SizeClass, ...]:
     at_most = np.bincount(which[workload.procs == powers[which]], minlength=n_classes).tolist()
     of_class = np.bincount(which, weights=work, minlength=n_classes).tolist()
     most = powers[:n_classes].tolist()
-    return tuple(SizeClass(*one) for one in zip(most, n_jobs, at_most, of_class, strict=True))
+    return tuple(SizeClass(*row) for row in zip(most, n_jobs, at_most, of_class, strict=True))
 
 
 def _times(workload: Workload, work: FloatColumn) -> tuple[TimeClass, ...]:
@@ -483,7 +483,7 @@ def _times(workload: Workload, work: FloatColumn) -> tuple[TimeClass, ...]:
     n_jobs = np.bincount(which, minlength=n_classes).tolist()
     of_class = np.bincount(which, weights=work, minlength=n_classes).tolist()
     most = (*TIME_ENDS_S, None)
-    return tuple(TimeClass(*one) for one in zip(most, n_jobs, of_class, strict=True))
+    return tuple(TimeClass(*row) for row in zip(most, n_jobs, of_class, strict=True))
 
 
 def _time_class(times_s: FloatColumn) -> NDArray[np.intp]:
@@ -494,9 +494,9 @@ def _curve(column: FloatColumn) -> CumulativeDistribution:
     values, counts = np.unique(column, return_counts=True)
     shares = np.cumsum(counts) / len(column)
     if len(values) > MOST_POINTS:
-        wanted = np.linspace(0.0, 1.0, MOST_POINTS)
-        kept = np.unique(np.minimum(np.searchsorted(shares, wanted, "left"), len(values) - 1))
-        values, shares = values[kept], shares[kept]
+        levels = np.linspace(0.0, 1.0, MOST_POINTS)
+        points = np.unique(np.minimum(np.searchsorted(shares, levels, "left"), len(values) - 1))
+        values, shares = values[points], shares[points]
     return CumulativeDistribution(tuple(values.tolist()), tuple(shares.tolist()))
 
 
@@ -526,11 +526,13 @@ def _requests(workload: Workload) -> RequestAccuracy | None:
 
 
 def _users(workload: Workload, work: FloatColumn) -> UserConcentration | None:
-    known = workload.user != UNKNOWN
-    if not known.any():
+    has_user = workload.user != UNKNOWN
+    if not has_user.any():
         return None
-    users, which, n_jobs = np.unique(workload.user[known], return_inverse=True, return_counts=True)
-    work_of = np.bincount(which, weights=work[known], minlength=len(users))
+    users, which, n_jobs = np.unique(
+        workload.user[has_user], return_inverse=True, return_counts=True
+    )
+    work_of = np.bincount(which, weights=work[has_user], minlength=len(users))
     order = np.lexsort((users, -work_of))
     top = tuple(
         UserShare(int(users[i]), int(n_jobs[i]), float(work_of[i])) for i in order[:MOST_USERS]
@@ -539,7 +541,7 @@ def _users(workload: Workload, work: FloatColumn) -> UserConcentration | None:
     tenth = work_of[order[: -(-n_users // 10)]].sum() / total if total else None
     return UserConcentration(
         n_users=n_users,
-        n_jobs_unknown=int((~known).sum()),
+        n_jobs_unknown=int((~has_user).sum()),
         top=top,
         tenth_share=None if tenth is None else float(tenth),
         gini=_gini(work_of.astype(np.float64)) if total else None,

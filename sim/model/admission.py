@@ -128,9 +128,9 @@ def demands(workload: Workload) -> NDArray[np.int64]:
     Returns:
         int64 [n_jobs, len(RESOURCES) - 1], in the order of `RESOURCES`; what is unknown is 0.
     """
-    known = np.maximum(workload.mem_bytes_per_proc, 0).reshape(-1, 1)
-    known.setflags(write=False)
-    return known
+    mem_bytes = np.maximum(workload.mem_bytes_per_proc, 0).reshape(-1, 1)
+    mem_bytes.setflags(write=False)
+    return mem_bytes
 
 
 def n_unknown_demands(scenario: Scenario) -> int:
@@ -155,7 +155,7 @@ def _route(
     *,
     is_shared: bool = False,
 ) -> NDArray[np.int64]:
-    chosen = np.full(len(procs), NOWHERE, dtype=np.int64)
+    partition_index = np.full(len(procs), NOWHERE, dtype=np.int64)
     for index in reversed(range(len(cluster.partitions))):
         partition = cluster.partitions[index]
         admitted = procs <= cluster.widest_procs(partition)
@@ -164,8 +164,8 @@ def _route(
         if demand is not None and demand.any():
             holds = _most_processes if is_shared else _suitable_procs
             admitted &= procs <= holds(procs, demand, cluster.host(partition))
-        chosen[admitted] = index
-    return chosen
+        partition_index[admitted] = index
+    return partition_index
 
 
 def _check_users(scenario: Scenario, partition: NDArray[np.int64]) -> None:
@@ -191,12 +191,12 @@ def _suitable_procs(
     A job has one process per processor of a machine, but no more than it has processors; each of
     them needs what the job demands.
     """
-    found = np.zeros(len(procs), dtype=np.int64)
+    suitable_procs = np.zeros(len(procs), dtype=np.int64)
     for machine in partition.machines:
         n_processes = np.minimum(procs, machine.procs)
         share = np.array(machine.capacity[1:], dtype=np.int64) // n_processes[:, None]
-        found[(demand <= share).all(axis=1)] += machine.procs * machine.count
-    return found
+        suitable_procs[(demand <= share).all(axis=1)] += machine.procs * machine.count
+    return suitable_procs
 
 
 def _most_processes(
@@ -206,12 +206,12 @@ def _most_processes(
 
     Each process needs one processor and what the job demands.
     """
-    found = np.zeros(len(procs), dtype=np.int64)
+    n_processes = np.zeros(len(procs), dtype=np.int64)
     for machine in partition.machines:
         room = np.array(machine.capacity[1:], dtype=np.int64) // np.maximum(demand, 1)
         room[demand == 0] = machine.procs
-        found += np.minimum(machine.procs, room.min(axis=1)) * machine.count
-    return found
+        n_processes += np.minimum(machine.procs, room.min(axis=1)) * machine.count
+    return n_processes
 
 
 def _no_partition_message(
@@ -223,28 +223,28 @@ def _no_partition_message(
 ) -> str:
     workload, cluster = scenario.workload, scenario.cluster
     job, width = int(workload.job_id[row]), int(workload.procs[row])
-    others = f" (and {n_others} more jobs fit nowhere)" if n_others else ""
+    more_jobs = f" (and {n_others} more jobs fit nowhere)" if n_others else ""
     widest, most = cluster.widest, cluster.widest_procs(cluster.widest)
     if scenario.too_wide == "refuse" and width > most:
         return (
             f"job {job} of '{workload.name}' needs {width} processors and the widest partition, "
-            f"'{widest.name}', gives a job {most}{others}; make that partition "
+            f"'{widest.name}', gives a job {most}{more_jobs}; make that partition "
             "wider, or choose too_wide='reject' or too_wide='clip'."
         )
-    one = slice(row, row + 1)
-    if _route(procs[one], requested_s[one], cluster)[0] != NOWHERE:
+    row_slice = slice(row, row + 1)
+    if _route(procs[row_slice], requested_s[row_slice], cluster)[0] != NOWHERE:
         return (
             f"job {job} of '{workload.name}' needs {int(procs[row])} processors with "
             f"{format_size(int(workload.mem_bytes_per_proc[row]))} of memory each, and no "
-            f"partition that admits it has machines with so much{others}; give them more memory, "
+            f"partition that admits it has machines with so much{more_jobs}; give them more memory, "
             "or choose too_wide='reject'."
         )
-    asked = format_duration(float(requested_s[row]))
+    request_text = format_duration(float(requested_s[row]))
     wide_enough = [p for p in cluster.partitions if cluster.widest_procs(p) >= min(width, most)]
     limits = ", ".join(_limit(partition) for partition in wide_enough)
     return (
-        f"job {job} of '{workload.name}' ({width} processors) requests {asked}, above the time "
-        f"limit of every partition that is wide enough ({limits}){others}; raise max_requested_s "
+        f"job {job} of '{workload.name}' ({width} processors) requests {request_text}, above the time "
+        f"limit of every partition that is wide enough ({limits}){more_jobs}; raise max_requested_s "
         "there, or choose too_wide='reject'."
     )
 
@@ -353,7 +353,7 @@ def placement_problem(scenario: Scenario) -> PlacementProblem:
     _check_gangs(scenario, tasks)
     rows = np.column_stack([tasks.demands, tasks.demand, tasks.gpu_resource])
     rows[tasks.mgpu == 0, -1] = -1
-    found, of_task = _same_rows(rows)
+    need_rows, of_task = _same_rows(rows)
     specs = _specs(cluster)
     kinds = {(tuple(sorted(spec.labels.items())), spec.gpu_resource): 0 for spec in specs}
     kinds = {kind: number for number, kind in enumerate(kinds)}
@@ -361,11 +361,13 @@ def placement_problem(scenario: Scenario) -> PlacementProblem:
         [kinds[tuple(sorted(spec.labels.items())), spec.gpu_resource] for spec in specs],
         dtype=np.int64,
     )
-    asked, of_need = _same_rows(found[:, len(DEMANDS) :])
-    suits = np.array([[_suits(tasks, row, kind) for kind in kinds] for row in asked.tolist()])
+    constraint_rows, of_need = _same_rows(need_rows[:, len(DEMANDS) :])
+    suits = np.array(
+        [[_suits(tasks, row, kind) for kind in kinds] for row in constraint_rows.tolist()]
+    )
     suits = suits[of_need]
-    demand, capacity = found[:, : len(DEMANDS)], capacity_of(cluster)
-    holds = np.zeros(len(found), dtype=np.bool_)
+    demand, capacity = need_rows[:, : len(DEMANDS)], capacity_of(cluster)
+    holds = np.zeros(len(need_rows), dtype=np.bool_)
     for *amounts, kind in _same_rows(np.column_stack([capacity, machine_kind]))[0].tolist():
         holds |= (demand <= np.array(amounts)).all(axis=1) & (suits[:, kind] == 1)
     takes_part = np.ones(scenario.workload.n_jobs, dtype=np.bool_)
@@ -388,15 +390,15 @@ def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: fl
         ScenarioError: units for processors or GPUs that a task does not ask for.
     """
     n, work = tasks.n_tasks, tasks.work
-    none, one = np.zeros(n), np.ones(n)
+    none, ones = np.zeros(n), np.ones(n)
     if work is None:
         has_gpu = tasks.mgpu > 0
         cpu_work = np.where(has_gpu, 0.0, tasks.runtime_s)
         gpu_work = np.where(has_gpu, tasks.runtime_s, 0.0)
-        return Pace(cpu_work, gpu_work, one, one, one, one, none)
+        return Pace(cpu_work, gpu_work, ones, ones, ones, ones, none)
     _check_units(tasks, work)
     signal = dict(zip(SIGNALS, work.profile.T, strict=True))
-    used, gpu_used = one, one
+    used, gpu_used = ones, ones
     if by_utilisation:
         used = np.maximum(signal["cpu_utilisation"], LEAST_UTILISATION)
         gpu_used = np.maximum(signal["gpu_utilisation"], LEAST_UTILISATION)
@@ -436,8 +438,8 @@ def _same_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _weights(classes: tuple[str, ...], of_task: NDArray[np.int64]) -> NDArray[np.float64]:
-    known = [CLASS_WEIGHTS.get(name.rpartition(".")[2], 1.0) for name in classes]
-    return np.array([*known, 1.0])[of_task]  # the last is for -1
+    weights = [CLASS_WEIGHTS.get(name.rpartition(".")[2], 1.0) for name in classes]
+    return np.array([*weights, 1.0])[of_task]  # the last is for -1
 
 
 def _specs(cluster: ClusterSpec) -> list[MachineSpec]:
@@ -496,15 +498,15 @@ def _check_gangs(scenario: Scenario, tasks: Tasks) -> None:
 
 
 def _check_units(tasks: Tasks, work: TaskWork) -> None:
-    for units, asked, what in (
+    for units, requested, device in (
         (work.cpu_units, tasks.mcpu, "processors"),
         (work.gpu_units, tasks.mgpu, "GPUs"),
     ):
-        idle = (units > 0) & (asked == 0)
+        idle = (units > 0) & (requested == 0)
         if idle.any():
             row = int(np.flatnonzero(idle)[0])
             raise ScenarioError(
-                f"task {row} has {units[row]:g} units for {what} and asks for none; give it some, "
+                f"task {row} has {units[row]:g} units for {device} and asks for none; give it some, "
                 "or no units."
             )
 

@@ -55,10 +55,10 @@ class Bins:
     def seconds(self, bins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a lifetime within each bin, evenly (the paper's CDI, section 2.4): float64 [n]."""
         edges = self.edges_s
-        drawn: NDArray[np.float64] = (
+        draws_s: NDArray[np.float64] = (
             edges[bins] + (1.0 - rng.random(len(bins))) * np.diff(edges)[bins]
         )
-        return drawn
+        return draws_s
 
 
 PAPER = Bins(
@@ -141,9 +141,9 @@ class CloudTrace:
         inside = (self.period >= self.first_period).all() and (
             self.period < self.first_period + self.n_periods
         ).all()
-        known = (self.flavour >= 0).all() and (self.flavour < len(self.flavours)).all()
+        flavours_valid = (self.flavour >= 0).all() and (self.flavour < len(self.flavours)).all()
         lived = (self.lifetime >= UNKNOWN).all() and (self.lifetime < self.bins.n).all()
-        if not (inside and known and lived):
+        if not (inside and flavours_valid and lived):
             raise WorkloadError("a period, flavour or lifetime of a trace lies outside of its own.")
         for column in columns:
             column.setflags(write=False)
@@ -175,8 +175,8 @@ class CloudTrace:
 
     def batches_by_period(self) -> Ints:
         """Return how many batches begin in each period of the window: int64 [n_periods]."""
-        begun = self.period[self.first_in_batch] - self.first_period
-        return np.bincount(begun, minlength=self.n_periods)
+        period_of_batch = self.period[self.first_in_batch] - self.first_period
+        return np.bincount(period_of_batch, minlength=self.n_periods)
 
     def jobs_by_period(self) -> Ints:
         """Return how many jobs begin in each period of the window: int64 [n_periods]."""
@@ -264,23 +264,23 @@ class ObservedJobs:
         """Number of jobs."""
         return len(self.begin_s)
 
-    def seen(self, from_s: float, until_s: float) -> "ObservedJobs":
+    def window(self, from_s: float, until_s: float) -> "ObservedJobs":
         """Return what a window tells: jobs that begin in it, censored at its end.
 
         Raises:
             WorkloadError: none begins in it.
         """
-        kept = (self.begin_s >= from_s) & (self.begin_s < until_s)
-        if not kept.any():
+        in_window = (self.begin_s >= from_s) & (self.begin_s < until_s)
+        if not in_window.any():
             raise WorkloadError(f"{self.name}: no job begins from {from_s:g} s to {until_s:g} s.")
-        begin_s, lived_s = self.begin_s[kept], self.lived_s[kept]
+        begin_s, lived_s = self.begin_s[in_window], self.lived_s[in_window]
         cut = begin_s + lived_s > until_s
         return ObservedJobs(
             begin_s=begin_s,
             lived_s=np.where(cut, until_s - begin_s, lived_s),
-            censored=np.where(cut, 1, self.censored[kept]),
-            user=self.user[kept],
-            flavour=self.flavour[kept],
+            censored=np.where(cut, 1, self.censored[in_window]),
+            user=self.user[in_window],
+            flavour=self.flavour[in_window],
             flavours=self.flavours,
             name=self.name,
         )

@@ -97,8 +97,8 @@ class MachineSpec:
     @property
     def capacity(self) -> tuple[int, ...]:
         """What each machine has of every one of `RESOURCES`."""
-        told = (getattr(self, resource) for resource in RESOURCES)
-        return tuple(UNLIMITED if amount is None else amount for amount in told)
+        amounts = (getattr(self, resource) for resource in RESOURCES)
+        return tuple(UNLIMITED if amount is None else amount for amount in amounts)
 
 
 @dataclass(frozen=True)
@@ -192,11 +192,11 @@ class Partition:
         Raises:
             ClusterError: no machines, or a limit that cannot be.
         """
-        given = tuple(machines)
-        if not given:
+        specs = tuple(machines)
+        if not specs:
             raise ClusterError(f"partition '{name}' needs at least 1 machine; 0 were given.")
-        procs = sum(spec.procs * spec.count for spec in given)
-        return cls(name, procs, max_requested_s, max_procs, given)
+        procs = sum(spec.procs * spec.count for spec in specs)
+        return cls(name, procs, max_requested_s, max_procs, specs)
 
     @property
     def n_machines(self) -> int:
@@ -237,11 +237,11 @@ class ClusterSpec:
     def _check_queue(self, part: Partition) -> None:
         if part.on is None:
             return
-        own = [other.name for other in self.partitions if other.on is None]
-        if part.on not in own:
+        host_names = [other.name for other in self.partitions if other.on is None]
+        if part.on not in host_names:
             raise ClusterError(
                 f"partition '{part.name}' is a queue on '{part.on}', which has no processors of "
-                f"its own; those that have are: {', '.join(own) or 'none'}."
+                f"its own; those that have are: {', '.join(host_names) or 'none'}."
             )
 
     def _check_tiers(self) -> None:
@@ -262,11 +262,11 @@ class ClusterSpec:
                 f"the cluster has {count_text(self.n_machines)} machines; {MOST_MACHINES:,} is "
                 "the most."
             )
-        known: set[str] = set()
+        names: set[str] = set()
         for name in self.machine_names:
-            if name in known:
+            if name in names:
                 raise ClusterError(f"two machines are called '{name}'; names must be unique.")
-            known.add(name)
+            names.add(name)
 
     @classmethod
     def single(cls, procs: int, name: str = "main") -> Self:
@@ -378,32 +378,34 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def check_speed(what: str, share: float) -> None:
+def check_speed(subject: str, share: float) -> None:
     """Refuse what is no share of full speed.
 
     Raises:
         ClusterError: it is not a number above 0 and at most 1.
     """
     if type(share) not in (int, float) or not 0.0 < share <= 1.0:
-        raise ClusterError(f"{what} is {share!r}; allowed are numbers above 0 and at most 1.")
+        raise ClusterError(f"{subject} is {share!r}; allowed are numbers above 0 and at most 1.")
 
 
 _OF_INSTANCES = {
-    one.name: one.default_factory() if callable(one.default_factory) else one.default
-    for one in fields(MachineSpec)[4:]
+    spec_field.name: spec_field.default_factory()
+    if callable(spec_field.default_factory)
+    else spec_field.default
+    for spec_field in fields(MachineSpec)[4:]
 }
 """What machines have only where instances are placed, as it usually is."""
 
 
 def cluster_values(cluster: ClusterSpec) -> dict[str, Any]:
     """Return a cluster as plain values for a digest; what is as usual for instances is left out."""
-    told = asdict(cluster)
-    for part in told["partitions"]:
+    values = asdict(cluster)
+    for part in values["partitions"]:
         for spec in part["machines"]:
             for name, usual in _OF_INSTANCES.items():
                 if spec[name] == usual:
                     del spec[name]
-    return told
+    return values
 
 
 WindowKind = Literal["planned", "drain", "failure"]
@@ -464,12 +466,12 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
         ScenarioError: of a partition that has no processors of its own, or of more processors at
             one time than it has.
     """
-    own = {part.name: part.procs for part in cluster.partitions if part.on is None}
+    procs_by_partition = {part.name: part.procs for part in cluster.partitions if part.on is None}
     for window in windows:
-        if window.partition not in own:
+        if window.partition not in procs_by_partition:
             raise ScenarioError(
                 f"{window.title}: no partition of that name has processors of its own; those that "
-                f"have are: {', '.join(own)}."
+                f"have are: {', '.join(procs_by_partition)}."
             )
     for window in windows:
         beside = [
@@ -477,10 +479,10 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
             for other in windows
             if other.partition == window.partition and other.from_s <= window.from_s < other.until_s
         ]
-        if sum(beside) > own[window.partition]:
+        if sum(beside) > procs_by_partition[window.partition]:
             raise ScenarioError(
                 f"{window.title}: with the others at {window.from_s:g} s it makes {sum(beside)} "
-                f"processors that are not for jobs, and there are {own[window.partition]}; make "
+                f"processors that are not for jobs, and there are {procs_by_partition[window.partition]}; make "
                 "them smaller, or let them not overlap."
             )
 
@@ -546,10 +548,10 @@ def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -
     """
     if not windows:
         return
-    known = set(cluster.machine_names)
+    machine_names = set(cluster.machine_names)
     for window in windows:
         for name in window.machines:
-            if name not in known:
+            if name not in machine_names:
                 raise ScenarioError(
                     f"{window.title}: the cluster has no machine '{name}'; it has "
                     f"{cluster.n_machines}, such as '{next(iter(cluster.machine_names), '')}'."
@@ -569,17 +571,17 @@ def speed_changes(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> 
     for window in windows:
         for name in dict.fromkeys(window.machines):
             on.setdefault(number[name], []).append(window)
-    found: list[tuple[float, int, float, float]] = []
+    changes: list[tuple[float, int, float, float]] = []
     for machine, those in on.items():
         for time_s in sorted({w.from_s for w in those} | {w.until_s for w in those}):
             active = [w for w in those if w.from_s <= time_s < w.until_s]
             cpu = min([usual[machine][0], *(w.cpu for w in active)])
             gpu = min([usual[machine][1], *(w.gpu for w in active)])
-            found.append((time_s, machine, cpu, gpu))
-    found.sort()
+            changes.append((time_s, machine, cpu, gpu))
+    changes.sort()
     return SpeedChanges(
-        np.array([turn[0] for turn in found], dtype=np.float64),
-        np.array([turn[1] for turn in found], dtype=np.int64),
-        np.array([turn[2] for turn in found], dtype=np.float64),
-        np.array([turn[3] for turn in found], dtype=np.float64),
+        np.array([turn[0] for turn in changes], dtype=np.float64),
+        np.array([turn[1] for turn in changes], dtype=np.int64),
+        np.array([turn[2] for turn in changes], dtype=np.float64),
+        np.array([turn[3] for turn in changes], dtype=np.float64),
     )

@@ -19,9 +19,9 @@ _Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
 
 def read_only_copy(column: _Column) -> _Column:
     """Return a read-only copy of a column that shares no memory with anything else."""
-    kept = column.copy()
-    kept.setflags(write=False)
-    return kept
+    copy = column.copy()
+    copy.setflags(write=False)
+    return copy
 
 
 def count_text(value: object) -> str:
@@ -45,8 +45,8 @@ def checked_times(
             infinite, or too large for a float64 to tell seconds apart.
     """
     column = _numbers(name, values, n_jobs)
-    known = ~np.isnan(column) if unknown_allowed else np.ones(len(column), dtype=bool)
-    bad = known & ~((column >= 0.0) & (column <= MOST_SECONDS))
+    present = ~np.isnan(column) if unknown_allowed else np.ones(len(column), dtype=bool)
+    bad = present & ~((column >= 0.0) & (column <= MOST_SECONDS))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         most = " and at most 2**53 (about 9e+15)" if MOST_SECONDS < column[row] < np.inf else ""
@@ -97,8 +97,8 @@ def checked_machine(procs: object) -> int:
     Raises:
         WorkloadError: not a whole number from 1 to 2**53.
     """
-    whole = isinstance(procs, int | np.integer) and not isinstance(procs, bool)
-    if isinstance(procs, int | np.integer) and whole and 1 <= procs <= MOST_COUNT:
+    is_integer = isinstance(procs, int | np.integer) and not isinstance(procs, bool)
+    if isinstance(procs, int | np.integer) and is_integer and 1 <= procs <= MOST_COUNT:
         return int(procs)
     raise WorkloadError(
         f"max_procs is {count_text(procs)}; a machine has 1 processor or more. "
@@ -108,8 +108,8 @@ def checked_machine(procs: object) -> int:
 
 def _exceeds(values: ArrayLike, column: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell which counts are above 2**53, before rounding if they came as whole numbers."""
-    given = np.asarray(values)
-    return given > MOST_COUNT if given.dtype.kind in "iu" else column > MOST_COUNT
+    raw_values = np.asarray(values)
+    return raw_values > MOST_COUNT if raw_values.dtype.kind in "iu" else column > MOST_COUNT
 
 
 def _numbers(name: str, values: ArrayLike, n_jobs: int | None) -> NDArray[np.float64]:

@@ -56,17 +56,19 @@ class UnknownNameError(SimError):
     Attributes:
         kind: what was looked for, for example ``order``.
         name: what was given.
-        known: every name that is allowed.
+        allowed_names: every name that is allowed.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        self.kind, self.name, self.known = kind, name, tuple(known)
-        super().__init__(kind, name, self.known)
+    def __init__(self, kind: str, name: str, allowed_names: Iterable[str]) -> None:
+        self.kind, self.name, self.allowed_names = kind, name, tuple(allowed_names)
+        super().__init__(kind, name, self.allowed_names)
 
     def __str__(self) -> str:
-        near = difflib.get_close_matches(str(self.name), self.known, n=1)
+        near = difflib.get_close_matches(str(self.name), self.allowed_names, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
-        return one_line(f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.known)}.")
+        return one_line(
+            f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.allowed_names)}."
+        )
 
 
 class EngineError(SimError):
@@ -116,8 +118,8 @@ class TraceError(WorkloadError):
     def __str__(self) -> str:
         path = path_text(self.path)
         place = path if self.line is None else f"{path}, line {self.line}"
-        given = "" if self.value is None else f" is {quoted_text(self.value)}"
-        subject = f"{self.field}{given}; " if self.field else ""
+        value_text = "" if self.value is None else f" is {quoted_text(self.value)}"
+        subject = f"{self.field}{value_text}; " if self.field else ""
         return one_line(f"{place}: {subject}{self.expected}")
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -68,10 +68,10 @@ def encode_terms(
     terms: Sequence[tuple[Term, ...]], used: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[tuple[Term, ...], ...]]:
     """Return indices into the affinities that are in use, in the order of their words."""
-    words = [repr(one) if one else "" for one in terms]
+    words = [repr(word) if word else "" for word in terms]
     codes, present = encode_names(words, used)
     of_words = dict(zip(words, terms, strict=True))
-    return codes, tuple(of_words[one] for one in present)
+    return codes, tuple(of_words[word] for word in present)
 
 
 def pods_workload(
@@ -174,7 +174,7 @@ class Telemetry:
             raise WorkloadError("telemetry needs 1 row or more; there is none.")
         if rows.min() < 0 or rows.max() >= workload.tasks.n_tasks:
             raise WorkloadError(f"telemetry names tasks that {workload.name} does not have.")
-        given = {
+        measurements = {
             "duration_s": (duration_s, np.inf),
             "cpu_utilisation": (
                 np.full(n, np.nan) if cpu_utilisation is None else cpu_utilisation,
@@ -188,7 +188,7 @@ class Telemetry:
             "gpu_speed": (np.ones(n) if gpu_speed is None else gpu_speed, 1),
         }
         columns: dict[str, Floats] = {}
-        for name, (values, most) in given.items():
+        for name, (values, most) in measurements.items():
             column = np.asarray(values, dtype=np.float64)
             if column.shape != (n,):
                 raise WorkloadError(f"telemetry: {name} has shape {column.shape}, not ({n},).")

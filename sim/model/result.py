@@ -143,24 +143,24 @@ class SimulationResult:
 
     def columns(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]]:
         """Return everything that counts for equality beside the scenario's digest, by name."""
-        told: dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]] = {
+        columns: dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]] = {
             "start_s": self.start_s,
             "end_s": self.end_s,
             "partition": self.partition,
             "state": self.state,
         }
         if self.placement is not None:
-            told["placement_first"] = self.placement.first
-            told["placement_machine"] = self.placement.machine
+            columns["placement_first"] = self.placement.first
+            columns["placement_machine"] = self.placement.machine
         if self.restarts is not None:
-            told["n_restarts"] = self.restarts.n
-            told["lost_s"] = self.restarts.lost_s
+            columns["n_restarts"] = self.restarts.n
+            columns["lost_s"] = self.restarts.lost_s
         if self.instances is not None:
-            told |= {
-                f"instance_{one.name}": getattr(self.instances, one.name)
-                for one in fields(self.instances)
+            columns |= {
+                f"instance_{instance_field.name}": getattr(self.instances, instance_field.name)
+                for instance_field in fields(self.instances)
             }
-        return told
+        return columns
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SimulationResult):

@@ -164,8 +164,8 @@ class Scenario:
                 f"allocation is 'instances' and the jobs of '{self.workload.name}' have no tasks; "
                 "take a workload that has some, or another allocation."
             )
-        (part, *others) = self.cluster.partitions
-        if others or part.max_procs or part.max_requested_s or part.running_per_user:
+        (part, *more_partitions) = self.cluster.partitions
+        if more_partitions or part.max_procs or part.max_requested_s or part.running_per_user:
             raise ScenarioError(
                 "allocation is 'instances', which takes one partition without limits; tell "
                 "machines apart by labels, and let tasks demand them."
@@ -180,7 +180,7 @@ class Scenario:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that decides the outcome: the cache key of the result."""
-        told = {
+        content = {
             "workload": self.workload.digest,
             "cluster": cluster_values(self.cluster),
             "order": self.order,
@@ -197,19 +197,19 @@ class Scenario:
             "windows": [asdict(window) for window in self.windows],
         }
         if self.allocation == "instances":
-            told["placement"] = self.placement
-            told["throttles"] = [asdict(window) for window in self.throttles]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+            content["placement"] = self.placement
+            content["throttles"] = [asdict(window) for window in self.throttles]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _check_by_number(
-    what: str, told: Mapping[Any, Any], allowed: Literal["from 0", "above 0"]
+    subject: str, values: Mapping[Any, Any], allowed: Literal["from 0", "above 0"]
 ) -> None:
-    for number, value in told.items():
+    for number, value in values.items():
         if type(number) is not int or number < UNKNOWN:
-            raise ScenarioError(f"{what} {number!r}; they are known by whole numbers from -1.")
+            raise ScenarioError(f"{subject} {number!r}; they are known by whole numbers from -1.")
         least = 0.0 if allowed == "from 0" else sys.float_info.min
         if not isinstance(value, int | float) or not least <= value <= MOST_PRIORITY:
             raise ScenarioError(
-                f"{what} {number} is {value!r}; allowed are numbers {allowed} to {MOST_PRIORITY:g}."
+                f"{subject} {number} is {value!r}; allowed are numbers {allowed} to {MOST_PRIORITY:g}."
             )

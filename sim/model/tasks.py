@@ -196,10 +196,10 @@ class Tasks:
         run = checked_times("task runtime_s", runtime_s, n_jobs=None)
         n = len(run)
 
-        def counts(name: str, given: ArrayLike | None, usual: int, least: int) -> IntColumn:
-            if given is None:
+        def counts(name: str, column: ArrayLike | None, usual: int, least: int) -> IntColumn:
+            if column is None:
                 return read_only_copy(np.full(n, usual, dtype=np.int64))
-            return read_only_copy(checked_counts(f"task {name}", given, n, least=least))
+            return read_only_copy(checked_counts(f"task {name}", column, n, least=least))
 
         jobs = counts("job", job, 0, 0)
         if n == 0 or jobs[0] != 0 or not np.isin(np.diff(jobs), (0, 1)).all():
@@ -208,7 +208,7 @@ class Tasks:
                 "job has one or more."
             )
         first_parent, parent_task = _parents(parents, edges, jobs)
-        made = cls(
+        result = cls(
             job=jobs,
             instances=counts("instances", instances, 1, 1),
             runtime_s=read_only_copy(run),
@@ -228,8 +228,8 @@ class Tasks:
             work=work,
             texts={name: tuple(column) for name, column in (texts or {}).items()},
         )
-        made._check_indices()
-        return made
+        result._check_indices()
+        return result
 
     @property
     def n_tasks(self) -> int:
@@ -256,14 +256,14 @@ class Tasks:
         """SHA-256 of everything that matters, as hexadecimal text; the same on every machine."""
         sha = hashlib.sha256()
         for holder in (self, self.work):
-            for one in () if holder is None else fields(holder):
-                value = getattr(holder, one.name)
+            for column in () if holder is None else fields(holder):
+                value = getattr(holder, column.name)
                 if isinstance(value, np.ndarray):
                     plain = value + 0.0 if value.dtype.kind == "f" else value  # no minus zero
                     little = np.ascontiguousarray(plain).astype(plain.dtype.newbyteorder("<"))
-                    sha.update(f"{one.name} {little.shape}".encode() + little.tobytes())
-        told = (self.roles, self.affinities, self.gpu_resources, sorted(self.texts.items()))
-        sha.update(repr(told).encode())
+                    sha.update(f"{column.name} {little.shape}".encode() + little.tobytes())
+        labels = (self.roles, self.affinities, self.gpu_resources, sorted(self.texts.items()))
+        sha.update(repr(labels).encode())
         sha.update(repr(self.work and self.work.classes).encode())
         return sha.hexdigest()
 
@@ -291,10 +291,10 @@ class Tasks:
         )
         moved = np.repeat(np.arange(len(rows)) - rows, n_parents)  # a job's tasks stay together
         cut: dict[str, Any] = {
-            one.name: read_only_copy(getattr(self, one.name)[rows])
-            for one in fields(self)
-            if one.name not in ("parent_task", "first_parent")
-            and isinstance(getattr(self, one.name), np.ndarray)
+            task_field.name: read_only_copy(getattr(self, task_field.name)[rows])
+            for task_field in fields(self)
+            if task_field.name not in ("parent_task", "first_parent")
+            and isinstance(getattr(self, task_field.name), np.ndarray)
         }
         cut |= {
             "job": read_only_copy(job.astype(np.int64)),
@@ -306,21 +306,21 @@ class Tasks:
             cut["work"] = replace(
                 self.work,
                 **{
-                    one.name: read_only_copy(getattr(self.work, one.name)[rows])
-                    for one in fields(self.work)
-                    if isinstance(getattr(self.work, one.name), np.ndarray)
+                    task_field.name: read_only_copy(getattr(self.work, task_field.name)[rows])
+                    for task_field in fields(self.work)
+                    if isinstance(getattr(self.work, task_field.name), np.ndarray)
                 },
             )
         return replace(self, **cut)
 
     def _check_indices(self) -> None:
-        known = (
+        indices = (
             ("role", self.role, len(self.roles)),
             ("demand", self.demand, len(self.affinities)),
             ("gpu_resource", self.gpu_resource, len(self.gpu_resources)),
             ("gang", self.gang, 2),
         )
-        for name, column, n in known:
+        for name, column, n in indices:
             if (column >= n).any():
                 row = int(np.flatnonzero(column >= n)[0])
                 raise WorkloadError(
@@ -340,21 +340,21 @@ class Tasks:
 
 
 def _check_work(work: TaskWork, n_tasks: int) -> None:
-    for one in fields(work):
-        value = getattr(work, one.name)
-        if not isinstance(value, np.ndarray) or one.name == "phases":
+    for column in fields(work):
+        value = getattr(work, column.name)
+        if not isinstance(value, np.ndarray) or column.name == "phases":
             continue
-        wanted = (n_tasks, len(SIGNALS)) if one.name == "profile" else (n_tasks,)
-        if value.shape != wanted:
-            raise WorkloadError(f"task {one.name} has shape {value.shape}, not {wanted}.")
+        shape = (n_tasks, len(SIGNALS)) if column.name == "profile" else (n_tasks,)
+        if value.shape != shape:
+            raise WorkloadError(f"task {column.name} has shape {value.shape}, not {shape}.")
         least, most, allowed = 0.0, 1.0, "numbers from 0 to 1"
-        if one.name.endswith("_class"):
+        if column.name.endswith("_class"):
             least, most, allowed = -1.0, len(work.classes) - 1.0, "classes that are named, or -1"
-        elif one.name.endswith("_units"):
+        elif column.name.endswith("_units"):
             most, allowed = MOST_SECONDS, "finite numbers from 0"
         if not ((value >= least) & (value <= most)).all():
             raise WorkloadError(
-                f"task {one.name} has a value that cannot be; allowed are {allowed}."
+                f"task {column.name} has a value that cannot be; allowed are {allowed}."
             )
         value.setflags(write=False)
     if work.phases is not None:
@@ -370,11 +370,11 @@ def _check_phases(phases: FloatColumn, profile: FloatColumn) -> None:
     if not ((phases >= 0) & (phases <= 1)).all():
         raise WorkloadError("task phases has a value that cannot be; allowed are numbers 0 to 1.")
     share = phases[:, :, 0]
-    whole = np.abs(share.sum(axis=1) - 1.0) <= PHASE_SLACK
+    sums_to_one = np.abs(share.sum(axis=1) - 1.0) <= PHASE_SLACK
     mean = np.einsum("tp,tps->ts", share, phases[:, :, 1:])
     same = (np.abs(mean - profile) <= PHASE_SLACK).all(axis=1)
-    if not (whole & same).all():
-        row = int(np.flatnonzero(~(whole & same))[0])
+    if not (sums_to_one & same).all():
+        row = int(np.flatnonzero(~(sums_to_one & same))[0])
         raise WorkloadError(
             f"task phases, row {row}: the shares must sum to 1 and the signals average to the "
             f"profile, {profile[row].tolist()}; they sum to {share[row].sum():.6g} and average to "
@@ -403,8 +403,10 @@ def _parents(
     elif len(parents) != n_tasks:
         raise WorkloadError(f"task parents has {len(parents)} rows, not {n_tasks}.")
     else:
-        first = np.concatenate([[0], np.cumsum([len(one) for one in parents])]).astype(np.int64)
-        flat = np.array([p for one in parents for p in one], dtype=np.int64)
+        first = np.concatenate(
+            [[0], np.cumsum([len(task_parents) for task_parents in parents])]
+        ).astype(np.int64)
+        flat = np.array([p for task_parents in parents for p in task_parents], dtype=np.int64)
     child = np.repeat(np.arange(n_tasks), np.diff(first))
     if len(flat) and (flat.min() < 0 or flat.max() >= n_tasks or (job[flat] != job[child]).any()):
         raise WorkloadError("task parents: a parent is a task (row) of the same job.")
@@ -467,16 +469,16 @@ def downward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
     return _along(tasks.first_parent, tasks.parent_task, np.zeros(tasks.n_tasks), takes_s)
 
 
-def _along(first: Ints, neighbours: Ints, own: Floats, beyond: Floats) -> Floats:
-    """Return `own` plus the largest of what neighbours have and `beyond` them: float64 [n]."""
+def _along(first: Ints, neighbours: Ints, base: Floats, beyond: Floats) -> Floats:
+    """Return `base` plus the largest of what neighbours have and `beyond` them: float64 [n]."""
     waiting = np.flatnonzero(np.diff(first))
-    values = own.astype(np.float64)
+    values = base.astype(np.float64)
     if len(waiting) == 0:
         return values
     begins = first[waiting]
     while True:  # as many rounds as the deepest job has levels
         theirs = values[neighbours] + beyond[neighbours]
-        moved = own[waiting] + np.maximum.reduceat(theirs, begins)
+        moved = base[waiting] + np.maximum.reduceat(theirs, begins)
         if np.array_equal(moved, values[waiting]):
             return values
         values[waiting] = moved

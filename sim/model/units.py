@@ -126,15 +126,15 @@ def parse_size(value: str | int) -> int:
     (1536, 2000000000, 7)
     """
     if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip().lower())
-        unit = None if found is None else _BYTES_PER.get(found.group(2))
-        if found is not None and unit is not None:
-            return math.floor(float(found.group(1)) * unit)
+        match = _SIZE.fullmatch(value.strip().lower())
+        unit = None if match is None else _BYTES_PER.get(match.group(2))
+        if match is not None and unit is not None:
+            return math.floor(float(match.group(1)) * unit)
     elif not isinstance(value, bool) and value >= 0:
         return value
-    given = quoted_text(value) if isinstance(value, str) else repr(value)
+    value_text = quoted_text(value) if isinstance(value, str) else repr(value)
     raise SizeError(
-        f"{given} is not a size; write a number and a unit, such as '512 MiB' or '4 GiB', or bytes "
+        f"{value_text} is not a size; write a number and a unit, such as '512 MiB' or '4 GiB', or bytes "
         "as a whole number."
     )
 

@@ -152,11 +152,14 @@ class Workload:
         ids = checked_ids(job_id, n_jobs)
         order = _order(submit, ids, unsorted)
         runtime = checked_times("runtime_s", runtime_s, n_jobs)
-        said = tuple(notes)
+        all_notes = tuple(notes)
         if requested_s is None:
             requested_s, requested_is_runtime = runtime, True
             sentence = f"no requested times: the run times of all {n_jobs} jobs stand in for them"
-            said = (*said, ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."))
+            all_notes = (
+                *all_notes,
+                ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."),
+            )
         if tasks is not None and tasks.n_jobs != n_jobs:
             raise WorkloadError(f"the tasks are of {tasks.n_jobs} jobs; there are {n_jobs}.")
         if tasks is not None and (np.diff(order) != 1).any():
@@ -182,7 +185,7 @@ class Workload:
             max_procs=machine,
             start_unix_s=start_unix_s,
             time_zone=time_zone,
-            notes=said,
+            notes=all_notes,
             requested_is_runtime=requested_is_runtime,
             tasks=tasks,
         )

@@ -106,15 +106,15 @@ def _overtake_by_plan(pool: Pool, k: int, now_s: float, slot: int, n_before: int
         while slot < end and here.free > 0:
             job = pool.queue[slot]
             if job >= 0:
-                one = pool.jobs[job]
-                length_s = planned_s(one.estimate_s)
-                if is_free(pool, k, one.procs, now_s + length_s):
-                    occupy(pool, k, now_s, now_s + length_s, one.procs)
+                job_row = pool.jobs[job]
+                length_s = planned_s(job_row.estimate_s)
+                if is_free(pool, k, job_row.procs, now_s + length_s):
+                    occupy(pool, k, now_s, now_s + length_s, job_row.procs)
                     start_in(pool, k, slot, now_s, n_started)
                     n_started += 1
                 else:
-                    least_procs = min(least_procs, one.procs)
-                    least_s = min(least_s, one.estimate_s)
+                    least_procs = min(least_procs, job_row.procs)
+                    least_s = min(least_s, job_row.estimate_s)
             slot += 1
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
@@ -224,14 +224,14 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
     pool, stock = nodes.pool, nodes.stocks[k]
     here = pool.partitions[k]
     shadow_s, narrowest = here.shadow_s, here.narrowest
-    free, kept = here.free, stock.kept
+    free, reserved = here.free, stock.kept
     n_started, n_choosy = n_before, 0
     slot, tail = here.look_from, here.tail
     while slot < tail and free > 0:
         block = pool.blocks[slot >> BLOCK_BITS]
         end = min(tail, (slot | (BLOCK - 1)) + 1)
         is_late = now_s + block.estimate_s > shadow_s
-        if block.procs > (free - kept if is_late else free):
+        if block.procs > (free - reserved if is_late else free):
             narrowest = min(narrowest, block.procs)
             slot = end
             continue
@@ -240,19 +240,19 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
         while slot < end and free > 0:
             job = pool.queue[slot]
             if job >= 0:
-                one = pool.jobs[job]
-                in_time = now_s + one.estimate_s <= shadow_s
-                most = free if in_time else free - kept
-                if one.procs <= most and one.procs <= idle_procs(nodes, k, job, in_time):
+                job_row = pool.jobs[job]
+                in_time = now_s + job_row.estimate_s <= shadow_s
+                most = free if in_time else free - reserved
+                if job_row.procs <= most and job_row.procs <= idle_procs(nodes, k, job, in_time):
                     start_on(nodes, k, job, now_s, n_started, in_time)
                     take(pool, k, slot)
-                    free, kept = here.free, stock.kept
+                    free, reserved = here.free, stock.kept
                     n_started += 1
                     if in_time:
                         n_choosy += nodes.claims[job].is_choosy
                 else:
-                    least_procs = min(least_procs, one.procs)
-                    least_s = min(least_s, one.estimate_s)
+                    least_procs = min(least_procs, job_row.procs)
+                    least_s = min(least_s, job_row.estimate_s)
             slot += 1
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
@@ -327,18 +327,18 @@ def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
         while slot < end and free > 0:
             job = pool.queue[slot]
             if job >= 0:
-                one = pool.jobs[job]
-                in_time = now_s + one.estimate_s <= shadow_s
-                if one.procs <= (free if in_time else min(free, extra)):
+                job_row = pool.jobs[job]
+                in_time = now_s + job_row.estimate_s <= shadow_s
+                if job_row.procs <= (free if in_time else min(free, extra)):
                     start(pool, k, job, now_s, n_started)
                     take(pool, k, slot)
                     n_started += 1
-                    free -= one.procs
+                    free -= job_row.procs
                     if not in_time:
-                        extra -= one.procs
+                        extra -= job_row.procs
                 else:
-                    least_procs = min(least_procs, one.procs)
-                    least_s = min(least_s, one.estimate_s)
+                    least_procs = min(least_procs, job_row.procs)
+                    least_s = min(least_s, job_row.estimate_s)
             slot += 1
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
@@ -458,16 +458,16 @@ def decision_of(
     Raises:
         ScenarioError: the rule cannot decide over it.
     """
-    found = _decides(backfill, allocation, by_plan)
-    if found is None:
+    decide = _decides(backfill, allocation, by_plan)
+    if decide is None:
         rules = ", ".join(f"'{rule.name}'" for rule in rules_for(allocation))
-        others = (other for other in get_args(Allocation) if _decides(backfill, other))
-        able = " or ".join(f"allocation='{other}'" for other in others)
+        alternatives = (other for other in get_args(Allocation) if _decides(backfill, other))
+        able = " or ".join(f"allocation='{other}'" for other in alternatives)
         raise ScenarioError(
             f"backfill '{backfill.name}' cannot decide with allocation='{allocation}'; choose one "
             f"that can ({rules}) or {able}."
         )
-    return found
+    return decide
 
 
 def rules_for(allocation: Allocation) -> tuple[Backfill, ...]:

@@ -34,10 +34,12 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
     else:
         move_on(pool, k, now_s)
         for i in range(here.first, here.first + here.n_ended):
-            one = pool.jobs[pool.ended[i]]
-            until_s = max(one.estimated_end_s, one.reserved_s + planned_s(one.estimate_s))
+            ended_job = pool.jobs[pool.ended[i]]
+            until_s = max(
+                ended_job.estimated_end_s, ended_job.reserved_s + planned_s(ended_job.estimate_s)
+            )
             if until_s > now_s:
-                occupy(pool, k, now_s, until_s, -one.procs)
+                occupy(pool, k, now_s, until_s, -ended_job.procs)
                 here.freed_s = max(here.freed_s, until_s)
     freed_s = 0.0
     if here.has_ended == 1:
@@ -70,10 +72,10 @@ def _begin_anew(pool: Pool, k: int, now_s: float) -> None:
 @kernel
 def _put(pool: Pool, k: int, job: int) -> None:
     """Put a job that came into the plan of partition k, as early as possible."""
-    one = pool.jobs[job]
-    length_s = planned_s(one.estimate_s)
-    one.reserved_s = earliest(pool, k, one.procs, length_s)
-    occupy(pool, k, one.reserved_s, one.reserved_s + length_s, one.procs)
+    job_row = pool.jobs[job]
+    length_s = planned_s(job_row.estimate_s)
+    job_row.reserved_s = earliest(pool, k, job_row.procs, length_s)
+    occupy(pool, k, job_row.reserved_s, job_row.reserved_s + length_s, job_row.procs)
 
 
 @kernel
@@ -83,14 +85,14 @@ def _move(pool: Pool, k: int, job: int, freed_s: float) -> float:
     Returns:
         Until when it gave processors back; 0 if it was not moved.
     """
-    one = pool.jobs[job]
-    length_s, before_s = planned_s(one.estimate_s), one.reserved_s
-    start_s = earlier(pool, k, one.procs, length_s, before_s, freed_s)
+    job_row = pool.jobs[job]
+    length_s, before_s = planned_s(job_row.estimate_s), job_row.reserved_s
+    start_s = earlier(pool, k, job_row.procs, length_s, before_s, freed_s)
     if start_s == before_s:
         return 0.0
-    occupy(pool, k, before_s, before_s + length_s, -one.procs)
-    occupy(pool, k, start_s, start_s + length_s, one.procs)
-    one.reserved_s = start_s
+    occupy(pool, k, before_s, before_s + length_s, -job_row.procs)
+    occupy(pool, k, start_s, start_s + length_s, job_row.procs)
+    job_row.reserved_s = start_s
     return before_s + length_s
 
 

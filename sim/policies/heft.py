@@ -79,10 +79,10 @@ class Graph:
 
     def neighbours(self, side: int) -> list[list[tuple[int, float]]]:
         """Return of each task those at the other end (0: before, 1: after it) and the cost."""
-        found: list[list[tuple[int, float]]] = [[] for _ in range(self.n_tasks)]
+        neighbours: list[list[tuple[int, float]]] = [[] for _ in range(self.n_tasks)]
         for edge, cost in zip(self.edges.tolist(), self.c.tolist(), strict=True):
-            found[edge[1 - side]].append((edge[side], cost))
-        return found
+            neighbours[edge[1 - side]].append((edge[side], cost))
+        return neighbours
 
     def topological(self) -> list[int]:
         """Return the tasks so that every one comes behind those before it.
@@ -282,7 +282,7 @@ def check_plan(graph: Graph, plan: Plan) -> Sequence[str]:
     for p in range(graph.w.shape[1]):
         mine = np.flatnonzero((plan.processor == p) & (plan.finish_s > plan.start_s))
         mine = mine[np.argsort(plan.start_s[mine], kind="stable")]
-        for one, other in zip(mine[:-1].tolist(), mine[1:].tolist(), strict=True):
-            if plan.finish_s[one] > plan.start_s[other]:
-                faults.append(f"processor {p} runs tasks {one} and {other} at one time")
+        for task, other in zip(mine[:-1].tolist(), mine[1:].tolist(), strict=True):
+            if plan.finish_s[task] > plan.start_s[other]:
+                faults.append(f"processor {p} runs tasks {task} and {other} at one time")
     return faults

@@ -177,17 +177,17 @@ MULTIFACTOR_OPTIONS = (
 
 def _constant_points(facts: JobFacts) -> Floats:
     """Return the points that a job has all the time: for size, partition and queue."""
-    told = facts.options
+    options = facts.options
     size = facts.procs / facts.cluster.total_procs
-    points = told["size_weight"] * (1.0 - size if told["favor_small"] == 1.0 else size)
-    if told["partition_weight"] > 0:
+    points = options["size_weight"] * (1.0 - size if options["favor_small"] == 1.0 else size)
+    if options["partition_weight"] > 0:
         of = np.array([part.priority for part in facts.cluster.partitions], dtype=np.float64)
-        points += told["partition_weight"] * (of / max(1.0, of.max()))[facts.partition]
-    if told["qos_weight"] > 0:
+        points += options["partition_weight"] * (of / max(1.0, of.max()))[facts.partition]
+    if options["qos_weight"] > 0:
         most = max(facts.qos_priority.values())
         for queue, priority in facts.qos_priority.items():
             if priority > 0:
-                points[facts.queue == queue] += told["qos_weight"] * (priority / most)
+                points[facts.queue == queue] += options["qos_weight"] * (priority / most)
     return np.asarray(points)
 
 

@@ -75,8 +75,8 @@ def by_score(
 
 
 WEIGHTS: tuple[PolicyOption, ...] = tuple(
-    PolicyOption(f"{short}_weight", 1.0, f"how much {what} counts in the score", 0.0, 1e9)
-    for short, what in (
+    PolicyOption(f"{short}_weight", 1.0, f"how much {resource} counts in the score", 0.0, 1e9)
+    for short, resource in (
         ("cpu", "cores"),
         ("mem", "memory"),
         ("disk", "disk"),
@@ -108,7 +108,7 @@ def left_over(fleet: Fleet, need: int, machine: int) -> float:
     for r in range(AMOUNTS):
         if gauges.capacity[at + r] > 0:
             left = fleet.free[at + r] - fleet.demand[wants + r]
-            total += gauges.told[r] * (float(left) / gauges.largest[r])
+            total += gauges.options[r] * (float(left) / gauges.largest[r])
     return total
 
 
@@ -241,7 +241,7 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
             n_whole -= part // WHOLE
         elif part > 0 and fleet.devices[device] == WHOLE:
             n_whole -= 1
-    total, seen, small, most = 0, NONE, 0, 0
+    total, last_asks, small, most = 0, NONE, 0, 0
     for i in range(len(gauges.typical)):
         m = gauges.typical[i]
         asks = fleet.demand[m * AMOUNTS + GPU]
@@ -257,8 +257,8 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
             if n_whole * WHOLE >= asks:
                 lost = left - n_whole * WHOLE
         elif can:
-            if asks != seen:
-                seen, (small, most) = asks, _parts(fleet, machine, device, part, asks)
+            if asks != last_asks:
+                last_asks, (small, most) = asks, _parts(fleet, machine, device, part, asks)
             if n_whole > 0 or most >= asks:
                 lost = small
         total += gauges.popular[i] * lost
@@ -319,12 +319,12 @@ def gradient(fleet: Fleet, need: int, machine: int) -> float:
     """
     gauges, version = fleet.gauges, fleet.hosts[machine].version
     at = need * len(fleet.hosts) + machine
-    if len(gauges.kept) > 0 and gauges.kept_at[at] == version:
-        return gauges.kept[at]
+    if len(gauges.cached_scores) > 0 and gauges.kept_at[at] == version:
+        return gauges.cached_scores[at]
     device = best_device(fleet, need, machine)
     grown = fragments(fleet, machine, need, device) - fragments(fleet, machine, NONE, NONE)
-    if len(gauges.kept) > 0:
-        gauges.kept[at], gauges.kept_at[at] = float(grown), version
+    if len(gauges.cached_scores) > 0:
+        gauges.cached_scores[at], gauges.kept_at[at] = float(grown), version
     return float(grown)
 
 
@@ -359,15 +359,15 @@ def away_from(fleet: Fleet, need: int, machine: int) -> float:
     -(sum d_r f_r) / (|d| |f|), d_r and f_r being shares of the machine; 0 if either has no length.
     """
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
-    along = asked = free = 0.0
+    along = asked_square = free = 0.0
     for r in range(AMOUNTS):
         if gauges.capacity[at + r] > 0:
-            whole = float(gauges.capacity[at + r])
-            d, f = float(fleet.demand[wants + r]) / whole, float(fleet.free[at + r]) / whole
+            capacity = float(gauges.capacity[at + r])
+            d, f = float(fleet.demand[wants + r]) / capacity, float(fleet.free[at + r]) / capacity
             along += d * f
-            asked += d * d
+            asked_square += d * d
             free += f * f
-    lengths = asked * free
+    lengths = asked_square * free
     return -(along / math.sqrt(lengths)) if lengths > 0.0 else 0.0
 
 
@@ -409,8 +409,10 @@ def against(fleet: Fleet, need: int, machine: int) -> float:
     along = 0.0
     for r in range(AMOUNTS):
         if gauges.capacity[at + r] > 0:
-            whole = float(gauges.capacity[at + r])
-            along += (float(fleet.demand[wants + r]) / whole) * (float(fleet.free[at + r]) / whole)
+            capacity = float(gauges.capacity[at + r])
+            along += (float(fleet.demand[wants + r]) / capacity) * (
+                float(fleet.free[at + r]) / capacity
+            )
     return -along
 
 
@@ -489,7 +491,7 @@ def register_placement(rule: PlacementRule) -> None:
     Raises:
         ScenarioError: the name is taken, or the choice is not marked.
     """
-    if rule.name in {known.name for known in PLACEMENTS}:
+    if rule.name in {builtin.name for builtin in PLACEMENTS}:
         raise ScenarioError(f"placement '{rule.name}' is one of Copperline's; take another name.")
     if not is_kernel(rule.choose):
         raise ScenarioError(
@@ -504,7 +506,7 @@ def placement_named(name: str) -> PlacementRule:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    known = {rule.name: rule for rule in PLACEMENTS} | _others
-    if name not in known:
-        raise UnknownNameError("placement", name, known)
-    return known[name]
+    rules = {rule.name: rule for rule in PLACEMENTS} | _others
+    if name not in rules:
+        raise UnknownNameError("placement", name, rules)
+    return rules[name]

@@ -60,11 +60,11 @@ def options_of(scenario: Scenario) -> OptionValues:
             f"order '{order.name}' ranks tasks, and allocation is '{scenario.allocation}', where "
             "whole jobs wait; choose allocation='instances', or an order of jobs such as 'fcfs'."
         )
-    known = {option.name: option for option in declared}
+    by_name = {option.name: option for option in declared}
     place = f"order '{order.name}' and backfill '{rule.name}'"
     for name in scenario.options:
-        if name not in known:
-            raise UnknownNameError(f"option of {place}", name, known or ("none",))
+        if name not in by_name:
+            raise UnknownNameError(f"option of {place}", name, by_name or ("none",))
     values = {
         option.name: option.checked(scenario.options.get(option.name, option.usual), place)
         for option in declared

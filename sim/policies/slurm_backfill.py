@@ -150,11 +150,11 @@ def _open_book(nodes: Nodes, now_s: float, length_s: float) -> None:
     book, writing = nodes.book, nodes.book.writing[0]
     writing.n_near, writing.n_begun, writing.n_over = 0, 0, 0
     for i in range(writing.n_bookings):
-        one = book.bookings[i]
-        is_over, is_near = one.end_s <= now_s, one.start_s <= now_s + length_s
+        booking = book.bookings[i]
+        is_over, is_near = booking.end_s <= now_s, booking.start_s <= now_s + length_s
         writing.n_over += 1 if is_over else 0
         writing.n_near += 1 if is_near else 0
-        writing.n_begun += 1 if one.start_s <= now_s else 0
+        writing.n_begun += 1 if booking.start_s <= now_s else 0
         _put_off(nodes, i, 1 if is_near and not is_over else 0)
 
 
@@ -192,19 +192,19 @@ def _next_s(nodes: Nodes, last_s: float) -> float:
 @kernel
 def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
     """Put the machines of a booking off limits (1), or let them be chosen as far as it goes (0)."""
-    book, one, writing = nodes.book, nodes.book.bookings[booking], nodes.book.writing[0]
-    if one.is_on == is_on:
+    book, reservation, writing = nodes.book, nodes.book.bookings[booking], nodes.book.writing[0]
+    if reservation.is_on == is_on:
         return
     n_resources = len(nodes.capacity) // len(nodes.machines)
-    step = is_on - one.is_on
-    for slot in range(one.first, one.first + one.n):
+    step = is_on - reservation.is_on
+    for slot in range(reservation.first, reservation.first + reservation.n):
         machine = book.booked[slot]
         before = book.off[machine]
         book.off[machine] = before + step
         if before == 0 or before + step == 0:
             writing.procs_off += step * nodes.capacity[machine * n_resources]
             writing.free_off += step * nodes.free[machine * n_resources]
-    one.is_on = is_on
+    reservation.is_on = is_on
 
 
 @kernel
@@ -216,12 +216,12 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
     machines will be off limits.
     """
     pool, stock, book = nodes.pool, nodes.stocks[k], nodes.book
-    wanted = pool.jobs[job].procs
-    if stock.procs - book.writing[0].procs_off < wanted:
+    procs = pool.jobs[job].procs
+    if stock.procs - book.writing[0].procs_off < procs:
         return NEVER
     here = pool.partitions[k]
     open_procs = here.free - book.writing[0].free_off
-    if open_procs >= wanted and choose(nodes, k, job, nodes.free):
+    if open_procs >= procs and choose(nodes, k, job, nodes.free):
         return now_s
     sort_running(pool, k)
     together_s, until_s, end_s, n_ended = TOGETHER_S, 0.0, NEVER, 0
@@ -230,7 +230,7 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
         if not _is_in_question(nodes, holder):
             continue
         if n_ended > 0 and pool.jobs[holder].estimated_end_s > until_s:
-            if open_procs >= wanted and choose(nodes, k, job, book.later):
+            if open_procs >= procs and choose(nodes, k, job, book.later):
                 return max(end_s, now_s + LEAST_S)
             together_s *= 2.0
             n_ended = 0
@@ -243,7 +243,7 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
             until_s = end_s + together_s
         n_ended += 1
         open_procs += _give_back(nodes, k, holder)
-    if n_ended > 0 and open_procs >= wanted and choose(nodes, k, job, book.later):
+    if n_ended > 0 and open_procs >= procs and choose(nodes, k, job, book.later):
         return max(end_s, now_s + LEAST_S)
     return NEVER
 
@@ -295,17 +295,17 @@ def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
     book, writing = nodes.book, nodes.book.writing[0]
     for i in range(writing.n_taken):
         book.off[book.taken[i]] += MARK
-    found = False
+    overlaps = False
     for i in range(writing.n_bookings):
-        one = book.bookings[i]
-        if not found and one.end_s > begin_s and one.start_s < end_s:
-            for slot in range(one.first, one.first + one.n):
+        booking = book.bookings[i]
+        if not overlaps and booking.end_s > begin_s and booking.start_s < end_s:
+            for slot in range(booking.first, booking.first + booking.n):
                 if book.off[book.booked[slot]] >= MARK:
-                    found = True
+                    overlaps = True
                     break
     for i in range(writing.n_taken):
         book.off[book.taken[i]] -= MARK
-    return found
+    return overlaps
 
 
 @kernel
@@ -316,18 +316,24 @@ def _book(nodes: Nodes, begin_s: float, end_s: float) -> None:
     if 0.0 < reserve <= writing.n_bookings or writing.n_bookings >= len(book.bookings):
         return
     n = writing.n_bookings
-    one = book.bookings[n]
-    one.start_s, one.end_s, one.first, one.n, one.is_on = begin_s, end_s, 0, writing.n_taken, 0
+    booking = book.bookings[n]
+    booking.start_s, booking.end_s, booking.first, booking.n, booking.is_on = (
+        begin_s,
+        end_s,
+        0,
+        writing.n_taken,
+        0,
+    )
     begins, ends = 1, 1 if end_s != begin_s else 0
     for i in range(n):
         other = book.bookings[i]
-        one.first = other.first + other.n
+        booking.first = other.first + other.n
         if begin_s in (other.start_s, other.end_s):
             begins = 0
         if end_s in (other.start_s, other.end_s):
             ends = 0
     for i in range(writing.n_taken):
-        book.booked[one.first + i] = book.taken[i]
+        book.booked[booking.first + i] = book.taken[i]
     slot = n
     while slot > 0 and book.bookings[book.by_start[slot - 1]].start_s > begin_s:
         book.by_start[slot] = book.by_start[slot - 1]

@@ -57,13 +57,13 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
     slot = next_slot(fleet)
     while slot != NONE:
         task = fleet.queue[slot]
-        one = fleet.tasks[task]
-        need = fleet.needs[one.queued_as]
+        task_row = fleet.tasks[task]
+        need = fleet.needs[task_row.queued_as]
         if need.is_gang == 1:
             has, is_done = place_gang(fleet, choose, task, now_s), True
         else:
             has = place_one(fleet, choose, task, now_s)
-            is_done = one.placed == one.behind
+            is_done = task_row.placed == task_row.behind
         if not has:
             need.start, need.is_stuck = NONE, 1
         elif is_done:
@@ -71,7 +71,7 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
             fleet.queue[slot] = fleet.queue[need.first + need.n_waiting]
             if need.n_waiting == 0:
                 need.is_stuck = 0
-                forget_need(fleet, one.queued_as)
+                forget_need(fleet, task_row.queued_as)
         slot = next_slot(fleet)
     fleet.cursor[N_FREED] = 0
     fleet.cursor[N_FRESH] = 0
@@ -121,13 +121,13 @@ def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
         sink(fleet, n, top)
     while n > 0:
         task = fleet.heads[0]
-        one = fleet.tasks[task]
-        need, goes_on = fleet.needs[one.queued_as], True
+        task_row = fleet.tasks[task]
+        need, goes_on = fleet.needs[task_row.queued_as], True
         if need.is_gang == 1:
             has, is_done = place_gang(fleet, choose, task, now_s), True
         else:
             has = place_one(fleet, choose, task, now_s)
-            is_done = one.placed == one.behind
+            is_done = task_row.placed == task_row.behind
         if not has:
             need.start, need.is_stuck, goes_on = NONE, 1, False
         elif is_done:
@@ -135,7 +135,7 @@ def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
             remove_first(fleet, fleet.queue, need.first, need.n_waiting)
             if need.n_waiting == 0:
                 need.is_stuck, goes_on = 0, False
-                forget_need(fleet, one.queued_as)
+                forget_need(fleet, task_row.queued_as)
             else:
                 fleet.heads[0] = fleet.queue[need.first]
         if not goes_on:
@@ -171,7 +171,7 @@ def dominant_share(fleet: Fleet, task: int) -> float:
     holds = gauges.group_of[fleet.tasks[task].job] * AMOUNTS
     for r in range(AMOUNTS):
         if gauges.total[r] > 0.0:
-            most = max(most, float(gauges.held[holds + r]) / gauges.total[r])
+            most = max(most, float(gauges.group_usage[holds + r]) / gauges.total[r])
     return most
 
 
@@ -189,11 +189,11 @@ def work_left(fleet: Fleet, task: int) -> float:
     """
     gauges, gang, work = fleet.gauges, fleet.gangs[fleet.tasks[task].job], 0.0
     for other in range(gang.first_task, gang.behind_task):
-        one, size = fleet.tasks[other], 0.0
+        task_row, size = fleet.tasks[other], 0.0
         for r in range(AMOUNTS):
             if gauges.largest[r] > 0.0:
-                size += float(fleet.demand[one.need * AMOUNTS + r]) / gauges.largest[r]
-        work += one.n_left * gauges.runtime_s[other] * size
+                size += float(fleet.demand[task_row.need * AMOUNTS + r]) / gauges.largest[r]
+        work += task_row.n_left * gauges.runtime_s[other] * size
     return work
 
 

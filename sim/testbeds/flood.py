@@ -201,8 +201,8 @@ def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:
     """Draw a smooth surface of mean 0 and standard deviation 1, ``blur`` cells across."""
     from scipy import ndimage
 
-    drawn = ndimage.gaussian_filter(rng.standard_normal((size, size)), blur, mode="reflect")
-    return np.asarray((drawn - drawn.mean()) / drawn.std(), dtype=np.float64)
+    surface = ndimage.gaussian_filter(rng.standard_normal((size, size)), blur, mode="reflect")
+    return np.asarray((surface - surface.mean()) / surface.std(), dtype=np.float64)
 
 
 def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
@@ -218,14 +218,14 @@ def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
 def _fill_sinks(height_m: Floats, outlet: int, size: int, cell_m: float) -> Floats:
     """Raise every cell just so far that a way down to the outlet begins in it."""
     filled_m = height_m.copy()
-    seen = {outlet}
+    visited = {outlet}
     front = [(float(filled_m[outlet]), outlet)]
     while front:
         level_m, cell = heapq.heappop(front)
         for beside, edges in _neighbours(cell, size):
-            if beside in seen:
+            if beside in visited:
                 continue
-            seen.add(beside)
+            visited.add(beside)
             filled_m[beside] = max(filled_m[beside], level_m + LEAST_SLOPE * cell_m * edges)
             heapq.heappush(front, (float(filled_m[beside]), beside))
     return filled_m
@@ -503,8 +503,8 @@ MEASURES = (
 
 def soil_parameters(configurations: Iterable[Mapping[str, float]]) -> SoilParameters:
     """Return configurations as columns. Raises SetupError for a name that is missing."""
-    chosen = list(configurations)
-    return SoilParameters(**{name: _column(chosen, name) for name in LEVELS}, suction_m=SUCTION_M)
+    rows = list(configurations)
+    return SoilParameters(**{name: _column(rows, name) for name in LEVELS}, suction_m=SUCTION_M)
 
 
 def _column(configurations: Sequence[Mapping[str, float]], name: str) -> Floats:

@@ -91,20 +91,20 @@ class MazePlan:
         return tuple(steps)
 
     @cached_property
-    def seen(self) -> tuple[frozenset[int], ...]:
+    def visible(self) -> tuple[frozenset[int], ...]:
         """What is seen from every room: itself, and corridors as far as `SIGHT_ROOMS`."""
         return tuple(self._seen_from(room) for room in range(self.n_rooms))
 
     def _seen_from(self, start: int) -> frozenset[int]:
-        found = {start}
+        visible_rooms = {start}
         for first in self.beside[start]:
             ahead, room, last = first - start, first, start
             for _ in range(SIGHT_ROOMS):
-                found.add(room)
+                visible_rooms.add(room)
                 last, room = room, room + ahead
                 if room not in self.beside[last]:
                     break
-        return frozenset(found)
+        return frozenset(visible_rooms)
 
 
 def make_maze(seed: np.random.SeedSequence, columns: int = 16, rows: int = 11) -> MazePlan:
@@ -138,10 +138,10 @@ def _carve(beside: list[set[int]], columns: int, rng: np.random.Generator) -> No
         if not fresh:
             way.pop()
             continue
-        chosen = fresh[int(rng.integers(len(fresh)))]
-        _connect(beside, room, chosen)
-        reached.add(chosen)
-        way.append(chosen)
+        next_room = fresh[int(rng.integers(len(fresh)))]
+        _connect(beside, room, next_room)
+        reached.add(next_room)
+        way.append(next_room)
 
 
 def _open_dead_ends(beside: list[set[int]], columns: int, rng: np.random.Generator) -> None:
@@ -248,8 +248,8 @@ class Rememberer:
         self._look(to)
 
     def _look(self, room: int) -> None:
-        if not self._maze.seen[room] <= self._known:
-            self._known |= self._maze.seen[room]
+        if not self._maze.visible[room] <= self._known:
+            self._known |= self._maze.visible[room]
             self._left = self._steps_left()
 
     def _steps_left(self) -> list[int]:
@@ -326,8 +326,12 @@ class Runner:
     enemies: str
 
     def __post_init__(self) -> None:
-        named = (("movement", self.movement), ("footing", self.footing), ("enemies", self.enemies))
-        for kind, name in named:
+        choices = (
+            ("movement", self.movement),
+            ("footing", self.footing),
+            ("enemies", self.enemies),
+        )
+        for kind, name in choices:
             if name not in LEVELS[kind]:
                 raise UnknownNameError(kind, name, [str(level) for level in LEVELS[kind]])
         if not 0.1 <= self.velocity <= 10.0:
@@ -360,7 +364,7 @@ class GameEvent:
 
     at_s: float
     room: int
-    what: GameEventKind
+    kind: GameEventKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +387,7 @@ class GameResult:
 
     def count(self, *kinds: GameEventKind) -> int:
         """Return how often one of these happened."""
-        return sum(one.what in kinds for one in self.happenings)
+        return sum(happening.kind in kinds for happening in self.happenings)
 
 
 MEASURES = ("time_s", "escaped_pct", "slips", "shaken_off", "carried_back", "rooms")
@@ -397,12 +401,12 @@ def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
         return float(sum(values)) / len(played)
 
     return {
-        "time_s": mean(one.time_s for one in played),
-        "escaped_pct": 100.0 * mean(one.escaped for one in played),
-        "slips": mean(one.count("slipped") for one in played),
-        "shaken_off": mean(one.count("shook off") for one in played),
-        "carried_back": mean(one.count("carried back") for one in played),
-        "rooms": mean(len(one.path) - 1 for one in played),
+        "time_s": mean(episode.time_s for episode in played),
+        "escaped_pct": 100.0 * mean(episode.escaped for episode in played),
+        "slips": mean(episode.count("slipped") for episode in played),
+        "shaken_off": mean(episode.count("shook off") for episode in played),
+        "carried_back": mean(episode.count("carried back") for episode in played),
+        "rooms": mean(len(episode.path) - 1 for episode in played),
     }
 
 
@@ -429,12 +433,12 @@ def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
         raise SetupError(
             f"seed {seed} and {n_games} games; allowed are whole numbers from 0, and 1 game or more"
         )
-    found = []
+    drawn_games = []
     for number in range(1, n_games + 1):
         of_maze = np.random.SeedSequence((seed, number, 0))
         maze = make_maze(of_maze, rules.columns, rules.rows)
-        found.append(Game(maze, (seed, number, 1)))
-    return tuple(found)
+        drawn_games.append(Game(maze, (seed, number, 1)))
+    return tuple(drawn_games)
 
 
 def play(game: Game, runner: Runner, rules: Rules) -> GameResult:
@@ -498,34 +502,38 @@ class _Play:
 
     def _step(self) -> None:
         """Let the runner do what it does now, and say when it is due again."""
-        seen = [e for e in self._enemies if self._now >= e.dazed_until and self._sees(e)]
-        if not seen:
+        enemies_in_sight = [
+            e for e in self._enemies if self._now >= e.dazed_until and self._sees(e)
+        ]
+        if not enemies_in_sight:
             self._patience = round(PATIENCE_S * TICKS_PER_S)
         answer = self._runner.enemies
-        if seen and answer == "hide" and self._patience > 0:
+        if enemies_in_sight and answer == "hide" and self._patience > 0:
             pause = round(LOOK_S * TICKS_PER_S)
             self._patience -= pause
             self._hidden_until = self._due = self._now + pause
             self._happen("hid")
             return
-        wanted = self._walker.next_room(self._room)
+        next_room = self._walker.next_room(self._room)
         if answer == "flee" and self._patience > 0:
-            wanted = self._away_from(seen, wanted)
-        self._go(wanted)
+            next_room = self._away_from(enemies_in_sight, next_room)
+        self._go(next_room)
 
     def _sees(self, enemy: _Enemy) -> bool:
-        return enemy.room in self._maze.seen[self._room]
+        return enemy.room in self._maze.visible[self._room]
 
-    def _away_from(self, seen: list[_Enemy], wanted: int) -> int:
+    def _away_from(self, enemies_in_sight: list[_Enemy], next_room: int) -> int:
         """Return the wanted room, or one that is no nearer to what is feared."""
         steps = self._maze.steps
-        close = [e.room for e in seen if steps[self._room][e.room] <= SHY_ROOMS]
-        if not close or all(steps[wanted][e] > steps[self._room][e] for e in close):
-            return wanted
+        close = [e.room for e in enemies_in_sight if steps[self._room][e.room] <= SHY_ROOMS]
+        if not close or all(steps[next_room][e] > steps[self._room][e] for e in close):
+            return next_room
         self._patience -= self._ticks
         self._happen("fled")
         choices = (self._room, *self._maze.beside[self._room])
-        return max(choices, key=lambda room: (min(steps[room][e] for e in close), room == wanted))
+        return max(
+            choices, key=lambda room: (min(steps[room][e] for e in close), room == next_room)
+        )
 
     def _go(self, to: int) -> None:
         self._walker.moved(self._room, to)
@@ -595,8 +603,8 @@ class _Play:
         self._walker.carried(self._room)
         self._path.append((self._now / TICKS_PER_S, self._room))
 
-    def _happen(self, what: GameEventKind) -> None:
-        self._happenings.append(GameEvent(self._now / TICKS_PER_S, self._room, what))
+    def _happen(self, kind: GameEventKind) -> None:
+        self._happenings.append(GameEvent(self._now / TICKS_PER_S, self._room, kind))
 
 
 def _place_enemies(maze: MazePlan, n_enemies: int, rng: np.random.Generator) -> list[_Enemy]:
@@ -605,6 +613,6 @@ def _place_enemies(maze: MazePlan, n_enemies: int, rng: np.random.Generator) -> 
     far = [room for room in range(maze.n_rooms) if steps[room] >= LEAST_START_STEPS] or [
         maze.way_out
     ]
-    rooms = [far[int(one)] for one in rng.integers(len(far), size=n_enemies)]
+    rooms = [far[int(place)] for place in rng.integers(len(far), size=n_enemies)]
     first = rng.integers(PATROL_TICKS, size=n_enemies).tolist()
     return [_Enemy(room, due, path=[room]) for room, due in zip(rooms, first, strict=True)]

@@ -95,12 +95,12 @@ class MeasuredTable:
 
 def _text(path: Path) -> str:
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             raise TableError(f"{path} is no ordinary file; give a CSV file.")
-        if found.st_size > MOST_BYTES:
+        if status.st_size > MOST_BYTES:
             raise TableError(
-                f"{path} has {found.st_size:,} bytes; at most {MOST_BYTES:,} are read."
+                f"{path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are read."
             )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -184,10 +184,10 @@ def missing_runs(knowledge: Knowledge, target: EstimationTarget) -> MissingRuns:
     cells: list[Ids] = []
     if lacking:
         cells = _candidates(knowledge, positions, anchors, coding, everything=looked_at_all)
-    chosen = search.run(coding.design(_array(cells, coding))) if cells else []
+    indices = search.run(coding.design(_array(cells, coding))) if cells else []
     return MissingRuns(
         target,
-        tuple(Configuration(cells[i], space.lineage) for i in chosen),
+        tuple(Configuration(cells[i], space.lineage) for i in indices),
         lacking,
         search.lacking,
         len(waiting),
@@ -220,15 +220,15 @@ class _Search:
         units = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
         # squared lengths outside both spaces; a new direction takes its share off
         new, astray = _outside(units, self._known), _outside(units, self._goal)
-        chosen: list[int] = []
+        selection: list[int] = []
         while self.lacking and (place := self._choice(units, new, astray)) is not None:
             if astray[place] > OUTSIDE:
                 self._goal, direction = _extended(self._goal, units[place])
                 astray = astray - (units @ direction) ** 2
             self._known, direction = _extended(self._known, units[place])
             new = new - (units @ direction) ** 2
-            chosen.append(place)
-        return self._needed(start, units, chosen)
+            selection.append(place)
+        return self._needed(start, units, selection)
 
     def _choice(
         self, units: NDArray[np.float64], new: NDArray[np.float64], astray: NDArray[np.float64]
@@ -251,7 +251,7 @@ class _Search:
         return int(rest[np.argmax(sizes[group.reshape(-1)])])
 
     def _needed(
-        self, start: NDArray[np.float64], units: NDArray[np.float64], chosen: list[int]
+        self, start: NDArray[np.float64], units: NDArray[np.float64], selection: list[int]
     ) -> list[int]:
         """Return the runs without which less would be known, and forget the others.
 
@@ -259,18 +259,20 @@ class _Search:
         space and the contrasts together, which means that it takes part in a linear dependence of
         all of them.
         """
-        if len(chosen) == 0:
-            return chosen
+        if len(selection) == 0:
+            return selection
         goals = _span(self._contrasts)
-        vectors = np.concatenate([start, units[chosen].T, goals], axis=1)
+        vectors = np.concatenate([start, units[selection].T, goals], axis=1)
         _, singular, right = np.linalg.svd(vectors, full_matrices=False)
         inside = right[singular > singular[0] * 1e-9]
-        own = inside[:, start.shape[1] : start.shape[1] + len(chosen)]
-        free = 1 - np.sum(own**2, axis=0)  # squared length in the space of dependences
-        kept = [place for place, length in zip(chosen, free.tolist(), strict=True) if length > 1e-9]
-        self._known = _span(np.concatenate([start.T, units[kept]]))
+        dependences = inside[:, start.shape[1] : start.shape[1] + len(selection)]
+        free = 1 - np.sum(dependences**2, axis=0)  # squared length in the space of dependences
+        needed = [
+            place for place, length in zip(selection, free.tolist(), strict=True) if length > 1e-9
+        ]
+        self._known = _span(np.concatenate([start.T, units[needed]]))
         self._goal = _span(np.concatenate([self._known.T, self._contrasts]))
-        return kept
+        return needed
 
 
 def _extended(
@@ -324,10 +326,10 @@ def _differences(
 ) -> NDArray[np.float64]:
     """Return the open levels of a parameter against the first, or a level against another."""
     ids = coding.space.open_ids[position]
-    one, base = (ids[1:], ids[0]) if level_id is None else ((level_id,), against)
+    compared_ids, base = (ids[1:], ids[0]) if level_id is None else ((level_id,), against)
     if base is None:
         return np.zeros((0, coding.n_columns))
-    places = coding.places(position, np.array([*one, base], dtype=np.int64))
+    places = coding.places(position, np.array([*compared_ids, base], dtype=np.int64))
     rows = coding.within((position,))
     differences: NDArray[np.float64] = rows[places[:-1]] - rows[places[-1]]
     return differences
@@ -343,8 +345,8 @@ def _counterpart(
     ids = [cell[position] for cell in anchors if cell[position] != level_id]
     if ids:
         return max(sorted(set(ids)), key=ids.count)
-    others = [i for i in coding.space.open_ids[position] if i != level_id]
-    return others[0] if others else None
+    alternatives = [i for i in coding.space.open_ids[position] if i != level_id]
+    return alternatives[0] if alternatives else None
 
 
 def _check_level(
@@ -366,11 +368,11 @@ def _anchors(knowledge: Knowledge, waiting: set[Configuration]) -> list[Ids]:
     Without any run, of one allowed configuration to begin with.
     """
     ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
-    found = [*(o.configuration for o in ordered), *sorted(waiting)]
-    if not found:
+    configurations = [*(o.configuration for o in ordered), *sorted(waiting)]
+    if not configurations:
         first = knowledge.space.sample(np.random.default_rng(0), knowledge.taken)
-        found = [] if first is None else [first]
-    return list(dict.fromkeys(c.level_ids for c in found))
+        configurations = [] if first is None else [first]
+    return list(dict.fromkeys(c.level_ids for c in configurations))
 
 
 def _coding(
@@ -378,13 +380,15 @@ def _coding(
 ) -> tuple[Coding, bool]:
     """Return the coding of what is looked at, and whether that is every allowed configuration."""
     pairs = [(positions[0], positions[1])] if len(positions) == 2 else []
-    seen = [{cell[i] for cell in anchors} for i in range(len(space.parameters))]
-    every = [{*ids, *open_ids} for ids, open_ids in zip(seen, space.open_ids, strict=True)]
+    anchor_levels = [{cell[i] for cell in anchors} for i in range(len(space.parameters))]
+    every = [{*ids, *open_ids} for ids, open_ids in zip(anchor_levels, space.open_ids, strict=True)]
     n_columns = _columns(every, pairs)
     if n_columns <= MOST_COLUMNS and space.open_size * n_columns <= MOST_ENTRIES:
         return Coding.of(space, [sorted(ids) for ids in every], pairs), True
     targets = positions or tuple(range(len(space.parameters)))
-    levels = [sorted(every[i] if i in targets else seen[i]) for i in range(len(seen))]
+    levels = [
+        sorted(every[i] if i in targets else anchor_levels[i]) for i in range(len(anchor_levels))
+    ]
     return Coding.of(space, levels, pairs), False
 
 
@@ -402,13 +406,13 @@ def _candidates(
     if everything:
         cells = [c.level_ids for c in space.configurations() if c.level_ids not in taken]
         return _preferred(cells, anchors[:MOST_ANCHORS])
-    found: dict[Ids, None] = {}
+    allowed_cells: dict[Ids, None] = {}
     for cell in _variations(space, positions, anchors, coding.level_ids):
         if cell not in taken and space.is_allowed(Configuration(cell, space.lineage)):
-            found[cell] = None
-        if len(found) * coding.n_columns >= MOST_ENTRIES:
+            allowed_cells[cell] = None
+        if len(allowed_cells) * coding.n_columns >= MOST_ENTRIES:
             break
-    return list(found)
+    return list(allowed_cells)
 
 
 def _columns(levels: Sequence[set[int]], pairs: Sequence[tuple[int, int]]) -> int:
@@ -492,20 +496,20 @@ def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> Bloc
     """
     space = knowledge.space
     positions = [space.names.index(space.parameter(name).name) for name in parameters]
-    wanted = math.prod(len(space.open_ids[position]) for position in positions)
-    if wanted > MOST_CELLS:
+    n_combinations = math.prod(len(space.open_ids[position]) for position in positions)
+    if n_combinations > MOST_CELLS:
         raise AnalysisError(
-            f"{' and '.join(parameters)} have {wanted:,} combinations of open levels; at most "
+            f"{' and '.join(parameters)} have {n_combinations:,} combinations of open levels; at most "
             f"{MOST_CELLS:,} are completed to a block, so close levels."
         )
     failed = {failure.configuration for failure in knowledge.failures}
-    known = knowledge.taken - failed | {o.configuration for o in knowledge.observations}
+    run_or_waiting = knowledge.taken - failed | {o.configuration for o in knowledge.observations}
     best: tuple[tuple[int, int], BlockCompletion] | None = None
     for block in _proposed(knowledge, positions):
         if block.size > MOST_CELLS:
             continue
         most = None if best is None else best[0][0]
-        missing = _missing(knowledge, block, known, most)
+        missing = _missing(knowledge, block, run_or_waiting, most)
         if missing is not None:
             key = (len(missing), -block.size)
             if best is None or key < best[0]:
@@ -539,18 +543,18 @@ def _proposed(knowledge: Knowledge, positions: Sequence[int]) -> Iterator[Factor
 def _missing(
     knowledge: Knowledge,
     block: FactorialBlock,
-    known: frozenset[Configuration] | set[Configuration],
+    run_or_waiting: frozenset[Configuration] | set[Configuration],
     most: int | None,
 ) -> tuple[Configuration, ...] | None:
     """Return the runs that a block lacks; None if so many cannot complete it."""
-    found = []
+    missing = []
     for level_ids in itertools.product(*block.level_ids):
         configuration = Configuration(level_ids, knowledge.space.lineage)
-        if configuration in known:
+        if configuration in run_or_waiting:
             continue
         if configuration in knowledge.taken or not knowledge.space.is_allowed(configuration):
             return None
-        found.append(configuration)
-        if most is not None and len(found) > most:
+        missing.append(configuration)
+        if most is not None and len(missing) > most:
             return None
-    return tuple(found)
+    return tuple(missing)

@@ -112,12 +112,12 @@ def block_effects(
     ]
     effects = []
     for position, parameter in enumerate(space.parameters):
-        found: list[float | None] = [None] * parameter.n_levels
+        level_effects: list[float | None] = [None] * parameter.n_levels
         if parameter.n_levels == 1 and cells:
-            found = [0.0]
+            level_effects = [0.0]
         for level_id, effect in _effects_of(position, blocks, cells, counts[position]):
-            found[level_id] = effect
-        effects.append(tuple(found))
+            level_effects[level_id] = effect
+        effects.append(tuple(level_effects))
     return tuple(effects)
 
 
@@ -143,13 +143,13 @@ class _EvaluatedCells:
     def pairs(self) -> list[Pair]:
         """Pairs that differ in one parameter, those with the most neighbours first."""
         degree = {c: sum(mask.bit_count() for mask in m) for c, m in self._levels.items()}
-        found = [
+        neighbours = [
             (cell, (*cell[:position], other, *cell[position + 1 :]), position)
             for cell in self._cells
             for position, mask in enumerate(self._levels[cell])
             for other in _bits(mask >> (cell[position] + 1) << (cell[position] + 1))
         ]
-        return sorted(found, key=lambda pair: (-degree[pair[0]] - degree[pair[1]], pair))
+        return sorted(neighbours, key=lambda pair: (-degree[pair[0]] - degree[pair[1]], pair))
 
     def is_covered(self, first: Cell, second: Cell, position: int) -> bool:
         both = 1 << first[position] | 1 << second[position]
@@ -197,12 +197,12 @@ def _best_step(levels: Sequence[Sequence[int]], common: Sequence[int]) -> tuple[
 
 def _bits(mask: int) -> list[int]:
     """Return the set bits of a mask, lowest first."""
-    found = []
+    positions = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        positions.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return positions
 
 
 def _line(cell: Cell, position: int) -> tuple[int, Cell]:

@@ -149,8 +149,8 @@ class FactorialModel:
         n = len(observations)
         ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
         ids = ids.reshape(n, len(space.parameters))
-        seen = [np.unique(ids[:, i]).tolist() if n else [0] for i in range(ids.shape[1])]
-        coding = Coding.of(space, seen, _positions(space, pairs))
+        level_ids = [np.unique(ids[:, i]).tolist() if n else [0] for i in range(ids.shape[1])]
+        coding = Coding.of(space, level_ids, _positions(space, pairs))
         response = responses(observations)
         relative = response - response[0] if n else response
         return cls(coding, ids, relative, solve(coding.design(ids), relative) if n else None)
@@ -216,9 +216,9 @@ class FactorialModel:
         """Return the effect of every level of a parameter, by rank; unknown without runs."""
         (position,) = self._term((name,))
         parameter = self.space.parameters[position]
-        found = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
+        changes = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
         ordered = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
-        return tuple(found.get((i,), LevelContrast((i,), 0)) for i in ordered)
+        return tuple(changes.get((i,), LevelContrast((i,), 0)) for i in ordered)
 
     def combinations(self, first: str, second: str) -> tuple[LevelContrast, ...]:
         """Return what each combination of two parameters changes, those with runs, by rank.
@@ -254,7 +254,7 @@ class FactorialModel:
         estimable = self.solution.estimable(functions)
         values = self.solution.estimates(functions)
         errors = self.solution.errors(functions)
-        found = []
+        estimable_contrasts = []
         for term, block in self.coding.blocks.items():
             names = self.coding.names(term)
             parameters = tuple(self.space.names[i] for i in term)
@@ -264,8 +264,10 @@ class FactorialModel:
                     size = rounded_to_grain(
                         np.array([2 * score / math.sqrt(self.n)]), self.relative
                     )
-                    found.append(Contrast(name, parameters, float(size[0]), float(score**2)))
-        return tuple(found)
+                    estimable_contrasts.append(
+                        Contrast(name, parameters, float(size[0]), float(score**2))
+                    )
+        return tuple(estimable_contrasts)
 
     @property
     def unknown_contrasts(self) -> int:
@@ -300,8 +302,8 @@ class FactorialModel:
             why = "the model fits the runs exactly" if error.source else "the error is unknown"
             if not self.relative.any():
                 why = "all responses are equal"
-            told = f"no F: {why}" if reason is None else f"{reason}; no F: {why}"
-            return TermTest(names, df, full, squares, None, None, told, needed)
+            explanation = f"no F: {why}" if reason is None else f"{reason}; no F: {why}"
+            return TermTest(names, df, full, squares, None, None, explanation, needed)
         f = squares / df / error.mean_square
         p = float(fdtrc(df, error.df, f))
         return TermTest(names, df, full, squares, f, p, reason, needed)
@@ -318,17 +320,17 @@ class FactorialModel:
         holes = self._holes(term)
         if holes:
             return f"{df} of {full} df: {_listed(holes)} without a run"
-        own = self.coding.blocks[term]
-        others = [
+        columns = self.coding.blocks[term]
+        aliases = [
             " x ".join(self.space.names[i] for i in other)
             for other, block in self.coding.blocks.items()
-            if other != term and block.stop > block.start and self.solution.shared(own, block)
+            if other != term and block.stop > block.start and self.solution.shared(columns, block)
         ]
-        return f"{df} of {full} df: confounded with {_listed(others or ['the mean'])}"
+        return f"{df} of {full} df: confounded with {_listed(aliases or ['the mean'])}"
 
     def _holes(self, term: Term) -> list[str]:
         """Count the empty combinations of the pairs in the model that this term is part of."""
-        told = []
+        texts = []
         for pair, empty in self._empty(term).items():
             n = math.prod(len(self.coding.level_ids[i]) for i in pair)
             names = " x ".join(self.space.names[i] for i in pair)
@@ -337,8 +339,8 @@ class FactorialModel:
             if shut:
                 levels = _listed(list(dict.fromkeys(itertools.chain(*shut))))
                 text += f" ({len(shut)} with closed {levels})"
-            told.append(text)
-        return told
+            texts.append(text)
+        return texts
 
     def _needed(self, term: Term) -> tuple[str, ...]:
         """Return the closed levels that all empty combinations hold; none if any is open."""
@@ -349,14 +351,14 @@ class FactorialModel:
 
     def _empty(self, term: Term) -> dict[Term, list[tuple[int, ...]]]:
         """Return the combinations without a run, of each pair that this term is part of."""
-        found: dict[Term, list[tuple[int, ...]]] = {}
+        empty_cells: dict[Term, list[tuple[int, ...]]] = {}
         for pair in self.coding.terms:
             if len(pair) == 2 and set(term) <= set(pair):
                 counts = self._counts(pair)
                 cells = itertools.product(*(self.coding.level_ids[i] for i in pair))
                 if empty := [cell for cell in cells if cell not in counts]:
-                    found[pair] = empty
-        return found
+                    empty_cells[pair] = empty
+        return empty_cells
 
     def _closed(self, pair: Term, cell: tuple[int, ...]) -> tuple[str, ...]:
         """Return the closed levels of a combination, for people."""
@@ -384,14 +386,14 @@ class FactorialModel:
             return tuple(LevelContrast(c, counts[c], 0.0 if only else None) for c in cells)
         rows = self._rows(term, cells)
         runs = np.array([counts[cell] for cell in cells], dtype=np.int64)
-        chosen = comparable(rows @ self.solution.basis, runs)
-        if len(chosen) < 2:
+        class_indices = comparable(rows @ self.solution.basis, runs)
+        if len(class_indices) < 2:
             return tuple(LevelContrast(cell, counts[cell]) for cell in cells)
-        kept = rows[chosen]
-        about_mean = kept - kept.mean(axis=0)
-        known = self._told([cells[i] for i in chosen], counts, about_mean)
-        found = {change.level_ids: change for change in known}
-        return tuple(found.get(cell, LevelContrast(cell, counts[cell])) for cell in cells)
+        class_rows = rows[class_indices]
+        about_mean = class_rows - class_rows.mean(axis=0)
+        estimates = self._told([cells[i] for i in class_indices], counts, about_mean)
+        changes = {change.level_ids: change for change in estimates}
+        return tuple(changes.get(cell, LevelContrast(cell, counts[cell])) for cell in cells)
 
     def _rows(self, term: Term, cells: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
         """Return the model's functions for cells, averaged evenly over all other parameters."""
@@ -439,15 +441,15 @@ def all_pairs(space: ParameterSpace) -> tuple[tuple[str, str], ...]:
 def _positions(
     space: ParameterSpace, pairs: Sequence[tuple[str, str]]
 ) -> tuple[tuple[int, int], ...]:
-    found: dict[tuple[int, int], None] = {}
+    pair_positions: dict[tuple[int, int], None] = {}
     for first, second in pairs:
         i, j = (space.names.index(space.parameter(name).name) for name in (first, second))
         if i == j:
             raise AnalysisError(
                 f"a pair names {first} twice; an interaction is one of two different parameters."
             )
-        found[(min(i, j), max(i, j))] = None
-    return tuple(found)
+        pair_positions[(min(i, j), max(i, j))] = None
+    return tuple(pair_positions)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -536,8 +538,8 @@ def lack_of_fit(model: FactorialModel) -> LackOfFit:
     squares = model.solution.residual_squares - pure_squares if model.solution else 0.0
     squares = max(squares, 0.0)
     if reason is not None:
-        known = squares if model.n and pure_df else None
-        return LackOfFit(df, known, pure_df, pure_squares, None, None, reason)
+        sum_squares = squares if model.n and pure_df else None
+        return LackOfFit(df, sum_squares, pure_df, pure_squares, None, None, reason)
     f = squares / df / (pure_squares / pure_df)
     p = float(fdtrc(df, pure_df, f))
     return LackOfFit(df, squares, pure_df, pure_squares, f, p, None)

@@ -62,26 +62,29 @@ def least_squares_effects(space: ParameterSpace, observations: Sequence[Observat
         return tuple((None,) * p.n_levels for p in space.parameters)
     response = responses(observations)
     ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
-    seen = [np.unique(ids[:, i], return_inverse=True) for i in range(ids.shape[1])]
+    levels_by_parameter = [np.unique(ids[:, i], return_inverse=True) for i in range(ids.shape[1])]
     design = np.concatenate(
-        [np.ones((len(ids), 1)), *(np.eye(len(levels))[inverse] for levels, inverse in seen)],
+        [
+            np.ones((len(ids), 1)),
+            *(np.eye(len(levels))[inverse] for levels, inverse in levels_by_parameter),
+        ],
         axis=1,
     )
     fitted, basis = _solved(design, response - response[0])
     effects = []
     start = 1
-    for parameter, (levels, inverse) in zip(space.parameters, seen, strict=True):
-        own = slice(start, start + len(levels))
-        start = own.stop
-        found: list[float | None] = [None] * parameter.n_levels
-        chosen = comparable(basis[own], np.bincount(inverse))
+    for parameter, (levels, inverse) in zip(space.parameters, levels_by_parameter, strict=True):
+        columns = slice(start, start + len(levels))
+        start = columns.stop
+        level_effects: list[float | None] = [None] * parameter.n_levels
+        estimable = comparable(basis[columns], np.bincount(inverse))
         if parameter.n_levels == 1:
-            found = [0.0]
-        elif len(chosen) > 1:
-            values = fitted[own][chosen]
-            for level_id, value in zip(levels[chosen], values - values.mean(), strict=True):
-                found[int(level_id)] = float(value)
-        effects.append(tuple(found))
+            level_effects = [0.0]
+        elif len(estimable) > 1:
+            values = fitted[columns][estimable]
+            for level_id, value in zip(levels[estimable], values - values.mean(), strict=True):
+                level_effects[int(level_id)] = float(value)
+        effects.append(tuple(level_effects))
     return tuple(effects)
 
 
@@ -195,8 +198,8 @@ class Solution:
 
         That is the residual sum of squares without these columns less the one with them.
         """
-        own = self.basis[block]
-        lengths, directions = np.linalg.eigh(own @ own.T)
+        block_basis = self.basis[block]
+        lengths, directions = np.linalg.eigh(block_basis @ block_basis.T)
         inside = directions[:, lengths > 1 - TOLERANCE]
         if not inside.shape[1]:
             return 0, 0.0
@@ -326,11 +329,11 @@ class Coding:
         Combinations of coded levels, the last parameter of the term moving fastest; the columns
         are those of the whole design, 0 outside the term.
         """
-        own: NDArray[np.floating] = self.contrasts[term[0]]
+        columns: NDArray[np.floating] = self.contrasts[term[0]]
         for position in term[1:]:
-            own = np.kron(own, self.contrasts[position])
-        rows = np.zeros((len(own), self.n_columns))
-        rows[:, self.blocks[term]] = own
+            columns = np.kron(columns, self.contrasts[position])
+        rows = np.zeros((len(columns), self.n_columns))
+        rows[:, self.blocks[term]] = columns
         return rows
 
     def names(self, term: Term) -> tuple[str, ...]:
@@ -373,15 +376,15 @@ def polynomials(n: int) -> NDArray[np.float64]:
     [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
     """
     steps = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
-    found = np.zeros((n, n))
-    found[:, 0] = 1 / math.sqrt(n)
+    basis = np.zeros((n, n))
+    basis[:, 0] = 1 / math.sqrt(n)
     for degree in range(1, n):
-        before = found[:, :degree]
-        column = steps * found[:, degree - 1]
+        before = basis[:, :degree]
+        column = steps * basis[:, degree - 1]
         for _ in range(2):
             column = column - before @ (before.T @ column)
-        found[:, degree] = column / np.linalg.norm(column)
-    return found[:, 1:]
+        basis[:, degree] = column / np.linalg.norm(column)
+    return basis[:, 1:]
 
 
 def helmert(n: int) -> NDArray[np.float64]:
@@ -390,11 +393,11 @@ def helmert(n: int) -> NDArray[np.float64]:
     >>> (helmert(3) * [2**0.5, 6**0.5]).round(6).tolist()
     [[-1.0, -1.0], [1.0, -1.0], [0.0, 2.0]]
     """
-    found = np.zeros((n, n - 1))
+    contrasts = np.zeros((n, n - 1))
     for j in range(1, n):
-        found[:j, j - 1] = -1.0
-        found[j, j - 1] = j
-    return found / np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
+        contrasts[:j, j - 1] = -1.0
+        contrasts[j, j - 1] = j
+    return contrasts / np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
 
 
 LEAST_CONTRASTS = 3

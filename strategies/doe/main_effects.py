@@ -234,8 +234,8 @@ class DesignModel:
         for parameter, table, squares in zip(
             self.space.parameters, self.tables, between, strict=True
         ):
-            known = table.means[_is_estimated(table)]
-            spread = float(known.max() - known.min()) if known.size > 1 else None
+            means = table.means[_is_estimated(table)]
+            spread = float(means.max() - means.min()) if means.size > 1 else None
             share = squares / total if total > 0 else None
             n_observed = int((table.counts > 0).sum())
             entries.append(Importance(parameter.name, spread, share, n_observed))
@@ -306,10 +306,10 @@ def _grand_mean(
     fitted = np.ones(len(ids), dtype=np.bool_)
     rest = relative.copy()
     for i, row in enumerate(rows):
-        own = row[ids[:, i]]
-        rest -= np.nan_to_num(own)
+        run_effects = row[ids[:, i]]
+        rest -= np.nan_to_num(run_effects)
         if not np.isnan(row).all():
-            fitted &= ~np.isnan(own)
+            fitted &= ~np.isnan(run_effects)
     if not fitted.any():
         fitted[:] = True
     return (float(rest[fitted].mean()) if len(ids) else 0.0), fitted
@@ -332,8 +332,8 @@ def _is_estimated(table: LevelTable) -> NDArray[np.bool_]:
 
 
 def _between_squares(table: LevelTable, offset: float) -> float:
-    known = _is_estimated(table)
-    return float(np.sum(table.counts[known] * (table.means[known] - offset) ** 2))
+    estimated = _is_estimated(table)
+    return float(np.sum(table.counts[estimated] * (table.means[estimated] - offset) ** 2))
 
 
 def _t_quantile(degrees_of_freedom: int) -> float:

@@ -317,9 +317,9 @@ def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
         return PlackettBurman(n_factors, hadamard_order(n_factors), folded=True)
     n_basic = min(n_factors, resolution - 1)
     while True:
-        found = _best_columns(n_factors, n_basic, resolution)
-        if found is not None:
-            return RegularFraction(n_basic, *found)
+        fraction = _best_columns(n_factors, n_basic, resolution)
+        if fraction is not None:
+            return RegularFraction(n_basic, *fraction)
         n_basic += 1
 
 
@@ -338,9 +338,9 @@ def _best_columns(
     for resolution in range(n_basic + 1, at_least - 1, -1):
         # a generator of w letters makes a word of w + 1
         candidates = [c for c in _products(n_basic) if c.bit_count() >= resolution - 1]
-        found = _least_aberration(candidates, n_basic, n_factors - n_basic, resolution)
-        if found is not None:
-            return (*basic, *found), resolution
+        generators = _least_aberration(candidates, n_basic, n_factors - n_basic, resolution)
+        if generators is not None:
+            return (*basic, *generators), resolution
     return None
 
 
@@ -352,7 +352,7 @@ def _least_aberration(
     best: tuple[int, ...] | None = None
     least: tuple[int, ...] | None = None
 
-    def descend(start: int, chosen: tuple[int, ...], words: Sequence[int]) -> None:
+    def descend(start: int, generators: tuple[int, ...], words: Sequence[int]) -> None:
         nonlocal best, least
         lengths = [0] * n_lengths
         for word in words:
@@ -360,15 +360,15 @@ def _least_aberration(
         pattern = tuple(lengths)
         if any(pattern[:resolution]) or (least is not None and pattern >= least):
             return
-        if len(chosen) == n_generators:
-            best, least = chosen, pattern
+        if len(generators) == n_generators:
+            best, least = generators, pattern
             return
         for i in range(start, len(candidates)):
-            if not chosen and i and candidates[i].bit_count() == candidates[i - 1].bit_count():
+            if not generators and i and candidates[i].bit_count() == candidates[i - 1].bit_count():
                 continue  # lettering the basic factors anew makes it the first of its length
-            own = candidates[i] | 1 << (n_basic + len(chosen))
-            longer = [*words, own, *(own ^ word for word in words)]
-            descend(i + 1, (*chosen, candidates[i]), longer)
+            defining_word = candidates[i] | 1 << (n_basic + len(generators))
+            longer = [*words, defining_word, *(defining_word ^ word for word in words)]
+            descend(i + 1, (*generators, candidates[i]), longer)
 
     descend(0, (), ())
     return best
@@ -379,7 +379,7 @@ def _greedy_columns(n_factors: int, n_basic: int) -> tuple[tuple[int, ...], int]
 
     A column fits if it is no product of up to three before it, as in a lexicographic code.
     """
-    chosen: list[int] = []
+    columns: list[int] = []
     pairs: set[int] = set()
     barred = {0}
     for column in range(1, 1 << n_basic):
@@ -387,20 +387,20 @@ def _greedy_columns(n_factors: int, n_basic: int) -> tuple[tuple[int, ...], int]
             continue
         barred.add(column)
         barred.update(column ^ pair for pair in pairs)
-        barred.update(column ^ other for other in chosen)
-        pairs.update(column ^ other for other in chosen)
-        chosen.append(column)
-        if len(chosen) == n_factors:
-            return _settled(chosen, n_basic)
+        barred.update(column ^ other for other in columns)
+        pairs.update(column ^ other for other in columns)
+        columns.append(column)
+        if len(columns) == n_factors:
+            return _settled(columns, n_basic)
     return None
 
 
-def _settled(chosen: Sequence[int], n_basic: int) -> tuple[tuple[int, ...], int] | None:
+def _settled(selection: Sequence[int], n_basic: int) -> tuple[tuple[int, ...], int] | None:
     """Put the basic columns first and find the resolution."""
     basic = tuple(1 << i for i in range(n_basic))
-    if not set(basic) <= set(chosen):
+    if not set(basic) <= set(selection):
         return None  # a bit without its own column is not needed: fewer runs would have done
-    columns = (*basic, *(column for column in chosen if column not in basic))
+    columns = (*basic, *(column for column in selection if column not in basic))
     triples = {a ^ b ^ c for a, b, c in itertools.combinations(columns, 3)}
     five = any(a ^ b in triples for a, b in itertools.combinations(columns, 2))
     return columns, 5 if five else 6
@@ -417,8 +417,8 @@ def _words(n_basic: int, generators: Sequence[int]) -> list[int]:
     """Return all products of the generators' words as bits of factors."""
     words: list[int] = []
     for place, column in enumerate(generators, start=n_basic):
-        own = column | 1 << place
-        words += [own, *(own ^ word for word in words)]
+        defining_word = column | 1 << place
+        words += [defining_word, *(defining_word ^ word for word in words)]
     return words
 
 

@@ -75,8 +75,8 @@ class Targets:
             return np.full(np.shape(z), responses[0])
         i = np.clip(np.searchsorted(knots, z), 1, knots.size - 1)
         slope = (responses[i] - responses[i - 1]) / (knots[i] - knots[i - 1])
-        found: Floats = responses[i] + slope * (z - knots[i])
-        return found
+        values: Floats = responses[i] + slope * (z - knots[i])
+        return values
 
 
 def _standardised(values: Floats) -> Floats:
@@ -179,11 +179,11 @@ class AnovaModel:
         self.space = space
         self.columns = tuple(i for i, p in enumerate(space.parameters) if p.n_levels > 1)
         self.axes = tuple(Axis.of(space.parameters[i]) for i in self.columns)
-        kept = _fitted_runs(observations)
-        self.ids = self.ids_of([observation.configuration for observation in kept])
-        self.targets = Targets.of(responses(kept))
-        m = n_learnt(len(kept))
-        first = self.targets if m == len(kept) else Targets.of(responses(kept[:m]))
+        fitted_runs = _fitted_runs(observations)
+        self.ids = self.ids_of([observation.configuration for observation in fitted_runs])
+        self.targets = Targets.of(responses(fitted_runs))
+        m = n_learnt(len(fitted_runs))
+        first = self.targets if m == len(fitted_runs) else Targets.of(responses(fitted_runs[:m]))
         self.hyperparameters = learn(self.axes, self.ids[:m], first.z, PRIOR, ITERATIONS)
         self._failed = self.ids_of(tuple(failed)[-MOST_RUNS:])
 
@@ -249,10 +249,10 @@ class AnovaModel:
         succeeds = 1.0 if self.validity is None else float(self.validity.chance(ids)[0])
         better = float(stdtr(self.freedom, (z - self.best) / latent))
         chance = better * succeeds if self.targets.knots.size > 1 else None
-        told = [float(f"{x:.{DIGITS}g}") for x in (min(low, value), value, max(high, value))]
+        rounded = [float(f"{x:.{DIGITS}g}") for x in (min(low, value), value, max(high, value))]
         if chance is not None:
             chance = float(f"{chance:.{DIGITS}g}")
-        return RunPrediction(told[1], (told[0], told[2]), chance, succeeds)
+        return RunPrediction(rounded[1], (rounded[0], rounded[2]), chance, succeeds)
 
     def predict_all(self, ids: Ints) -> Bands:
         """Predict a run of each of many configurations, noise included; see `predict`.
@@ -322,14 +322,14 @@ class AnovaModel:
         combinations = list(np.ndindex(*(p.n_levels for p in parameters)))
         z, sd = self._averaged(positions, combinations)
         width = self.doubt * float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
-        found = []
+        marginals = []
         for level_ids, centre, spread in zip(combinations, z, sd, strict=True):
             value = self.targets.response(float(centre))
             low = self.targets.response(float(centre - width * spread))
             high = self.targets.response(float(centre + width * spread))
             count = self._count(positions, level_ids)
-            found.append(Marginal(level_ids, value, (min(low, value), max(high, value)), count))
-        return tuple(found)
+            marginals.append(Marginal(level_ids, value, (min(low, value), max(high, value)), count))
+        return tuple(marginals)
 
     def _averaged(
         self, positions: tuple[int, ...], combinations: Sequence[tuple[int, ...]]
@@ -351,11 +351,11 @@ class AnovaModel:
         return np.concatenate(means), np.concatenate(deviations)
 
     def _count(self, positions: tuple[int, ...], level_ids: tuple[int, ...]) -> int:
-        wanted = np.ones(len(self.ids), dtype=np.bool_)
+        matches = np.ones(len(self.ids), dtype=np.bool_)
         for position, level_id in zip(positions, level_ids, strict=True):
             if position in self.columns:
-                wanted &= self.ids[:, self.columns.index(position)] == level_id
-        return int(wanted.sum())
+                matches &= self.ids[:, self.columns.index(position)] == level_id
+        return int(matches.sum())
 
     def _position(self, parameter: str) -> int:
         return self.space.names.index(self.space.parameter(parameter).name)
@@ -372,13 +372,13 @@ def _fitted_runs(observations: Sequence[Observation]) -> tuple[Observation, ...]
         return tuple(observations)
     by_response = np.argsort(-responses(observations), kind="stable")
     half, quarter = MOST_RUNS // 2, MOST_RUNS // 4
-    kept = {int(i) for i in by_response[:half]}
-    latest = [i for i in reversed(range(len(observations))) if i not in kept]
-    kept.update(latest[:quarter])
-    rest = [i for i in by_response if int(i) not in kept]
-    places = np.linspace(0, len(rest) - 1, MOST_RUNS - len(kept))
-    kept.update(int(rest[int(place)]) for place in places)
-    return tuple(observations[i] for i in sorted(kept))
+    indices = {int(i) for i in by_response[:half]}
+    latest = [i for i in reversed(range(len(observations))) if i not in indices]
+    indices.update(latest[:quarter])
+    rest = [i for i in by_response if int(i) not in indices]
+    places = np.linspace(0, len(rest) - 1, MOST_RUNS - len(indices))
+    indices.update(int(rest[int(place)]) for place in places)
+    return tuple(observations[i] for i in sorted(indices))
 
 
 def _spread(space: ParameterSpace, position: int) -> Ints:
@@ -400,10 +400,10 @@ def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
     if not taken:
         return allowed
     rows = np.array([c.level_ids for c in taken], dtype=np.int64)
-    found: Ints = allowed[
+    free: Ints = allowed[
         ~np.isin(_combination_numbers(space, allowed), _combination_numbers(space, rows))
     ]
-    return found
+    return free
 
 
 def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
@@ -418,9 +418,9 @@ def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
     ):
         place = np.full(parameter.n_levels, -1, dtype=np.int64)
         place[list(open_ids)] = np.arange(len(open_ids))
-        own = place[ids[:, column]]
-        inside &= own >= 0
-        number = number * len(open_ids) + own
+        places = place[ids[:, column]]
+        inside &= places >= 0
+        number = number * len(open_ids) + places
     return np.where(inside, number, -1)
 
 
@@ -490,12 +490,16 @@ def _untried(knowledge: Knowledge) -> Ints:
     space, rng = knowledge.space, np.random.default_rng(0)
     best = sorted(knowledge.observations, key=lambda o: (-o.violation, o.quality))[-CENTRES:]
     rows = [
-        (*one.configuration.level_ids[:i], level, *one.configuration.level_ids[i + 1 :])
-        for one in best
+        (
+            *observation.configuration.level_ids[:i],
+            level,
+            *observation.configuration.level_ids[i + 1 :],
+        )
+        for observation in best
         for i, levels in enumerate(space.open_ids)
         for level in levels
     ]
-    drawn = np.stack([rng.choice(levels, SAMPLED) for levels in space.open_ids], axis=1)
+    sampled = np.stack([rng.choice(levels, SAMPLED) for levels in space.open_ids], axis=1)
     taken = {configuration.level_ids for configuration in tried}
     near = [row for row in rows if row not in taken]
-    return np.concatenate([np.array(near, dtype=np.int64).reshape(len(near), -1), drawn])
+    return np.concatenate([np.array(near, dtype=np.int64).reshape(len(near), -1), sampled])

@@ -204,8 +204,8 @@ def learn(
         iterations: steps of L-BFGS-B at most.
     """
     kinds = tuple((axis.ordinal, axis.position.tobytes()) for axis in axes)
-    whole = np.ascontiguousarray(ids, dtype=np.int64)
-    return _learn(kinds, whole.tobytes(), targets.tobytes(), prior, iterations)
+    contiguous = np.ascontiguousarray(ids, dtype=np.int64)
+    return _learn(kinds, contiguous.tobytes(), targets.tobytes(), prior, iterations)
 
 
 def n_learnt(n: int) -> int:
@@ -225,18 +225,18 @@ def _learn(
 ) -> Hyperparameters:
     axes = [Axis(ordinal, np.frombuffer(position)) for ordinal, position in kinds]
     z = np.frombuffer(targets)
-    own = np.frombuffer(ids, dtype=np.int64).reshape(z.size, len(axes))
+    level_ids = np.frombuffer(ids, dtype=np.int64).reshape(z.size, len(axes))
     mean = prior.means(axes)
     if z.size > 1:
-        found = minimize(
-            _Density(axes, own, z, mean, prior.spread).negative_log,
+        optimum = minimize(
+            _Density(axes, level_ids, z, mean, prior.spread).negative_log,
             mean,
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(mean - BOX, np.append(mean[:-1] + BOX, MOST_NOISE), strict=True)),
             options={"maxiter": iterations},
         )
-        mean = np.round(found.x, ROUNDED)
+        mean = np.round(optimum.x, ROUNDED)
     values = [float(v) for v in np.exp(mean)]
     d = len(axes)
     return Hyperparameters(tuple(values[:d]), values[d], values[d + 1], values[d + 2])
@@ -355,14 +355,14 @@ class Posterior:
         """Lower Cholesky factor of the kernel matrix with noise, [n, n]."""
         matrix = gram(self.axes, self.hyperparameters, self.ids)
         matrix.flat[:: len(matrix) + 1] += self.hyperparameters.noise + JITTER
-        found: Floats = cholesky(matrix, lower=True, check_finite=False)
-        return found
+        lower: Floats = cholesky(matrix, lower=True, check_finite=False)
+        return lower
 
     @cached_property
     def weights(self) -> Floats:
         """K^-1 z, of the shape of the targets."""
-        found: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
-        return found
+        solution: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
+        return solution
 
     def predict(self, ids: Ints) -> tuple[Floats, Floats]:
         """Return mean [m] (or [m, s]) and standard deviation [m] of the function, without noise.
@@ -391,8 +391,8 @@ class Posterior:
             self.factor, np.eye(len(self.ids)), lower=True, check_finite=False
         )
         precision = np.einsum("ij,ij->j", inverse, inverse)
-        found: Floats = self.weights / np.sqrt(precision)
-        return found
+        residuals: Floats = self.weights / np.sqrt(precision)
+        return residuals
 
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
         """Draw n noisy results [m, n] of runs that have not ended, all m together.
@@ -409,8 +409,8 @@ class Posterior:
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         mean = (k @ self.weights).reshape(len(ids), -1)[:, :1]
-        found: Floats = mean + root @ rng.standard_normal((len(ids), n))
-        return found
+        draws: Floats = mean + root @ rng.standard_normal((len(ids), n))
+        return draws
 
     def averaged(self, fixed: Mapping[int, Ints], levels: Sequence[Ints]) -> tuple[Floats, Floats]:
         """Return mean and standard deviation [m] of the function averaged over the other axes.
@@ -424,9 +424,12 @@ class Posterior:
         own_total, own_product = float(len(fixed)), 1.0
         for i in range(len(self.axes)):
             if i not in fixed:
-                z, own = self.mean_correlation(i, levels[i])
+                z, self_correlation = self.mean_correlation(i, levels[i])
                 total, product = total + z, product * z
-                own_total, own_product = own_total + own, own_product * own
+                own_total, own_product = (
+                    own_total + self_correlation,
+                    own_product * self_correlation,
+                )
         for i, ids in fixed.items():
             z = self.correlation(i, ids)
             total, product = total + z, product * z
@@ -444,14 +447,14 @@ class Posterior:
     def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
         """Return the mean correlation of levels of an axis with the runs [n], and with itself."""
         axis, length = self.axes[i], self.hyperparameters.lengths[i]
-        own = correlations(axis, length, axis.distances(ids[:, None], ids))
-        return self.correlation(i, ids).mean(axis=0), float(own.mean())
+        self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
+        return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())
 
     def _explained(self, k: Floats) -> Floats:
         """Return k' K^-1 k for every row of k [m, n]."""
         half = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
-        found: Floats = np.einsum("ij,ij->j", half, half)
-        return found
+        variance: Floats = np.einsum("ij,ij->j", half, half)
+        return variance
 
     def _cross(self, first: _AxisCorrelations, second: _AxisCorrelations, part: slice) -> Floats:
         """Return the kernel [m, n] of some configurations with the runs."""
@@ -473,11 +476,11 @@ class Posterior:
 
     def _half(self, ids: Ints, axes: range) -> _AxisCorrelations:
         columns = ids[:, axes.start : axes.stop]
-        own, code = _distinct(columns, [self.axes[i].position.size for i in axes])
-        total = np.zeros((len(own), len(self.ids)))
+        distinct, code = _distinct(columns, [self.axes[i].position.size for i in axes])
+        total = np.zeros((len(distinct), len(self.ids)))
         product = np.ones_like(total)
         for column, i in enumerate(axes):
-            z = self.correlation(i, own[:, column])
+            z = self.correlation(i, distinct[:, column])
             total += z
             product *= z
         return _AxisCorrelations(code, total, product)
@@ -527,8 +530,8 @@ class Validity:
         """Return the chance of success [m] of level ids [m, d]."""
         mean, sd = self._posterior.predict(ids)
         p = ndtr((mean + self._mean) / np.sqrt(SOFTNESS + sd * sd))
-        found: Floats = np.clip(p, LEAST, 1.0 - LEAST)
-        return found
+        chances: Floats = np.clip(p, LEAST, 1.0 - LEAST)
+        return chances
 
 
 MIDDLE, FAR = -1.0, -1e3
@@ -551,5 +554,5 @@ def log_expected_improvement(mean: Floats, sd: Floats, best: float | Floats) -> 
     ratio = _ROOT_HALF_PI * erfcx(-middle / math.sqrt(2.0))
     tail = log_density + np.log1p(middle * ratio)
     limit = log_density - 2.0 * np.log(-np.minimum(u, FAR))
-    found: Floats = np.where(u > MIDDLE, body, np.where(u > FAR, tail, limit)) + np.log(sd)
-    return found
+    improvement: Floats = np.where(u > MIDDLE, body, np.where(u > FAR, tail, limit)) + np.log(sd)
+    return improvement

@@ -79,11 +79,11 @@ def best_of_pool(
         free = _free(pool, knowledge, taken)
         if not len(free):
             break
-        found = worth(free)
-        order = np.argsort(-found, kind="stable")[:POOL_CENTRES]
-        if float(found[order[0]]) <= top:
+        worths = worth(free)
+        order = np.argsort(-worths, kind="stable")[:POOL_CENTRES]
+        if float(worths[order[0]]) <= top:
             break
-        top, best = float(found[order[0]]), free[order]
+        top, best = float(worths[order[0]]), free[order]
         pool = np.concatenate([best, _one_step_ids(best, knowledge, rng)])
     if not len(best):
         return None
@@ -100,24 +100,28 @@ def constructions(model: AnovaModel, knowledge: Knowledge, rng: np.random.Genera
     h, d = model.hyperparameters, max(len(model.axes), 1)
     levels = model.averaging_levels()
     per_order = CONSTRUCTIONS // ORDERS
-    found = np.zeros((CONSTRUCTIONS, len(space.parameters)), dtype=np.int64)
+    level_ids = np.zeros((CONSTRUCTIONS, len(space.parameters)), dtype=np.int64)
     for i, ids in enumerate(space.open_ids):
-        found[:, i] = ids[0]
-    own = [posterior.correlation(i, levels[i]) for i in range(len(model.axes))]
+        level_ids[:, i] = ids[0]
+    correlations = [posterior.correlation(i, levels[i]) for i in range(len(model.axes))]
     weights = posterior.weights
     for block in range(ORDERS):
         rows = slice(block * per_order, (block + 1) * per_order)
         greediness = rng.random(per_order)
         product = np.ones((per_order, len(weights)))
-        rest = np.prod([z.mean(axis=0) for z in own], axis=0) if own else np.ones(len(weights))
+        rest = (
+            np.prod([z.mean(axis=0) for z in correlations], axis=0)
+            if correlations
+            else np.ones(len(weights))
+        )
         for i in rng.permutation(len(model.axes)):
-            z = own[i]
+            z = correlations[i]
             rest = rest / z.mean(axis=0)
             effects = h.main / d * (z @ weights) + h.product * ((product * rest * weights) @ z.T)
             choice = _choose_levels(effects, greediness, rng)
             product *= z[choice]
-            found[rows, model.columns[i]] = levels[i][choice]
-    return found
+            level_ids[rows, model.columns[i]] = levels[i][choice]
+    return level_ids
 
 
 def _choose_levels(effects: Floats, greediness: Floats, rng: np.random.Generator) -> Ints:
@@ -126,8 +130,8 @@ def _choose_levels(effects: Floats, greediness: Floats, rng: np.random.Generator
     threshold = least + greediness * (most - least)
     candidates = effects >= np.minimum(threshold, most)[:, None]
     lots = np.where(candidates, rng.random(effects.shape), -1.0)
-    chosen: Ints = lots.argmax(axis=1)
-    return chosen
+    places: Ints = lots.argmax(axis=1)
+    return places
 
 
 def _random_levels(knowledge: Knowledge, rng: np.random.Generator) -> Ints:
@@ -143,41 +147,44 @@ def _one_step_ids(centres: Ints, knowledge: Knowledge, rng: np.random.Generator)
 
     Of a parameter with many levels the nearest ones and some at random.
     """
-    found = [centres]
+    blocks = [centres]
     for i, (parameter, ids) in enumerate(
         zip(knowledge.space.parameters, knowledge.space.open_ids, strict=True)
     ):
         for centre in centres:
-            others = np.array(ids, dtype=np.int64)
-            if others.size > NEARBY:
-                ranks = np.array(parameter.ranks)[others]
+            alternatives = np.array(ids, dtype=np.int64)
+            if alternatives.size > NEARBY:
+                ranks = np.array(parameter.ranks)[alternatives]
                 near = np.argsort(np.abs(ranks - parameter.ranks[centre[i]]), kind="stable")
                 half = NEARBY // 2
-                others = np.concatenate(
-                    [others[near[:half]], others[rng.integers(others.size, size=half)]]
+                alternatives = np.concatenate(
+                    [
+                        alternatives[near[:half]],
+                        alternatives[rng.integers(alternatives.size, size=half)],
+                    ]
                 )
-            moved = np.repeat(centre[None, :], others.size, axis=0)
-            moved[:, i] = others
-            found.append(moved)
-    return np.concatenate(found)
+            moved = np.repeat(centre[None, :], alternatives.size, axis=0)
+            moved[:, i] = alternatives
+            blocks.append(moved)
+    return np.concatenate(blocks)
 
 
 def _full_level_ids(model: AnovaModel, knowledge: Knowledge, ids: Ints) -> Ints:
     """Return level ids of all parameters from those that the model looks at."""
-    found = np.zeros((len(ids), len(knowledge.space.parameters)), dtype=np.int64)
+    full_ids = np.zeros((len(ids), len(knowledge.space.parameters)), dtype=np.int64)
     for i, open_ids in enumerate(knowledge.space.open_ids):
-        found[:, i] = open_ids[0]
-    found[:, list(model.columns)] = ids
-    return found
+        full_ids[:, i] = open_ids[0]
+    full_ids[:, list(model.columns)] = ids
+    return full_ids
 
 
 def _free(pool: Ints, knowledge: Knowledge, taken: Set[Configuration]) -> Ints:
     """Return the distinct rows that are allowed and not taken, in their order."""
     lineage, space = knowledge.space.lineage, knowledge.space
-    seen: dict[tuple[int, ...], None] = dict.fromkeys(map(tuple, pool.tolist()))
+    distinct: dict[tuple[int, ...], None] = dict.fromkeys(map(tuple, pool.tolist()))
     rows = [
         row
-        for row in seen
+        for row in distinct
         if (c := Configuration(row, lineage)) not in taken and space.is_allowed(c)
     ]
     return np.array(rows, dtype=np.int64).reshape(len(rows), pool.shape[1])
@@ -225,8 +232,8 @@ class FeasibilitySearch:
             near = np.exp(-2.0 * distance * distance)
             good += succeeded * near
             all_near += ended * near
-        found: Floats = np.log((good + 0.15) / (all_near + 0.5)) + 0.5 * np.log(nearest + 1e-3)
-        return found
+        worths: Floats = np.log((good + 0.15) / (all_near + 0.5)) + 0.5 * np.log(nearest + 1e-3)
+        return worths
 
 
 NEAR = 2
@@ -292,7 +299,7 @@ def feasibility_reason(knowledge: Knowledge) -> str:
 
 def _best_levels(model: AnovaModel, configuration: Configuration) -> list[str]:
     """Return "order='sjf' (of 8 levels)" for levels with the best main effect, by importance."""
-    found = []
+    texts = []
     for name, share in sorted(model.shares.items(), key=lambda item: -item[1]):
         if share < NEGLIGIBLE:
             break
@@ -302,8 +309,8 @@ def _best_levels(model: AnovaModel, configuration: Configuration) -> list[str]:
         values = model.main_values(position)
         if len(open_ids) > 1 and values[level_id] >= max(values[i] for i in open_ids):
             level = show(model.space.parameters[position].levels[level_id])
-            found.append(f"{name}={level} (of {len(open_ids)} levels)")
-    return found
+            texts.append(f"{name}={level} (of {len(open_ids)} levels)")
+    return texts
 
 
 def _beside(model: AnovaModel, configuration: Configuration, leader: Configuration) -> str:
@@ -466,8 +473,10 @@ class _AnovaBatch:
         knowledge = self._knowledge
         free = free_ids(knowledge, self._taken)
         if free is None:
-            drawn = (knowledge.space.sample(self._rng, self._taken) for _ in range(SEARCH_DRAWS))
-            free = np.array([c.level_ids for c in drawn if c is not None], dtype=np.int64)
+            candidates = (
+                knowledge.space.sample(self._rng, self._taken) for _ in range(SEARCH_DRAWS)
+            )
+            free = np.array([c.level_ids for c in candidates if c is not None], dtype=np.int64)
             free = free.reshape(-1, len(knowledge.space.parameters))
         if not len(free):
             return False
@@ -494,9 +503,9 @@ class _AnovaBatch:
         if not ongoing:
             return model.posterior, np.array([model.best])
         ids = model.ids_of(ongoing)
-        drawn = model.posterior.sample(ids, FANTASIES, self._rng)
+        draws = model.posterior.sample(ids, FANTASIES, self._rng)
         z = np.repeat(model.targets.z[:, None], FANTASIES, axis=1)
-        targets = np.concatenate([z, drawn])
+        targets = np.concatenate([z, draws])
         all_ids = np.concatenate([model.ids, ids])
         imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
         mean, _ = imagined.predict(ids)  # without the noise that was drawn
@@ -518,8 +527,8 @@ class _AnovaBatch:
     def _best(self, free: Ints, worth: Floats) -> Configuration:
         """Return the free configuration of greatest worth, one of the equals at random."""
         equals = np.flatnonzero(worth >= worth.max() - TIE)
-        chosen = free[equals[self._rng.integers(len(equals))]]
-        return Configuration(tuple(int(i) for i in chosen), self._knowledge.space.lineage)
+        level_ids = free[equals[self._rng.integers(len(equals))]]
+        return Configuration(tuple(int(i) for i in level_ids), self._knowledge.space.lineage)
 
     def _add(self, configuration: Configuration, kind: SuggestionKind, reason: str) -> None:
         self._taken.add(configuration)

@@ -213,10 +213,10 @@ def _planned(
         yield centre, f"Centre point of the {design.name}: the middle levels, to see curvature."
     if isinstance(design, RegularFraction) and not design.n_generators:
         return
-    flips, what, why = _fold(corners, own_fold=design.is_own_fold)
+    flips, fold_text, why = _fold(corners, own_fold=design.is_own_fold)
     for run in permuted(rng, design.n_runs):
         signs = tuple(s * flip for s, flip in zip(design.signs(run), flips, strict=True))
-        yield corners.at(signs), f"Run {run + 1} {place} folded over ({what}), {why}."
+        yield corners.at(signs), f"Run {run + 1} {place} folded over ({fold_text}), {why}."
     n_corners = 1 << k
     reason = f"Completes the 2^{k} factorial of lowest and highest levels."
     few = n_corners <= CORNERS

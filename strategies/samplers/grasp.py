@@ -93,10 +93,10 @@ def reduced_candidate_list(
     """
     listed = list_values(space, parameter)
     quality = {level_id: model.quality(parameter, level_id) for level_id in listed}
-    known = [q for q in quality.values() if q is not None]
-    if not known:
+    qualities = [q for q in quality.values() if q is not None]
+    if not qualities:
         return listed
-    q_min, q_max = min(known), max(known)
+    q_min, q_max = min(qualities), max(qualities)
     # rounding may lift the threshold above q_max near beta = 1, and leave no candidate, or lower it
     threshold = q_max if beta == 1 else min(q_min + beta * (q_max - q_min), q_max)
     return tuple(e for e in listed if (q := quality[e]) is None or q >= threshold)
@@ -214,11 +214,11 @@ class _GraspBatch:
             state = "run or pending already" if solution in self._unavailable else "excluded"
             near_text = f"the construction {show_values(space.values(solution))}, which is {state}"
         n = self._grasp.neighbours if free else max(self._grasp.neighbours, 1)
-        found = local_search(space, n, solution, self._rng, self._unavailable)
-        for neighbour in found:
+        neighbours = local_search(space, n, solution, self._rng, self._unavailable)
+        for neighbour in neighbours:
             reason = neighbour_reason(space, neighbour, solution, near_text)
             self._add(neighbour, "neighbour", reason, solution)
-        return free or bool(found)
+        return free or bool(neighbours)
 
     def add_random(self) -> bool:
         """Add one random suggestion; return False if no allowed configuration is left."""

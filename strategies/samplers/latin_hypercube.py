@@ -120,9 +120,9 @@ def balanced_column(
     while len(column) < n:
         fewest = min(rounds.values())
         least = [level_id for level_id in by_rank if rounds[level_id] == fewest]
-        wanted = n - len(column)
-        if wanted < len(least):
-            least = _spread(least, wanted, rng, strata=parameter.kind == "ordinal")
+        n_missing = n - len(column)
+        if n_missing < len(least):
+            least = _spread(least, n_missing, rng, strata=parameter.kind == "ordinal")
         column += least
         for level_id in least:
             rounds[level_id] += 1
@@ -130,13 +130,13 @@ def balanced_column(
 
 
 def _spread(
-    ordered: Sequence[int], wanted: int, rng: np.random.Generator, *, strata: bool
+    ordered: Sequence[int], n_levels: int, rng: np.random.Generator, *, strata: bool
 ) -> list[int]:
-    """Return ``wanted`` different ones: one per stratum, or a simple random sample."""
+    """Return ``n_levels`` different ones: one per stratum, or a simple random sample."""
     if not strata:
-        return [ordered[i] for i in rng.choice(len(ordered), wanted, replace=False)]
+        return [ordered[i] for i in rng.choice(len(ordered), n_levels, replace=False)]
     # one shift for all strata: two draws would meet where a stratum ends within a level
-    places = (np.arange(wanted) + rng.random()) / wanted * len(ordered)
+    places = (np.arange(n_levels) + rng.random()) / n_levels * len(ordered)
     return [ordered[min(int(place), len(ordered) - 1)] for place in places]
 
 
@@ -192,11 +192,11 @@ class _Points:
 
     def add_drawn(self) -> bool:
         """Add the best balanced of some random free points; return False if none is left."""
-        drawn = [
+        candidates = [
             tuple(ids[int(self._rng.integers(len(ids)))] for ids in self._space.open_ids)
             for _ in range(DRAWS)
         ]
-        free = [row for row in drawn if self._is_free(row)]
+        free = [row for row in candidates if self._is_free(row)]
         if free:
             return self.add(min(free, key=self._use))
         last = self._space.sample(self._rng, self)
@@ -267,14 +267,14 @@ class LatinHypercube:
             balanced_design(space, n, rng, taken, taken) for _ in range(DESIGNS if compared else 1)
         ]
         best = max(designs, key=merit.of) if compared else designs[0]
-        chosen = ""
+        selection_text = ""
         if compared:
             most = "farthest apart" if self.criterion == "maximin" else "least correlated"
-            chosen = f", the {most} of {DESIGNS} pairings"
+            selection_text = f", the {most} of {DESIGNS} pairings"
         for number, configuration in enumerate(best, start=1):
             reason = (
                 f"Point {number} of {len(best)} of a Latin hypercube that evens out how often "
-                f"each level is run{chosen}."
+                f"each level is run{selection_text}."
             )
             batch.add(configuration, "design", reason)
         return batch.suggestions
@@ -306,19 +306,19 @@ class _Merit:
         return (distance, apart) if self._criterion == "maximin" else (apart, distance)
 
 
-def least_distance(points: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.float64]) -> float:
     """Return the least Euclidean distance from a point to another one or to one of the others.
 
     Args:
         points: float64 [n, d].
-        others: float64 [m, d].
+        reference_points: float64 [m, d].
     Infinity if there is nothing to be compared with.
     """
-    everything = np.concatenate([points, others])
+    everything = np.concatenate([points, reference_points])
     if len(everything) < 2 or not len(points):
         return float("inf")
-    found = cKDTree(everything).query(points, k=2)
-    distances: NDArray[np.float64] = np.asarray(found[0], dtype=np.float64)
+    neighbours = cKDTree(everything).query(points, k=2)
+    distances: NDArray[np.float64] = np.asarray(neighbours[0], dtype=np.float64)
     # rounded, or equal distances would differ by how they were summed
     return float(np.round(distances[:, 1].min(), 12))
 

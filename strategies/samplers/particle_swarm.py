@@ -103,10 +103,10 @@ class ParticleSwarm:
             which = turn % self.particles
             turn += 1
             history = histories[which]
-            found = swarm_best is not None and bool(history)
+            added = swarm_best is not None and bool(history)
             if swarm_best is not None and history:
-                found = self._add_move(batch, knowledge.space, which, history, swarm_best, rng)
-            if not found and not self._add_random(batch, which):
+                added = self._add_move(batch, knowledge.space, which, history, swarm_best, rng)
+            if not added and not self._add_random(batch, which):
                 break
         return batch.suggestions
 
@@ -129,7 +129,7 @@ class ParticleSwarm:
         for position, (parameter, by_rank) in enumerate(
             zip(space.parameters, space.open_by_rank, strict=True)
         ):
-            own = own_best.configuration.level_ids[position]
+            particle_level = own_best.configuration.level_ids[position]
             swarm = swarm_best.configuration.level_ids[position]
             weights = (
                 self.inertia,
@@ -137,27 +137,28 @@ class ParticleSwarm:
                 self.social * float(rng.random()),
             )
             if parameter.kind == "nominal":
-                chosen = _choose_level((here[position], own, swarm), weights, rng)
-                if chosen not in by_rank:
-                    chosen = by_rank[int(rng.integers(len(by_rank)))]
+                next_level = _choose_level((here[position], particle_level, swarm), weights, rng)
+                if next_level not in by_rank:
+                    next_level = by_rank[int(rng.integers(len(by_rank)))]
             else:
                 x, x_before, x_own, x_swarm = (
-                    parameter.ranks[i] for i in (here[position], before[position], own, swarm)
+                    parameter.ranks[i]
+                    for i in (here[position], before[position], particle_level, swarm)
                 )
                 pulls = (x - x_before, x_own - x, x_swarm - x)
                 velocity = math.fsum(w * pull for w, pull in zip(weights, pulls, strict=True))
                 longest = LONGEST_MOVE * (parameter.n_levels - 1)
-                chosen = _nearest(parameter, by_rank, x + min(max(velocity, -longest), longest))
-            level_ids.append(chosen)
+                next_level = _nearest(parameter, by_rank, x + min(max(velocity, -longest), longest))
+            level_ids.append(next_level)
         return Configuration(tuple(level_ids), space.lineage)
 
     def _add_first_positions(
         self, batch: Batch, knowledge: Knowledge, turn: int, rng: np.random.Generator
     ) -> int:
         """Give the particles without a run a first position; return how many were given."""
-        wanted = min(batch.missing, max(self.particles - turn, 0))
+        n_positions = min(batch.missing, max(self.particles - turn, 0))
         first = balanced_design(
-            knowledge.space, wanted, rng, batch.unavailable, sorted(knowledge.taken)
+            knowledge.space, n_positions, rng, batch.unavailable, sorted(knowledge.taken)
         )
         for particle, configuration in enumerate(first, start=turn + 1):
             reason = (
@@ -187,10 +188,12 @@ class ParticleSwarm:
             why = "is taken" if target in batch.unavailable else "is excluded"
             landed, where = free, f"; where it would have landed {why}, this is next to it"
         here = history[-1].configuration
-        own, swarms = (_open_level_ids(space, one) for one in (best(history), swarm_best))
+        particle_text, swarms = (
+            _open_level_ids(space, observation) for observation in (best(history), swarm_best)
+        )
         reason = (
             f"Particle {which + 1} of {self.particles} moves from "
-            f"{show_values(space.values(here))}, drawn to its own best ({own}) "
+            f"{show_values(space.values(here))}, drawn to its own best ({particle_text}) "
             f"and the swarm's best ({swarms}){where}."
         )
         batch.add(landed, "particle", reason, here)

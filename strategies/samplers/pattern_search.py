@@ -131,12 +131,12 @@ def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iter
     for position, (parameter, by_rank) in enumerate(
         zip(space.parameters, space.open_by_rank, strict=True)
     ):
-        own = ids[position]
+        centre_level = ids[position]
         if parameter.kind == "nominal":
-            reached = iter([level_id for level_id in by_rank if level_id != own])
+            reached = iter([level_id for level_id in by_rank if level_id != centre_level])
         else:
             step = max(first_step(len(by_rank)) >> halvings, 1)
-            reached = _up_and_down(parameter.ranks, by_rank, own, step)
+            reached = _up_and_down(parameter.ranks, by_rank, centre_level, step)
         for level_id in reached:
             level_ids = (*ids[:position], level_id, *ids[position + 1 :])
             yield Configuration(level_ids, incumbent.lineage)
@@ -160,11 +160,11 @@ def halvings_until_one(space: ParameterSpace) -> int:
 
 
 def _up_and_down(
-    ranks: Sequence[int], by_rank: Sequence[int], own: int, step: int
+    ranks: Sequence[int], by_rank: Sequence[int], centre_level: int, step: int
 ) -> Iterator[int]:
     """Yield the open levels ``step`` below and above a level that may be closed."""
-    below = bisect.bisect_left(by_rank, ranks[own], key=ranks.__getitem__)
-    is_open = below < len(by_rank) and by_rank[below] == own
+    below = bisect.bisect_left(by_rank, ranks[centre_level], key=ranks.__getitem__)
+    is_open = below < len(by_rank) and by_rank[below] == centre_level
     for place in (below - step, below + step - (not is_open)):
         if 0 <= place < len(by_rank):
             yield by_rank[place]
@@ -194,9 +194,9 @@ def _goes_on(space: ParameterSpace, state: PatternSearchState, point: Configurat
     """Return whether a point lies in the direction that led to the incumbent."""
     if state.incumbent is None or state.previous is None:
         return False
-    own = state.incumbent.configuration.level_ids
-    led = _direction(space, state.previous.level_ids, own)
-    return led is not None and led == _direction(space, own, point.level_ids)
+    incumbent_ids = state.incumbent.configuration.level_ids
+    led = _direction(space, state.previous.level_ids, incumbent_ids)
+    return led is not None and led == _direction(space, incumbent_ids, point.level_ids)
 
 
 def _direction(

@@ -167,7 +167,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
     best: list[str] = []
     untried: list[str] = []
     unknown: list[str] = []
-    others: list[str] = []
+    ordinary: list[str] = []
     compared, quality = "tried", "mean quality seen"
     if model.method != "means":
         compared, quality = "compared", f"quality estimated by {_METHOD_NAMES[model.method]}"
@@ -181,7 +181,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
         elif n_known > 1 and level.mean == model.q_max(name):
             best.append(f"{text} (of {n_known} levels {compared})")
         else:
-            others.append(text)
+            ordinary.append(text)
     parts = []
     if best:
         verb = "has" if len(best) == 1 else "have"
@@ -192,7 +192,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
         verb = "has" if len(unknown) == 1 else "have"
         parts.append(f"{join_listed(unknown)} {verb} runs, but nothing to be compared with yet")
     if not parts:
-        return f"{join_listed(others)} drawn from the levels above the greediness {beta:g}."
+        return f"{join_listed(ordinary)} drawn from the levels above the greediness {beta:g}."
     return "; ".join(parts) + "."
 
 
@@ -228,10 +228,10 @@ def _by_importance(
 
 def join_listed(parts: Sequence[str]) -> str:
     """Join as people do, at most three and a count of the rest."""
-    shown = list(parts[:LISTED_PARTS])
+    listed = list(parts[:LISTED_PARTS])
     if len(parts) > LISTED_PARTS:
-        shown.append(f"{len(parts) - LISTED_PARTS} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        listed.append(f"{len(parts) - LISTED_PARTS} more")
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 _BY_NUMBER = re.compile(r"from suggestion \d+")

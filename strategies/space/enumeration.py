@@ -193,10 +193,10 @@ class AllowedConfigurations:
         free = [i for i in range(len(self.parameters)) if i not in self._named]
         combinations = list(itertools.product(*(self.open_ids[i] for i in free)))
         rest = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(free))
-        found = np.empty((len(parts) * len(rest), len(self.parameters)), dtype=np.int64)
-        found[:, list(self._named)] = np.repeat(parts, len(rest), axis=0)
-        found[:, free] = np.tile(rest, (len(parts), 1))
-        return found
+        level_ids = np.empty((len(parts) * len(rest), len(self.parameters)), dtype=np.int64)
+        level_ids[:, list(self._named)] = np.repeat(parts, len(rest), axis=0)
+        level_ids[:, free] = np.tile(rest, (len(parts), 1))
+        return level_ids
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
         """Draw open levels uniformly; exclusions are not looked at."""
@@ -241,8 +241,8 @@ class _ExclusionTest:
 
     def __init__(self, parameters: Sequence[Parameter], exclusion: Exclusion) -> None:
         self.exclusion = exclusion
-        named = exclusion.names
-        self.positions = tuple(i for i, p in enumerate(parameters) if p.name in named)
+        names = exclusion.names
+        self.positions = tuple(i for i, p in enumerate(parameters) if p.name in names)
         self._parameters = tuple(parameters[i] for i in self.positions)
         self._verdicts: dict[tuple[int, ...], bool] = {}
 
@@ -297,10 +297,10 @@ def by_distance(
         _distance_classes(parameter, ids, level_id, scale)
         for parameter, ids, level_id in zip(parameters, open_ids, centre, strict=True)
     ]
-    own = tuple(centre)
+    centre_ids = tuple(centre)
     for group in _groups(classes):
         for level_ids in _shuffled(classes, group, rng):
-            if level_ids != own:
+            if level_ids != centre_ids:
                 yield level_ids
 
 

@@ -86,9 +86,9 @@ class TableError(StrategyError):
     """A measured table that cannot be read; names file, line, field and value."""
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, valid_names: Iterable[str]) -> str:
     """Return "; did you mean 'x'? Known: x, y." for the end of an unknown-name sentence."""
-    names = sorted(known)
+    names = sorted(valid_names)
     close = get_close_matches(name, names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ";"
     return f"{guess} Known: {', '.join(names) if names else 'none'}."

@@ -123,9 +123,9 @@ def _parse(text: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        what = error.msg if isinstance(error, SyntaxError) else "too deeply nested"
+        problem = error.msg if isinstance(error, SyntaxError) else "too deeply nested"
         raise ExclusionError(
-            f"exclusion '{text}' cannot be read ({what}); {ALLOWED_SENTENCE}."
+            f"exclusion '{text}' cannot be read ({problem}); {ALLOWED_SENTENCE}."
         ) from None
 
 
@@ -296,13 +296,13 @@ def _check_comparison(node: ast.Compare, families: Mapping[str, Family], text: s
         left = right
 
 
-def _expect(node: ast.expr, wanted: Family, families: Mapping[str, Family], text: str) -> None:
-    found = _family(node, families, text)
-    if found != wanted:
+def _expect(node: ast.expr, expected: Family, families: Mapping[str, Family], text: str) -> None:
+    actual = _family(node, families, text)
+    if actual != expected:
         piece = ast.get_source_segment(text, node) or text
         nouns = {"number": "a number", "text": "a text", "truth": "a condition or truth value"}
         raise ExclusionError(
-            f"in exclusion '{text}', '{piece}' is {nouns[found]} where {nouns[wanted]} is needed."
+            f"in exclusion '{text}', '{piece}' is {nouns[actual]} where {nouns[expected]} is needed."
         )
 
 

@@ -126,8 +126,8 @@ class Parameter:
                 f"use {first + n_steps * width} or {first + (n_steps + 1) * width} as its end."
             )
         values = [first + i * width for i in range(n_steps + 1)]
-        whole = all(_is_whole(value) for value in (low, step))
-        return cls(name, tuple(int(v) if whole else float(v) for v in values), **more)
+        integral = all(_is_whole(value) for value in (low, step))
+        return cls(name, tuple(int(v) if integral else float(v) for v in values), **more)
 
     @classmethod
     def logarithmic(
@@ -219,9 +219,9 @@ class Parameter:
         elif self.family == "truth":
             value = {"true": True, "false": False}.get(text.strip().lower())
         if value is None:
-            wanted = "numbers" if self.family == "number" else "true and false"
+            expected = "numbers" if self.family == "number" else "true and false"
             raise SpaceError(
-                f"'{text}' cannot be a level of parameter '{self.name}', whose levels are {wanted}."
+                f"'{text}' cannot be a level of parameter '{self.name}', whose levels are {expected}."
             )
         return value
 
@@ -231,10 +231,10 @@ class Parameter:
 
     def _listed(self) -> str:
         ordered = sorted(range(self.n_levels), key=self.ranks.__getitem__)
-        shown = [show(self.levels[i]) for i in ordered[:_LISTED_LEVELS]]
+        texts = [show(self.levels[i]) for i in ordered[:_LISTED_LEVELS]]
         if self.n_levels > _LISTED_LEVELS:
-            shown[-1:] = ["...", f"{show(self.levels[ordered[-1]])} ({self.n_levels} levels)"]
-        return ", ".join(shown)
+            texts[-1:] = ["...", f"{show(self.levels[ordered[-1]])} ({self.n_levels} levels)"]
+        return ", ".join(texts)
 
     def _nearest(self, value: object) -> str:
         if isinstance(value, str):
@@ -316,14 +316,14 @@ def _check_levels(name: str, levels: tuple[Level, ...]) -> None:
             f"parameter '{name}' mixes {show(levels[0])} and {show(odd)}; all levels must be "
             "numbers, or all texts, or all truth values."
         )
-    seen: set[Level] = set()
+    distinct: set[Level] = set()
     for value in levels:
-        if value in seen:
+        if value in distinct:
             raise SpaceError(
                 f"parameter '{name}' has the level {show(value)} twice; levels must be distinct "
                 "(1 and 1.0 are the same number)."
             )
-        seen.add(value)
+        distinct.add(value)
 
 
 def _is_whole(value: int | float | str) -> bool:

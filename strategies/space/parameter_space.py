@@ -52,11 +52,11 @@ def check_names(parameters: Sequence[Parameter]) -> None:
             f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} can be told "
             "apart by any search."
         )
-    seen: set[str] = set()
+    distinct: set[str] = set()
     for parameter in parameters:
-        if parameter.name in seen:
+        if parameter.name in distinct:
             raise SpaceError(f"two parameters are named '{parameter.name}'; names must differ.")
-        seen.add(parameter.name)
+        distinct.add(parameter.name)
 
 
 def check_pairs(
@@ -182,8 +182,8 @@ class ParameterSpace:
         parts = self._admission.parts(positions)
         if parts is None:
             return None
-        named = {name for exclusion in self.exclusions for name in exclusion.names}
-        bound = tuple(name in named for name in names)
+        excluded_names = {name for exclusion in self.exclusions for name in exclusion.names}
+        bound = tuple(name in excluded_names for name in names)
         open_ids = tuple(frozenset(self.open_ids[position]) for position in positions)
         return AllowedCombinations(parts, bound, open_ids)
 
@@ -418,14 +418,14 @@ class ParameterSpace:
         Of every parameter that has open preferred levels the other levels are closed; it is the
         space itself if none has.
         """
-        others = {
+        not_preferred = {
             (parameter.name, level_id)
             for parameter, open_ids in zip(self.parameters, self.open_ids, strict=True)
             if any((parameter.name, i) in self.preferred for i in open_ids)
             for level_id in open_ids
             if (parameter.name, level_id) not in self.preferred
         }
-        return replace(self, closed=self.closed | others) if others else self
+        return replace(self, closed=self.closed | not_preferred) if not_preferred else self
 
     # -- private ---------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def replicates(
     runs: dict[Configuration, list[Observation]] = {}
     for observation in observations:
         runs.setdefault(observation.configuration, []).append(observation)
-    return {configuration: tuple(own) for configuration, own in runs.items()}
+    return {configuration: tuple(group) for configuration, group in runs.items()}
 
 
 def mean(numbers: Sequence[float]) -> float:
@@ -93,10 +93,10 @@ def mean_of(runs: Sequence[Observation]) -> Observation:
 def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
     """Return the noise of the qualities, None if no configuration was run twice."""
     squares, df = 0.0, 0
-    for own in replicates(observations).values():
-        centre = mean([run.quality for run in own])
-        squares += math.fsum((run.quality - centre) ** 2 for run in own)
-        df += len(own) - 1
+    for group in replicates(observations).values():
+        centre = mean([run.quality for run in group])
+        squares += math.fsum((run.quality - centre) ** 2 for run in group)
+        df += len(group) - 1
     if df == 0:
         return None
     tail = (1 - CONFIDENCE) / 2
@@ -170,13 +170,13 @@ def choose(
         failed: configurations of which a run failed.
     """
     groups = replicates(observations).values()
-    feasible = [(len(own), run) for own in groups if (run := mean_of(own)).feasible]
+    feasible = [(len(group), run) for group in groups if (run := mean_of(group)).feasible]
     if not feasible:
         return None
     noise = None if deterministic else estimate_noise(observations)
-    winner, *others = _ranked(feasible, noise)
-    runner_up = others[0] if others else None
-    rivals = () if noise is None else tuple(c for c in others if not _leads(winner, c, noise))
+    winner, *contenders = _ranked(feasible, noise)
+    runner_up = contenders[0] if contenders else None
+    rivals = () if noise is None else tuple(c for c in contenders if not _leads(winner, c, noise))
     interval = None
     if deterministic:
         interval = (winner.mean, winner.mean)
@@ -192,7 +192,7 @@ def choose(
         # ties do not count where replicates agree exactly: no run would tell them apart
         contested = rivals and noise is not None and noise.variance > 0
         basis = "repeated" if contested else "replicates"
-    elif noise is not None and others and not rivals:
+    elif noise is not None and contenders and not rivals:
         basis = "gap"
     return Choice(winner, runner_up, rivals, noise, interval, basis)
 
@@ -215,23 +215,28 @@ def confirmations(choice: Choice, n: int, space: ParameterSpace) -> tuple[Sugges
     while contest and len(suggestions) < n:
         first = contest[0]
         leads = first is choice.winner and runs[first.configuration] < CONFIRMED_RUNS
-        chosen = first if leads else min(contest, key=lambda c: runs[c.configuration])
-        runs[chosen.configuration] += 1
-        suggestions.append(_suggestion(chosen, choice))
+        candidate = first if leads else min(contest, key=lambda c: runs[c.configuration])
+        runs[candidate.configuration] += 1
+        suggestions.append(_suggestion(candidate, choice))
     return tuple(suggestions)
 
 
-def _suggestion(chosen: Candidate, choice: Choice) -> Suggestion:
-    times = "once" if chosen.n == 1 else f"{chosen.n} times"
-    if chosen is choice.winner:
+def _suggestion(candidate: Candidate, choice: Choice) -> Suggestion:
+    times = "once" if candidate.n == 1 else f"{candidate.n} times"
+    if candidate is choice.winner:
         reason = f"Run again to confirm the winner, which ran {times}."
     else:
         reason = f"Run again to tell it from the winner; it ran {times}."
-    interval = choice.interval if chosen is choice.winner else None
+    interval = choice.interval if candidate is choice.winner else None
     if interval is not None:  # around the mean, which the estimate may leave
-        interval = (min(interval[0], chosen.estimate), max(interval[1], chosen.estimate))
+        interval = (min(interval[0], candidate.estimate), max(interval[1], candidate.estimate))
     return Suggestion(
-        chosen.configuration, "confirmation", reason, "confirmation", chosen.estimate, interval
+        candidate.configuration,
+        "confirmation",
+        reason,
+        "confirmation",
+        candidate.estimate,
+        interval,
     )
 
 
@@ -247,13 +252,13 @@ def _ranked(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) ->
     variance = 0.0 if noise is None else noise.variance
     between = 0.0
     if len(means) > 1:
-        spread = math.fsum((one - grand) ** 2 for one in means) / (len(means) - 1)
+        spread = math.fsum((quality - grand) ** 2 for quality in means) / (len(means) - 1)
         added = variance * math.fsum(1 / n for n, _ in feasible) / len(feasible)
         between = max(0.0, spread - added)
     candidates = []
     for n, run in feasible:
-        kept = 1.0 if variance == 0 else between / (between + variance / n)
-        estimate = run.quality if kept == 1.0 else grand + kept * (run.quality - grand)
+        shrinkage = 1.0 if variance == 0 else between / (between + variance / n)
+        estimate = run.quality if shrinkage == 1.0 else grand + shrinkage * (run.quality - grand)
         candidates.append(Candidate(run.configuration, n, run.quality, estimate))
     # as `between` goes to 0, estimates leave the grand mean in proportion to n (mean - grand)
     return sorted(candidates, key=lambda c: (-c.estimate, -c.n * (c.mean - grand)))

@@ -35,18 +35,21 @@ def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]
     Equals dominate each other not. Of infeasible ones, none is on the front of any feasible one.
     Raises `ObservationError` if a second quality is unknown.
     """
-    pairs = [(one, _second(one)) for one in observations]
-    if any(one.feasible for one, _ in pairs):
+    pairs = [(observation, _second(observation)) for observation in observations]
+    if any(observation.feasible for observation, _ in pairs):
         pairs = [pair for pair in pairs if pair[0].feasible]
     else:
-        least = min((one.violation for one, _ in pairs), default=0.0)
+        least = min((observation.violation for observation, _ in pairs), default=0.0)
         pairs = [pair for pair in pairs if pair[0].violation == least]
     front: list[tuple[Observation, float]] = []
-    for one, second in sorted(pairs, key=lambda pair: (-pair[0].quality, -pair[1])):
-        equal = bool(front) and (one.quality, second) == (front[-1][0].quality, front[-1][1])
+    for observation, second in sorted(pairs, key=lambda pair: (-pair[0].quality, -pair[1])):
+        equal = bool(front) and (observation.quality, second) == (
+            front[-1][0].quality,
+            front[-1][1],
+        )
         if not front or second > front[-1][1] or equal:
-            front.append((one, second))
-    return tuple(one for one, _ in front)
+            front.append((observation, second))
+    return tuple(observation for observation, _ in front)
 
 
 def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float]) -> float:
@@ -101,15 +104,15 @@ class ScalarisedStrategy:
         while len(suggestions) < n:
             weight = int(rng.integers(DIVISIONS + 1)) / DIVISIONS
             pending = knowledge.pending.union(s.configuration for s in suggestions)
-            told = replace(
+            weighted_knowledge = replace(
                 knowledge,
                 observations=scalarised_observations(knowledge.observations, weight),
                 pending=pending,
             )
-            found = self.base.suggest(1, told, rng)
-            if not found:
+            proposals = self.base.suggest(1, weighted_knowledge, rng)
+            if not proposals:
                 break
-            suggestions.append(self._weighed(found[0], weight, knowledge))
+            suggestions.append(self._weighed(proposals[0], weight, knowledge))
         return tuple(suggestions)
 
     def _weighed(self, suggestion: Suggestion, weight: float, knowledge: Knowledge) -> Suggestion:
@@ -138,8 +141,11 @@ def scalarised_observations(
         weight: of the first quality, from 0 to 1; the second has the rest.
     Raises `ObservationError` if a second quality is unknown.
     """
-    pairs = np.array([(one.quality, _second(one)) for one in observations], dtype=np.float64)
-    feasible = np.array([one.feasible for one in observations])
+    pairs = np.array(
+        [(observation.quality, _second(observation)) for observation in observations],
+        dtype=np.float64,
+    )
+    feasible = np.array([observation.feasible for observation in observations])
     compared = pairs[feasible] if feasible.any() else pairs
     best, spread = compared.max(axis=0), np.ptp(compared, axis=0)
     # those of infeasible runs may lie outside 0 to 1, and count for nothing beside feasible ones
@@ -147,8 +153,8 @@ def scalarised_observations(
     weighted = costs * np.array([weight, 1 - weight])
     chebyshev = weighted.max(axis=1) + RHO * weighted.sum(axis=1)
     return tuple(
-        replace(one, quality=-float(cost), second=None)
-        for one, cost in zip(observations, chebyshev, strict=True)
+        replace(observation, quality=-float(cost), second=None)
+        for observation, cost in zip(observations, chebyshev, strict=True)
     )
 
 

@@ -55,12 +55,12 @@ def step_coordinates(
     ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
     ids = ids.reshape(len(configurations), len(space.parameters))
     columns = []
-    for parameter, own in zip(space.parameters, ids.T, strict=True):
+    for parameter, column in zip(space.parameters, ids.T, strict=True):
         if parameter.kind == "nominal":
-            levels, inverse = np.unique(own, return_inverse=True)
+            levels, inverse = np.unique(column, return_inverse=True)
             columns.append(np.eye(levels.size)[inverse] / math.sqrt(2))
         else:
-            columns.append(np.array(parameter.ranks, dtype=np.float64)[own].reshape(-1, 1))
+            columns.append(np.array(parameter.ranks, dtype=np.float64)[column].reshape(-1, 1))
     return np.concatenate(columns, axis=1)
 
 
@@ -81,8 +81,8 @@ def by_steps(
         radius: greatest squared distance, None for no end.
     """
     choices = [
-        sorted((_term(p, own, level_id), level_id) for level_id in ids)
-        for p, ids, own in zip(parameters, allowed_ids, centre, strict=True)
+        sorted((_term(p, centre_level, level_id), level_id) for level_id in ids)
+        for p, ids, centre_level in zip(parameters, allowed_ids, centre, strict=True)
     ]
     if not all(choices):
         return
@@ -115,7 +115,7 @@ def nearest_to_any(
         _numbered(which, by_steps(parameters, allowed_ids, centre, radius))
         for which, centre in enumerate(centres)
     ]
-    for distance, which, level_ids in heapq.merge(*walks, key=lambda found: found[:2]):
+    for distance, which, level_ids in heapq.merge(*walks, key=lambda entry: entry[:2]):
         yield distance, level_ids, centres[which]
 
 
@@ -241,9 +241,9 @@ class Region:
         """Return whether it is in the box or within ``eps`` level steps of a member."""
         if self.is_in_box(configuration):
             return True
-        radius, own = squared_radius(eps), configuration.level_ids
+        radius, level_ids = squared_radius(eps), configuration.level_ids
         return any(
-            squared_steps(space.parameters, own, m.level_ids) <= radius for m in self.members
+            squared_steps(space.parameters, level_ids, m.level_ids) <= radius for m in self.members
         )
 
 
@@ -276,7 +276,7 @@ def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
     eps = math.sqrt(squared_radius(rule.radius) + 0.5)  # squared distances are whole numbers
     labels = DBSCAN(eps=eps, min_samples=rule.min_samples).fit(points).labels_
     groups = [
-        [c for c, own in zip(good, labels, strict=True) if own == label]
+        [c for c, group_label in zip(good, labels, strict=True) if group_label == label]
         for label in sorted({int(label) for label in labels} - {-1})
     ]
     regions = [_region(knowledge, members, rule.radius) for members in groups]
@@ -292,13 +292,15 @@ def good_configurations(
     runs: dict[Configuration, list[tuple[float, Observation]]] = {}
     for value, observation in zip(response, observations, strict=True):
         runs.setdefault(observation.configuration, []).append((float(value), observation))
-    means = {c: math.fsum(v for v, _ in own) / len(own) for c, own in runs.items()}
+    means = {
+        c: math.fsum(v for v, _ in replicates) / len(replicates) for c, replicates in runs.items()
+    }
     ranked = sorted(means, key=lambda c: (-means[c], c))
     if rule.good == "verdicts":
         verdicts = {o.configuration: o.good for o in observations if o.good is not None}
         return tuple(c for c in ranked if verdicts.get(c))
     if rule.good == "threshold" and rule.threshold is not None:
-        feasible = {c for c, own in runs.items() if all(o.feasible for _, o in own)}
+        feasible = {c for c, replicates in runs.items() if all(o.feasible for _, o in replicates)}
         return tuple(c for c in ranked if c in feasible and means[c] >= rule.threshold)
     if not ranked:
         return ()
@@ -325,20 +327,20 @@ def pending_in_region(
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
         walk = itertools.islice(near_region(space, region, eps), WALK_BOUND + 1)
-        looked_at, found = 0, dict[Configuration, None]()
+        looked_at, pending = 0, dict[Configuration, None]()
         for looked_at, (_, configuration, _) in enumerate(walk, start=1):  # noqa: B007
             if configuration not in done and space.is_allowed(configuration):
-                found[configuration] = None
-        count = len(found) if looked_at <= WALK_BOUND else None
-        return PendingRuns(count, tuple(itertools.islice(found, LISTED)))
+                pending[configuration] = None
+        count = len(pending) if looked_at <= WALK_BOUND else None
+        return PendingRuns(count, tuple(itertools.islice(pending, LISTED)))
     if rule == "box":
-        found = {}
+        pending = {}
         for _, configuration, _ in itertools.islice(in_box(space, region), WALK_BOUND):
             if configuration not in done and space.is_allowed(configuration):
-                found[configuration] = None
-                if len(found) == LISTED:
+                pending[configuration] = None
+                if len(pending) == LISTED:
                     break
-        return PendingRuns(_count_box(space, region, done), tuple(found))
+        return PendingRuns(_count_box(space, region, done), tuple(pending))
     raise OptionError(
         f"pending runs by {rule!r} were asked for; allowed are {', '.join(PENDING_RULES)}."
     )
@@ -397,8 +399,8 @@ def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) 
 def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) -> Region:
     """Build a region, numbered 0 for now."""
     space, observations = knowledge.space, knowledge.observations
-    own = set(members)
-    best_run = best(o for o in observations if o.configuration in own)
+    member_set = set(members)
+    best_run = best(o for o in observations if o.configuration in member_set)
     assert best_run is not None  # noqa: S101 (members come from observations)
     box = tuple(_span(p, {m.level_ids[i] for m in members}) for i, p in enumerate(space.parameters))
     bare = Region(0, tuple(members), 0, (), 0.0, best_run, box)
@@ -417,12 +419,12 @@ def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) 
     return replace(bare, evaluated=len(values), pending=pending, mean_quality=mean)
 
 
-def _span(parameter: Parameter, seen: set[int]) -> tuple[int, ...]:
+def _span(parameter: Parameter, level_ids: set[int]) -> tuple[int, ...]:
     """Level ids between the least and greatest rank seen; those seen, of a nominal parameter."""
     if parameter.kind == "nominal":
-        return tuple(sorted(seen))
+        return tuple(sorted(level_ids))
     ranks = parameter.ranks
-    low, high = min(ranks[i] for i in seen), max(ranks[i] for i in seen)
+    low, high = min(ranks[i] for i in level_ids), max(ranks[i] for i in level_ids)
     return tuple(i for i in range(parameter.n_levels) if low <= ranks[i] <= high)
 
 

@@ -123,7 +123,7 @@ def test_the_paper_s_grids_are_asked(spaces: tuple[EvaluationSpace, ...]) -> Non
 
 
 def test_figures_without_their_space_are_left_out(spaces: tuple[EvaluationSpace, ...]) -> None:
-    assert "8" not in EvaluationRecipe(FIGURE_NAMES, spaces).wanted
+    assert "8" not in EvaluationRecipe(FIGURE_NAMES, spaces).playable_figures
     with pytest.raises(AssistantError, match="nothing is left to reproduce of figure 8"):
         EvaluationRecipe(("8",), spaces)
     with pytest.raises(AssistantError, match="no figure '4' to reproduce; there are 5, 6,"):
@@ -147,7 +147,7 @@ def test_runs_count_until_the_optimum_or_until_given_up(
         ]
         cell = row.samples[insight, at, learning]  # type: ignore[index]
         assert cell.mean.value == pytest.approx(sum(one or 30 for one in own) / 4)
-        assert cell.found == 1 - own.count(None) / 4
+        assert cell.share_found == 1 - own.count(None) / 4
 
 
 def test_where_levels_lead_and_how_much_they_explain() -> None:

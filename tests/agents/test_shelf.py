@@ -42,7 +42,7 @@ def text(folder: Path, replications: int = 3, strategy: str = "random") -> str:
 def shelf(tmp_path: Path) -> Iterator[StudyRepository]:
     found = StudyRepository.beside(tmp_path / "store.db")
     yield found
-    for one in found.kept():
+    for one in found.studies():
         found.stop(one.name)
     found._reap()
     for child in found._children:
@@ -175,7 +175,7 @@ def test_what_it_took_to_begin_does_not_count(
 
 
 def test_an_empty_shelf_and_what_is_no_study(shelf: StudyRepository) -> None:
-    assert shelf.kept() == ()
+    assert shelf.studies() == ()
     for name in ("", "..", "a/b", "gone"):
         assert shelf.study(name) is None
     with pytest.raises(AssistantError, match="there is no study 'gone' in"):
@@ -197,9 +197,9 @@ def test_a_folder_that_a_script_played_is_a_study(shelf: StudyRepository, tmp_pa
                 act("small-ones")
     played(folder)
     assert studied(shelf, "small-ones").state == "done"
-    assert [one.name for one in shelf.kept()] == ["small-ones"]
+    assert [one.name for one in shelf.studies()] == ["small-ones"]
     shelf.remove("small-ones")
-    assert shelf.kept() == ()
+    assert shelf.studies() == ()
     assert list(shelf.folder.iterdir()) == [], "nothing is left of it"
 
 
@@ -227,7 +227,7 @@ def test_a_study_that_cannot_be_started_is_not_kept(
     monkeypatch.setattr("agents.studies.study_repository.subprocess.Popen", refuse)
     with pytest.raises(AssistantError, match="cannot be started: no more processes"):
         shelf.start(text(tmp_path), "x")
-    assert shelf.kept() == ()
+    assert shelf.studies() == ()
     assert list(shelf.folder.iterdir()) == []
 
 
@@ -265,11 +265,11 @@ def test_what_is_started_ends_as_the_command_line_ends(
         StudyRepository(shelf.folder).go_on(name)
     second = shelf.start(told, "Small ones!")
     assert second == "small-ones-2"
-    until(lambda: {one.state for one in shelf.kept()} == {"done"})
-    until(lambda: not any(lock_holder(one.folder) for one in shelf.kept()))
+    until(lambda: {one.state for one in shelf.studies()} == {"done"})
+    until(lambda: not any(lock_holder(one.folder) for one in shelf.studies()))
     to = tmp_path / "by-hand"
     assert run(["agents", "run", str(tmp_path / "study.toml"), "--to", str(to), "--json"]) == 0
-    for one in shelf.kept():
+    for one in shelf.studies():
         for file in PLAYED:
             assert (one.folder / file).read_bytes() == (to / file).read_bytes(), file
         assert not (one.folder / PROGRESS).exists()
@@ -356,7 +356,7 @@ def test_a_table_is_measured_once_for_all_studies(shelf: StudyRepository, tmp_pa
     tables = [(shelf.folder / name / "tables" / "maze.csv") for name in names]
     assert tables[0].read_bytes() == tables[1].read_bytes()
     assert len(list((shelf.folder / ".tables").iterdir())) == 1
-    assert [one.name for one in shelf.kept()] == sorted(names, reverse=True)
+    assert [one.name for one in shelf.studies()] == sorted(names, reverse=True)
     assert read_outcome(studied(shelf, names[0])).finished.sizes == {"maze": 54}
 
 

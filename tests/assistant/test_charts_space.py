@@ -73,7 +73,9 @@ def test_a_map_is_made_of_lists_one_number_per_cell() -> None:
 
 
 def test_a_click_carries_levels_by_parameter_and_what_is_held() -> None:
-    spec = response_map(ACROSS, DOWN, valued(), ADMITTED, fixed="3:7", chosen="0:0 2:1 1:1 3:7")
+    spec = response_map(
+        ACROSS, DOWN, valued(), ADMITTED, fixed="3:7", selected_key="0:0 2:1 1:1 3:7"
+    )
     selection = spec["layer"][0]["params"][0]
     assert selection["select"]["fields"] == [CELL]
     lists = {one["name"]: one["value"] for one in spec["params"]}

@@ -39,7 +39,7 @@ def test_a_game_is_drawn_as_it_was_played(maze: MazeDrawing) -> None:
     assert [(s.x, s.y) for s in maze.way[:1]] == [(0.5, 0.5)]
     last = maze.way[-1]
     assert (last.x2, last.y2) == (15.5, 10.5)
-    assert len(maze.carried) == sum(mark.what == "carried back" for mark in maze.marks) > 0
+    assert len(maze.carried) == sum(mark.kind == "carried back" for mark in maze.marks) > 0
     assert all(abs(s.x - s.x2) + abs(s.y - s.y2) == 1 for s in maze.way)
     assert not any(_crosses(maze, s.x, s.y, s.x2, s.y2) for s in maze.way), "no way through walls"
     assert not any(_crosses(maze, s.x, s.y, s.x2, s.y2) for beat in maze.beats for s in beat)

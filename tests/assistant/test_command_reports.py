@@ -142,15 +142,15 @@ def test_a_few_reports_a_second_at_most() -> None:
     clock, listener = Times(), Listener(lambda _: False)
     following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)
     for i in range(1000):
-        following.heard("stdout", b'{"cost": %d}\n' % i)
+        following.on_output("stdout", b'{"cost": %d}\n' % i)
         clock.now_s += REPORT_S / 100
         following.wants_end()
     assert 8 <= len(listener.told) <= 11
-    following.heard("stdout", b'{"cost": 7}\n{"cost": 8')
+    following.on_output("stdout", b'{"cost": 7}\n{"cost": 8')
     clock.now_s += REPORT_S
     following.wants_end()
     assert listener.told[-1] == {"cost": 7.0}  # a line counts once it is complete
-    following.heard("stdout", b"}\n")
+    following.on_output("stdout", b"}\n")
     clock.now_s += REPORT_S
     following.wants_end()
     assert listener.told[-1] == {"cost": 8.0}
@@ -160,9 +160,9 @@ def test_a_flood_is_not_kept() -> None:
     clock, listener = Times(), Listener(lambda _: False)
     following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)
     for _ in range(200):
-        following.heard("stdout", b"y" * 10_000)
+        following.on_output("stdout", b"y" * 10_000)
     assert len(following._fresh) <= 2 * KEPT_BYTES + 10_000
-    following.heard("stdout", b'\n{"cost": 2}\n')
+    following.on_output("stdout", b'\n{"cost": 2}\n')
     following.wants_end()
     assert listener.told == [{"cost": 2.0}]
 
@@ -171,6 +171,6 @@ def test_a_flood_is_not_kept() -> None:
 def test_where_there_are_no_lines_nothing_is_told(reading: JsonOutput | None) -> None:
     listener = Listener(lambda _: False)
     following = MeasureFollower(reading, Objective(SingleMeasure("wall_s")), listener)
-    following.heard("stdout", b'{"cost": 2}\n')
+    following.on_output("stdout", b'{"cost": 2}\n')
     assert not following.wants_end()
     assert listener.told == []

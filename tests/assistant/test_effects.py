@@ -154,7 +154,7 @@ def test_missing_runs_are_values_that_can_be_included_and_then_nothing_is_missin
         session.include(values)
     # they wait, and count as if they were over
     report = missing_report(session.experiment, EstimationTarget(("c",)))
-    assert (report.runs, report.found.n_waiting) == ((), 2)
+    assert (report.runs, report.missing.n_waiting) == ((), 2)
     session.run_queued(SerialExecutor(Product()))
     (again,) = missing(session.experiment, "c")  # z has failed there, so at another place
     assert again["c"] == "z"
@@ -175,7 +175,7 @@ def test_missing_runs_stay_out_of_closed_levels_and_suggestions_may_be_offered()
 def test_the_nearest_block_comes_with_it() -> None:
     session = run_all(Product(), "few")
     report = missing_report(session.experiment, EstimationTarget(("a", "b")))
-    assert report.found.lacking == 0
+    assert report.missing.lacking == 0
     assert report.block is not None
     assert report.block_runs == ()
     more = missing_report(session.experiment, EstimationTarget(("a", "c")))

@@ -102,10 +102,10 @@ def test_a_tenth_of_ten_is_a_whole_future() -> None:
 
 
 def test_futures_differ_and_more_of_them_begin_with_those_there_were() -> None:
-    three, five = (WorkloadFutures(lublin(), n, DAY_S / 2, seed=4).drawn() for n in (3, 5))
+    three, five = (WorkloadFutures(lublin(), n, DAY_S / 2, seed=4).draw() for n in (3, 5))
     assert len({one.digest for one in five}) == 5
     assert five[:3] == three
-    other = WorkloadFutures(lublin(), 3, DAY_S / 2, seed=5).drawn()
+    other = WorkloadFutures(lublin(), 3, DAY_S / 2, seed=5).draw()
     assert not {one.digest for one in other} & {one.digest for one in three}
 
 
@@ -118,7 +118,7 @@ def test_every_configuration_meets_the_same_futures_whatever_the_seed_of_the_run
         each = steered.each(values, seed=9)
         alone = [
             Scheduling(one, split=False, levels=LEVELS).evaluate(values, 0)
-            for one in steered.futures.drawn()
+            for one in steered.futures.draw()
         ]
         assert list(each) == alone  # as if each future were a log of its own
         assert steered.evaluate(values, 9) == steered.futures.judged(alone)
@@ -195,7 +195,7 @@ def test_one_that_cannot_be_is_left_out_of_many() -> None:
 
 def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
     steered = application()
-    small = steered.futures.drawn()
+    small = steered.futures.draw()
     wide = dataclasses.replace(small[1], procs=np.full(small[1].n_jobs, 4096))
     monkeypatch.setattr(WorkloadFutures, "drawn", lambda self, of_run=None: (small[0], wide))
     too_wide = {"too_wide": "refuse"}
@@ -335,7 +335,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     named = json.loads(opened.recipe)["application"]["futures"]["model"]
     assert named == str(tmp_path / "m.json")
     assert rebuild(opened).facts == built.application.facts
-    other = lublin().told({"types": "batch"})
+    other = lublin().with_parameters({"types": "batch"})
     save_model(other, tmp_path / "m.json")
     with pytest.raises(SettingsError, match="drawn from it has changed"):
         rebuild(opened)
@@ -343,7 +343,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
 
 def test_a_schedule_is_that_of_the_first_future_beside_the_measures_of_all() -> None:
     steered = application(judge="worst")
-    first = steered.futures.drawn()[0]
+    first = steered.futures.draw()[0]
     drawn = schedule_of(steered, steered.baseline, 0)
     assert np.array_equal(drawn.submit_s, first.submit_s)
     assert drawn.measures == steered.evaluate(steered.baseline, 0)

@@ -33,7 +33,7 @@ MODEL = Model("m", {"a": 1, "kind": "x", "table": {"b": {"c": 2.0}}, "hours": [1
     ],
 )
 def test_entries_of_tables_and_lists_are_told(name: str, value: Any, after: dict[str, Any]) -> None:
-    assert workload_generation.told(MODEL, {name: value}).parameters == {
+    assert workload_generation.with_parameters(MODEL, {name: value}).parameters == {
         **MODEL.parameters,
         **after,
     }
@@ -51,12 +51,12 @@ def test_entries_of_tables_and_lists_are_told(name: str, value: Any, after: dict
 )
 def test_no_such_entry_is_said(name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        workload_generation.told(MODEL, {name: 1})
+        workload_generation.with_parameters(MODEL, {name: 1})
 
 
 def test_no_such_parameter_is_said() -> None:
     with pytest.raises(SimError, match=r"no parameter 'z'|no parameter 'z\.y'"):
-        workload_generation.told(MODEL, {"z.y": 1})
+        workload_generation.with_parameters(MODEL, {"z.y": 1})
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_the_verdict_counts_what_chance_would_do() -> None:
 
 def test_rows_say_what_is_unknown_by_an_empty_cell() -> None:
     (row,) = workload_generation.quantity_rows(compared("alike"))
-    assert (row.what, row.one, row.two, row.value, row.interval) == (
+    assert (row.quantity, row.one, row.two, row.value, row.interval) == (
         "run time p50 [s]", "0", "5", "", "",
     )  # fmt: skip
     assert row.verdict == "not judged"
     row = workload_generation.distance_rows(compared("alike", "differs"))[1]
-    assert (row.what, row.value, row.usual) == ("run time: KS distance", "0.1", "0.15")
+    assert (row.quantity, row.value, row.usual) == ("run time: KS distance", "0.1", "0.15")
 
 
 def test_what_swf_has_no_place_for_is_said_before_anybody_misses_it() -> None:

@@ -92,7 +92,7 @@ def test_a_hook_gets_the_object_the_variables_and_the_environment(
     notice = of_test(bowl()[0].experiment, "finish", 0.0)
     answer = start_hook(hooks, notice)
     assert answer.fault is None
-    told, variables, folder, arguments = json.loads(answer.said)
+    told, variables, folder, arguments = json.loads(answer.output)
     assert told == json.loads(notice.as_json())
     assert variables["OF_THE_OPERATOR"] == "kept"
     assert {name: variables[name] for name in notice.variables} == notice.variables

@@ -160,7 +160,7 @@ def test_what_matters_most_is_outermost() -> None:
 def test_a_great_space_shows_what_matters_and_stays_lazy() -> None:
     space = ParameterSpace(tuple(Parameter(f"k{i}", tuple(range(10))) for i in range(12)))
     fold = arrange_axes(space, {"k7": 0.5, "k11": 0.3, "k2": 0.1, "k9": 0.05})
-    assert {*fold.shown} == {"k7", "k11", "k2", "k9"}
+    assert {*fold.axes} == {"k7", "k11", "k2", "k9"}
     best = space.configuration(123_456_789_012)
     grid = build_grid(space, fix_levels(space, fold, best))
     states, is_known = admitted(grid)
@@ -175,7 +175,7 @@ def test_a_great_space_shows_what_matters_and_stays_lazy() -> None:
 def test_no_split_is_nearer_to_a_square(space: ParameterSpace) -> None:
     fold = arrange_axes(space, {})
     varied = [p for p in space.parameters if p.n_levels > 1]
-    assert {*fold.shown} == {p.name for p in varied}
+    assert {*fold.axes} == {p.name for p in varied}
     across, down = sides(space, fold)
     best = min(
         abs(math.log(across * down) - 2 * math.log(math.prod(p.n_levels for p in part)))

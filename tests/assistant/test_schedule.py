@@ -28,7 +28,7 @@ from assistant.simtools.schedule_view import (
     classes,
     compare_schedules,
     curve,
-    drawn,
+    drawing_of,
     means,
     peaks,
     waits,
@@ -231,15 +231,15 @@ def test_of_too_many_jobs_the_largest_are_drawn_and_the_others_shaded(
     monkeypatch.setattr(schedule_view, "_AT_ONCE", 1)
     jobs, window = by_hand(), TimeWindow(0.0, 40.0)
     kinds = classes(jobs, "wait")
-    all_of_them = drawn(jobs, window, kinds)
+    all_of_them = drawing_of(jobs, window, kinds)
     assert (all_of_them.n_jobs, all_of_them.n_drawn, all_of_them.shades) == (4, 4, ())
-    some = drawn(jobs, window, kinds, most=2)
+    some = drawing_of(jobs, window, kinds, most=2)
     assert {box.job for box in some.boxes} == {3, 4}
     assert (some.n_jobs, some.n_drawn) == (4, 2)
     assert sum(s.share * (s.end_s - s.start_s) * (s.high - s.low) for s in some.shades) == (
         pytest.approx(40.0)
     )
-    fewer = drawn(jobs, window, kinds, most_boxes=2)  # job 3 takes two pieces
+    fewer = drawing_of(jobs, window, kinds, most_boxes=2)  # job 3 takes two pieces
     assert {box.job for box in fewer.boxes} == {3}
     assert fewer.n_drawn == 1
     assert {(s.low, s.high) for s in some.shades} == {(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)}
@@ -297,7 +297,7 @@ def test_what_is_not_drawn_is_shaded(
 ) -> None:
     jobs = told_by(scenario)
     window = TimeWindow(from_s, from_s + width_s)
-    told = drawn(jobs, window, classes(jobs, "wait"), most)
+    told = drawing_of(jobs, window, classes(jobs, "wait"), most)
     seen_s = np.clip(
         np.minimum(jobs.end_s, window.to_s) - np.maximum(jobs.start_s, window.from_s), 0, None
     )

@@ -89,7 +89,7 @@ def model_of(name: str) -> Model:
     generator = generator_named(name)
     if generator.published is None:
         return fit(name, a_log(), CALMER.get(name))
-    return published_model(name).told(SPARSER.get(name, {}))
+    return published_model(name).with_parameters(SPARSER.get(name, {}))
 
 
 @cache
@@ -235,7 +235,7 @@ def test_what_no_parameter_can_be_is_refused_in_words(generator: Generator) -> N
     model = model_of(generator.name)
     for key, value in model.parameters.items():
         for changed in _spoiled(value):
-            spoiled = model.told({key: changed})
+            spoiled = model.with_parameters({key: changed})
             with pytest.raises(WorkloadError) as refused:
                 generate(spoiled, duration_s=DAY_S, seed=1)
             _is_a_sentence(refused.value)

@@ -141,7 +141,7 @@ def bundle(data: bytes, folder: Path) -> None:
     path = folder / "bundle.json"
     path.write_bytes(data)
     model = import_bundle(path)
-    assert model.told({"jobs": 3}).parameters["jobs"] == 3
+    assert model.with_parameters({"jobs": 3}).parameters["jobs"] == 3
 
 
 def machines(data: bytes, folder: Path) -> None:

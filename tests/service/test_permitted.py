@@ -140,16 +140,16 @@ def recipe(tmp_path: Path, tables: dict[str, Any]) -> Any:
 
 def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:
     told = recipe(tmp_path, command(tmp_path / "canary"))
-    ExecutionPolicy(named=("sh",)).check(told)
-    ExecutionPolicy(named=("ls", "sh")).check(told)
+    ExecutionPolicy(program_names=("sh",)).check(told)
+    ExecutionPolicy(program_names=("ls", "sh")).check(told)
     ALLOW_ALL.check(told)
     with pytest.raises(ExecutionRefusedError, match="starts 'sh'"):
-        ExecutionPolicy(named=("ls",)).check(told)
+        ExecutionPolicy(program_names=("ls",)).check(told)
     with pytest.raises(ExecutionRefusedError, match="--program sh, or --allow-programs"):
         ExecutionPolicy().check(told)
     for name in ("no-such-program", "./sh", "", "../bin/sh"):
         with pytest.raises(SettingsError, match="no such program here"):
-            ExecutionPolicy(named=(name,))
+            ExecutionPolicy(program_names=(name,))
 
 
 @pytest.mark.parametrize("first", ["./tool", "bin/tool", "{x}", "sh{x}"])
@@ -159,15 +159,15 @@ def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -
     tables = json.loads(told.recipe)
     tables["application"]["command"][0] = first
     with pytest.raises(ExecutionRefusedError, match="starts '"):
-        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
     tables["application"]["command"][0] = "sh"
     tables["application"]["inherit"] = ["AWS_*"]
     with pytest.raises(ExecutionRefusedError, match="takes over variables of the environment"):
-        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
     del tables["application"]["inherit"]
     tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
     with pytest.raises(ExecutionRefusedError, match="variables of the environment"):
-        ExecutionPolicy(named=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
 
 
 def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_moldable_jobs_run_as_told_on_any_processors() -> None:
 
 @pytest.mark.parametrize("rule", ["average", "knee", "fastest", "any"])
 def test_every_rule_draws_what_is_stated(rule: str) -> None:
-    model = published_model("downey").told({"rule": rule})
+    model = published_model("downey").with_parameters({"rule": rule})
     horizon = Horizon(100 * DAY_S)
     workload = generate(model, duration_s=horizon.duration_s, seed=3)
     assert DOWNEY.moments is not None
@@ -91,7 +91,7 @@ def test_the_laws_are_log_uniform() -> None:
 def test_ends_and_weekdays_are_found_again() -> None:
     rates = [300.0, 200.0, 200.0, 200.0, 200.0, 50.0, 20.0]
     told = {"jobs_per_day": rates, "parallelism_low": 4.0, "cv2_low": 1.0, "cv2_high": 1.0}
-    model = published_model("downey").told(told)
+    model = published_model("downey").with_parameters(told)
     learnt = fit("downey", generate(model, duration_s=140 * DAY_S, seed=4), {"cv2_high": 2.0})
     got = learnt.parameters
     assert got["jobs_per_day"] == pytest.approx(rates, rel=0.2)
@@ -113,4 +113,4 @@ def test_ends_and_weekdays_are_found_again() -> None:
 )
 def test_what_cannot_be_is_refused(told: dict[str, object], said: str) -> None:
     with pytest.raises(WorkloadError, match=said):
-        generate(published_model("downey").told(told), duration_s=DAY_S, seed=1)
+        generate(published_model("downey").with_parameters(told), duration_s=DAY_S, seed=1)

@@ -17,7 +17,9 @@ DAY_S = 86400.0
 
 
 def drawn(days: float = 20, seed: int = 1, **told: object) -> tuple[Workload, Tasks]:
-    workload = generate(published_model("graphs").told(told), duration_s=days * DAY_S, seed=seed)
+    workload = generate(
+        published_model("graphs").with_parameters(told), duration_s=days * DAY_S, seed=seed
+    )
     assert workload.tasks is not None
     return workload, workload.tasks
 

@@ -27,7 +27,9 @@ DAY_S = 86400.0
 
 
 def drawn(seed: int = 3, days: float = 9.0, jobs: int | None = 3000, **told: Any) -> Workload:
-    return generate(MODEL.told({"jobs": jobs} | told), duration_s=days * DAY_S, seed=seed)
+    return generate(
+        MODEL.with_parameters({"jobs": jobs} | told), duration_s=days * DAY_S, seed=seed
+    )
 
 
 def parts(workload: Workload) -> tuple[Tasks, TaskWork]:

@@ -255,7 +255,7 @@ def test_few_rows_keep_what_was_published() -> None:
     kept = parameters_of(fitting.model).families["cpu_analytics"]
     assert kept.duration_sec == FAMILIES["cpu_analytics"].duration_sec
     assert kept.share == 0.05
-    assert any("cpu_analytics: 20 rows are too few" in one for one in fitting.kept)
+    assert any("cpu_analytics: 20 rows are too few" in one for one in fitting.unchanged_notes)
 
 
 def test_hours_that_are_not_told_stay() -> None:
@@ -279,7 +279,7 @@ def test_noise_at_all_hours_is_no_burst() -> None:
     noisy = learn_joulie(log(submit_s=submit_s, runtime_s=rng.lognormal(6, 1, n), procs=np.ones(n)))
     assert noisy.dispersion > 5
     assert parameters_of(noisy.model).burst_day_probability == 0.0
-    assert any("no bursts" in one for one in noisy.kept)
+    assert any("no bursts" in one for one in noisy.unchanged_notes)
 
 
 @pytest.mark.slow

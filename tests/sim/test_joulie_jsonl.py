@@ -108,7 +108,7 @@ def test_a_pod_without_its_workloads_record_runs_until_its_work_is_done(tmp_path
     ],
 )
 def test_what_is_generated_survives_the_file(told: dict[str, Any], tmp_path: Path) -> None:
-    model = published_model("joulie").told({"jobs": 120} | told)
+    model = published_model("joulie").with_parameters({"jobs": 120} | told)
     drawn = generate(model, duration_s=9e4, seed=11)
     for name in ("first.jsonl", "packed.jsonl.gz"):
         write_joulie(drawn, tmp_path / name)

@@ -29,7 +29,7 @@ POOL = (CPU, CPU, H100, H100, MI300, A100, A100)
 
 @pytest.fixture(scope="module")
 def trace() -> Workload:
-    model = published_model("joulie").told({"jobs": 200, "eco_ratio": 0.2})
+    model = published_model("joulie").with_parameters({"jobs": 200, "eco_ratio": 0.2})
     return generate(model, duration_s=1e5, seed=8)
 
 

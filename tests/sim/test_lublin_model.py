@@ -27,7 +27,7 @@ DAY_S = 86400.0
 
 
 def typeless(days: float, seed: int, **told: object) -> Workload:
-    model = published_model("lublin").told({"types": "typeless", **told})
+    model = published_model("lublin").with_parameters({"types": "typeless", **told})
     return generate(model, duration_s=days * DAY_S, seed=seed)
 
 
@@ -95,7 +95,7 @@ def test_both_types_are_fitted_by_queue() -> None:
 
 
 def test_a_scaled_workload_keeps_the_daily_cycle() -> None:
-    model = published_model("lublin").told({"types": "typeless"})
+    model = published_model("lublin").with_parameters({"types": "typeless"})
     hours = []
     for scale in (1.0, 20.0):
         workload = generate(model, duration_s=200 * DAY_S, seed=6, scale=scale)
@@ -108,11 +108,11 @@ def test_a_scaled_workload_keeps_the_daily_cycle() -> None:
 
 
 def test_a_later_stage_may_change_without_the_earlier_ones() -> None:
-    model = published_model("lublin").told({"types": "typeless"})
+    model = published_model("lublin").with_parameters({"types": "typeless"})
     table = {**model.parameters["typeless"], "a1": 9.0}
     base, other, asked = (
         generate(one, duration_s=9 * DAY_S, seed=1)
-        for one in (model, model.told({"typeless": table}), model.told({"request_factor": 1.0}))
+        for one in (model, model.with_parameters({"typeless": table}), model.told({"request_factor": 1.0}))
     )
     assert np.array_equal(base.submit_s, other.submit_s)
     assert np.array_equal(base.procs, other.procs)
@@ -152,9 +152,9 @@ def test_quantiles_are_those_of_the_authors_program() -> None:
 
 
 def test_the_truncated_clock_loses_half_a_second_a_job() -> None:
-    model = published_model("lublin").told({"types": "interactive"})
+    model = published_model("lublin").with_parameters({"types": "interactive"})
     exact, lost = (
-        generate(model.told({"truncated_clock": yes}), duration_s=90 * DAY_S, seed=3, scale=40.0)
+        generate(model.with_parameters({"truncated_clock": yes}), duration_s=90 * DAY_S, seed=3, scale=40.0)
         for yes in (False, True)
     )
     n_jobs = 200_000
@@ -174,7 +174,7 @@ def test_the_truncated_clock_loses_half_a_second_a_job() -> None:
 )
 def test_what_cannot_be_is_refused(told: dict[str, object], said: str) -> None:
     with pytest.raises(WorkloadError, match=said):
-        generate(published_model("lublin").told(told), duration_s=DAY_S, seed=1)
+        generate(published_model("lublin").with_parameters(told), duration_s=DAY_S, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,9 @@ def test_laws_that_cannot_be_are_refused(change: dict[str, float], said: str) ->
     model = published_model("lublin")
     table = {**model.parameters["typeless"], **change}
     with pytest.raises(WorkloadError, match=said):
-        generate(model.told({"types": "typeless", "typeless": table}), duration_s=9.0, seed=1)
+        generate(
+            model.with_parameters({"types": "typeless", "typeless": table}), duration_s=9.0, seed=1
+        )
 
 
 def test_too_few_jobs_to_fit() -> None:

@@ -95,7 +95,9 @@ def test_blocks_laid_over_each_other_have_users_of_their_own_or_not() -> None:
     model = fit("resampling", a_log())
     drawn = generate(model, duration_s=WEEK_S, seed=4, scale=3.0)
     assert set(drawn.user.tolist()) == {1, 2, 4, 5, 7, 8}
-    same = generate(model.told({"new_users": False}), duration_s=WEEK_S, seed=4, scale=3.0)
+    same = generate(
+        model.with_parameters({"new_users": False}), duration_s=WEEK_S, seed=4, scale=3.0
+    )
     assert set(same.user.tolist()) == {1, 2}
     assert np.array_equal(same.submit_s, drawn.submit_s)
 

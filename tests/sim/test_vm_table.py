@@ -44,11 +44,11 @@ def test_its_batches_and_windows(tmp_path: Path) -> None:
     assert trace.batch.tolist() == [0, 1, 1, 2]
     assert order.tolist() == [0, 1, 2, 3]
     assert trace.censored.tolist() == [1, 0, 0, 0]
-    early = jobs.seen(0.0, 350.0)
+    early = jobs.window(0.0, 350.0)
     assert early.lived_s.tolist() == [250, 250, 0]
     assert early.censored.tolist() == [1, 1, 0], "what ends later is not known yet"
     with pytest.raises(WorkloadError, match="vms: no job begins from 1000 s to 2000 s"):
-        jobs.seen(1000.0, 2000.0)
+        jobs.window(1000.0, 2000.0)
 
 
 def test_other_names_of_columns_and_another_end(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_models_refuse_what_no_file_can_hold() -> None:
     with pytest.raises(WorkloadError, match="holds object"):
         Model("some", {}, {"x": np.array([None])})
     with pytest.raises(WorkloadError, match="has no parameter 'speed'; it has: names, rate"):
-        MODEL.told({"speed": 1})
+        MODEL.with_parameters({"speed": 1})
 
 
 def test_a_stream_is_its_seed_and_its_name() -> None:

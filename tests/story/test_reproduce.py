@@ -96,7 +96,7 @@ def test_a_table_that_is_not_so_any_more_is_measured_again(
 
 def test_where_nothing_keeps_the_agreement_that_is_told() -> None:
     table = PaperTable("scheduling", Path("t.csv"), (22, 20, 20), 0, "a log")
-    assert table.told == (
+    assert table.description == (
         "a log; none meets every constraint, so a value is by how far they are missed"
     )
 

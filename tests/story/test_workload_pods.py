@@ -51,7 +51,7 @@ def test_pods_are_told_where_they_may_run_and_stay_as_they_are(say: Told, pods: 
 
 
 def test_a_bundle_goes_out_and_comes_in(say: Told, pods: Workload) -> None:
-    changed = published_model("joulie").told({"gpu_ratio": 0.25})
+    changed = published_model("joulie").with_parameters({"gpu_ratio": 0.25})
     save_model(changed, Path("changed.json"))
     assert say("bundle", "export", "changed.json", "bundle.json", "--only-changed")[0] == 0
     assert say("bundle", "import", "bundle.json", "back.json")[0] == 0

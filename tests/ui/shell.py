@@ -20,7 +20,7 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
 
         from assistant.ui.intents import perform
         from assistant.ui.pages import new_fields
-        from assistant.ui.state import heard
+        from assistant.ui.state import mark_rendered
 
         if form is not None and "filled" not in st.session_state:
             new_fields.begin(form)
@@ -30,7 +30,7 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
             done = perform(intent)
             st.session_state["went"] = intent.then if done else ""
             st.rerun()
-        heard()
+        mark_rendered()
 
     page = AppTest.from_function(script, args=(draw, args, form), default_timeout=60)
     return sound(page.run())

@@ -54,13 +54,13 @@ def staged(
         import streamlit as st
 
         from assistant.ui.intents import perform
-        from assistant.ui.state import heard
+        from assistant.ui.state import mark_rendered
 
         intent = draw(seat, seat.experiment)
         if intent is not None:
             perform(intent)
             st.rerun()
-        heard()
+        mark_rendered()
 
     page = AppTest.from_function(script, args=(draw, Seat(session)), default_timeout=seconds)
     page.query_params.update(address or {})

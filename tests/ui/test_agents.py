@@ -314,4 +314,4 @@ def test_a_study_played_from_the_page_is_the_one_of_the_command_line(store: Path
     assert run(["agents", "run", "study.toml", "--to", "by-hand", "--workers", "1"]) == 0
     for file in ("results.parquet", "summary.csv", "report.html"):
         assert (folder / file).read_bytes() == (store.parent / "by-hand" / file).read_bytes()
-    assert [one.state for one in StudyRepository(folder.parent).kept()] == ["done"]
+    assert [one.state for one in StudyRepository(folder.parent).studies()] == ["done"]

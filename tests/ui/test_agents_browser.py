@@ -91,11 +91,11 @@ def test_the_end_of_the_app_stops_what_it_started(
         person.says("1,620,000 episodes")
         person.press("Play")
         person.says("It is played by a process of its own")
-        (kept,) = StudyRepository.beside(store).kept()
+        (kept,) = StudyRepository.beside(store).studies()
         assert kept.state == "playing"
         up.process.send_signal(signal.SIGTERM)
         up.process.wait(60)
         await_that(lambda: lock_holder(kept.folder) is None, "the study was stopped")
         person.watched.errors.clear()  # that the server is gone
-    (kept,) = StudyRepository.beside(store).kept()
+    (kept,) = StudyRepository.beside(store).studies()
     assert kept.state == "stopped", "and can go on"

@@ -94,7 +94,7 @@ def test_runs_wait_until_they_are_started_and_pause(opened: NewExperiment, store
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 3
     assert "Ready" in shown(page)
     page = press(page, "pause-runs")
-    assert not desk_in(page, store).seen.execution.active
+    assert not desk_in(page, store).snapshot.execution.active
     session.catch_up()
     session.include({"x": 2, "y": 3})
     page = go(page, "queue")

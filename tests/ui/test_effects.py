@@ -168,8 +168,8 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert row["runs"] == 4
     assert float(row["change by itself [s]"]) == pytest.approx(4, abs=0.05)
     assert row[""] == "worse"
-    assert looked.found is not None
-    shares = effects_pairs.strengths_table(looked.found)
+    assert looked.strengths is not None
+    shares = effects_pairs.strengths_table(looked.strengths)
     assert list(shares["term"])[:2] == ["a", "b"]
 
 

@@ -294,7 +294,10 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     session.run_queued(executor)
     assert summarise_experiment(looked_at(new)).gain == "meets all constraints"
     easy = open_from(
-        replace(Form(), runs=30, kept={"objective": {"without": ["small_jobs_max_wait_s"]}}), store
+        replace(
+            Form(), runs=30, extra_tables={"objective": {"without": ["small_jobs_max_wait_s"]}}
+        ),
+        store,
     )
     session = easy.session
     session.run_queued(executor)

@@ -114,7 +114,13 @@ def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
         )  # fmt: skip
     elif how == "ratio":
         row = replace(
-            row, how="ratio", low="1", high="64", step="7", whole=draw(st.booleans()), today="1"
+            row,
+            how="ratio",
+            low="1",
+            high="64",
+            step="7",
+            is_integer=draw(st.booleans()),
+            today="1",
         )
     else:
         kind = draw(
@@ -191,7 +197,7 @@ def forms(draw: st.DrawFn) -> Form:
         exploitation=draw(st.sampled_from([None, 0.0, 0.35])),
         initial=draw(st.sampled_from([0, 10, 4])),
         batch=draw(st.sampled_from([None, 3])),
-        kept=draw(st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])),
+        extra_tables=draw(st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])),
     )  # fmt: skip
 
 
@@ -305,7 +311,7 @@ def test_every_sweep_file_that_init_writes_can_be_shown_in_fields(kind: str) -> 
     read = read_settings(Path(f"{kind}.toml"))
     form = form_of(read)
     assert form.source == ("example" if kind == "scheduling" else kind)
-    assert form.kept == {}
+    assert form.extra_tables == {}
     one = build_sweep(check_settings({"name": form.full_name, **read}, "x"))
     alike(one, build_form(form)[1])
 
@@ -345,7 +351,7 @@ def test_futures_that_no_field_shows_are_kept() -> None:
     futures = {"generator": "lublin", "count": 2, "duration": "12h", "seed": 4}
     form = form_of({"application": {"kind": "scheduling", "futures": futures}})
     assert form.cluster.futures == FuturesFields()
-    assert form.kept == {"application": {"futures": futures}}
+    assert form.extra_tables == {"application": {"futures": futures}}
     assert write_tables(form).tables["application"]["futures"] == futures
 
 
@@ -361,7 +367,7 @@ def test_what_no_field_shows_is_kept_as_it_is() -> None:
     }
     form = form_of(tables)
     assert form.wish.direction == "kept"
-    assert set(form.kept) == {"objective", "hooks", "watch", "plan", "run", "advice"}
+    assert set(form.extra_tables) == {"objective", "hooks", "watch", "plan", "run", "advice"}
     told = write_tables(replace(form, runs=9)).tables
     for key in ("objective", "hooks", "watch", "plan", "run", "advice"):
         assert told[key] == tables[key]

@@ -500,8 +500,8 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
         ),
         (Form("command"), "What is run", "Say what is started"),
         (Form("function"), "What is run", "Name the function"),
-        (Form(kept={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
-        (Form(runs=1, kept={"plan": {"x": [1]}}), "Review", "'x'"),
+        (Form(extra_tables={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
+        (Form(runs=1, extra_tables={"plan": {"x": [1]}}), "Review", "'x'"),
     ],
 )
 def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
@@ -519,7 +519,7 @@ def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
 
 
 def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[NewExperiment]) -> None:
-    page = begun(store, opened, Form(kept={"run": [{"small_procs": 3}]}))
+    page = begun(store, opened, Form(extra_tables={"run": [{"small_procs": 3}]}))
     page = press(page, "new-start")
     assert "no level 3" in told(page)
     page = type_in(at(page, "Goal and agreement"), {"runs": 9})

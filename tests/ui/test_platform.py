@@ -91,13 +91,13 @@ def test_the_future_is_taken_along_to_new() -> None:
 
 
 def test_a_form_of_the_platform_is_a_sweep_and_is_read_again() -> None:
-    form = Form("platform", name="mine", kept={"application": {"days": 2.0, "models": 7}})
+    form = Form("platform", name="mine", extra_tables={"application": {"days": 2.0, "models": 7}})
     told = write_tables(form)
     assert not told.faults
     assert told.tables["application"] == {"kind": "ai_platform", "days": 2.0, "models": 7}
     assert build_form(form)[1].application == AiPlatform(days=2.0, models=7)
     again = form_of(told.tables)
-    assert (again.source, again.kept) == ("platform", form.kept)
+    assert (again.source, again.extra_tables) == ("platform", form.extra_tables)
     assert PLATFORM.unattended
     assert build_form(PLATFORM)[1].settings.runs == 60
 

@@ -350,7 +350,7 @@ def test_the_same_through_a_service(tmp_path: Path) -> None:
         for x in range(4):
             session.include({"x": x, "y": 0})
         shown = session.experiment.waiting
-        assert moves.move_first(session, shown[2:]).told == "Runs 3 and 4 start first now."
+        assert moves.move_first(session, shown[2:]).message == "Runs 3 and 4 start first now."
         assert order(session) == [3, 4, 1, 2]
         session.hold(1)
         with pytest.raises(ExperimentError, match="run 1 was held since"):

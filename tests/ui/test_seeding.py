@@ -6,14 +6,14 @@ from streamlit.testing.v1 import AppTest
 def _script() -> None:
     import streamlit as st
 
-    from assistant.ui.state import heard, seed
+    from assistant.ui.state import mark_rendered, seed
 
     n = st.session_state["n"] = st.session_state.get("n", 0) + 1
     seed("chosen", ["x"])
     st.multiselect("A", ["x", "y"], key="chosen")
     if n == 1:
         st.stop()  # as the next run of the script does
-    heard()
+    mark_rendered()
 
 
 def test_a_first_value_is_told_until_a_run_came_to_its_end() -> None:

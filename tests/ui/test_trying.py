@@ -48,11 +48,11 @@ def test_a_run_that_works_out_and_one_that_fails(
     ]
     good, bad = (result_of(one) for one in attempts)
     assert good.state == bad.state == "tried", "and no file here is taken for one of Python's"
-    assert good.said is not None
-    assert bad.said is not None
-    assert (good.said["ok"], good.said["value"]) == (True, 1.0)
-    assert (bad.said["ok"], bad.said["failure"]["exit_code"]) == (False, 3)
-    assert bad.said["failure"]["stderr"] == ["why"]
+    assert good.output is not None
+    assert bad.output is not None
+    assert (good.output["ok"], good.output["value"]) == (True, 1.0)
+    assert (bad.output["ok"], bad.output["failure"]["exit_code"]) == (False, 3)
+    assert bad.output["failure"]["stderr"] == ["why"]
     for one in attempts:
         assert not Path(one._folder.name).exists(), "its files are gone"
 

@@ -191,7 +191,7 @@ def test_one_question_of_one_second_is_worked_out_once(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked = []
-    work = what_if.side
+    work = what_if.what_if_side
 
     def counted(experiment: Experiment, now_s: float) -> object:
         worked.append(experiment.sla.max_runs)

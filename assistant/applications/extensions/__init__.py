@@ -76,10 +76,10 @@ def evaluate_batches(
         raise SettingsError(f"the number of processes must be at least 1, not {processes}")
     chunks = _chunks(iter(configurations), at_once)
     done = 0
-    for chunk, found in (
+    for chunk, results in (
         _alone(several, chunks) if processes == 1 else _beside(several, chunks, processes)
     ):
-        yield from zip(chunk, found, strict=True)
+        yield from zip(chunk, results, strict=True)
         done += len(chunk)
         if progress is not None:
             progress(done)

@@ -127,7 +127,7 @@ class AiPlatform(BatchApplication):
         """What is simulated, and what counts."""
         base = self.base
         plan, platform = base.fleet, base.platform
-        costs = ", ".join(f"{one.cost_per_h:g} for {one.name}" for one in platform.resources)
+        costs = ", ".join(f"{pool.cost_per_h:g} for {pool.name}" for pool in platform.resources)
         rates = base.statistics.arrivals.hourly()
         gap_s = 3600 / float(rates.mean()) * self.interarrival_factor
         busiest = int(rates.reshape(7, 24).sum(axis=0).argmax())
@@ -188,29 +188,29 @@ class AiPlatform(BatchApplication):
 
         return run_platform(self.scenario(values), folder)
 
-    def measured(self, scenario: PlatformScenario, found: PlatformResult) -> Mapping[str, Measure]:
+    def measured(self, scenario: PlatformScenario, result: PlatformResult) -> Mapping[str, Measure]:
         """Return the measures of a simulation."""
-        if found.fleet is None:
+        if result.fleet is None:
             raise AssertionError("a platform to steer has deployed models")
-        days = found.ended_s / DAY_S
+        days = result.ended_s / DAY_S
         waited_h = (
-            sum(s.sum() for name, s in found.hours.items() if name.startswith("waited")) / 3600
+            sum(s.sum() for name, s in result.hours.items() if name.startswith("waited")) / 3600
         )
-        late = found.fleet.late_share
+        late = result.fleet.late_share
         late_h = float(late.sum()) * scenario.duration_s / 3600
         penalty = self.late_cost_per_h * late_h + self.wait_cost_per_h * float(waited_h)
         return {
-            "cost_per_day": (found.cost + penalty) / days,
-            "capacity_cost_per_day": found.cost / days,
+            "cost_per_day": (result.cost + penalty) / days,
+            "capacity_cost_per_day": result.cost / days,
             "late_share": float(late.mean()),
             "sla_misses": int((late > scenario.fleet.allowed_share).sum()),
-            "staleness": float(found.fleet.staleness.mean()),
-            "potential": float(found.fleet.potential.mean()),
-            "wait_s": found.wait_s or 0.0,
-            "training_wait_s": found.tasks["train"].mean_wait_s or 0.0,
-            "utilisation": found.utilisation["training"],
-            "trainings": sum(found.trainings.values()),
-            "stopped": found.outcomes["stopped by a gate"],
+            "staleness": float(result.fleet.staleness.mean()),
+            "potential": float(result.fleet.potential.mean()),
+            "wait_s": result.wait_s or 0.0,
+            "training_wait_s": result.tasks["train"].mean_wait_s or 0.0,
+            "utilisation": result.utilisation["training"],
+            "trainings": sum(result.trainings.values()),
+            "stopped": result.outcomes["stopped by a gate"],
         }
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:

@@ -126,10 +126,10 @@ def machine_kinds(
         ApplicationError: a price of a kind that there is not.
     """
     counts: dict[tuple[MachineSpec, str], int] = {}
-    for one in machines:
-        labels = " ".join(f"{key}={text}" for key, text in sorted(one.labels.items()))
-        key = (replace(one, name="kind", count=1), labels)
-        counts[key] = counts.get(key, 0) + one.count
+    for machine in machines:
+        labels = " ".join(f"{key}={text}" for key, text in sorted(machine.labels.items()))
+        key = (replace(machine, name="kind", count=1), labels)
+        counts[key] = counts.get(key, 0) + machine.count
     kinds: dict[str, MachineKind] = {}
     for (spec, _), count in counts.items():
         model = "".join(c if c.isalnum() else "_" for c in spec.labels.get("gpu.model", "gpu"))
@@ -247,11 +247,11 @@ class FleetPlacement(BatchApplication):
                     f"two kinds of machines are called '{name}'; names must be unique"
                 )
         counts = [kind.spec.name + COUNT for kind in self.kinds]
-        known = (*ABOUT, *counts, *self._options)
+        allowed_names = (*ABOUT, *counts, *self._options)
         for name in (*self.levels, *self.today):
-            if name not in known:
+            if name not in allowed_names:
                 raise ApplicationError(
-                    f"the application placement has no parameter '{name}'{hint(name, known)}"
+                    f"the application placement has no parameter '{name}'{hint(name, allowed_names)}"
                 )
         allowed = known_names() | {"backfill": backfills_for("instances")}
         for name in POLICIES:
@@ -274,12 +274,12 @@ class FleetPlacement(BatchApplication):
     @cached_property
     def _options(self) -> dict[str, tuple[PolicyOption, tuple[str, ...]]]:
         """Options by name, each with the placement rules that can be told it."""
-        found: dict[str, tuple[PolicyOption, tuple[str, ...]]] = {}
+        options: dict[str, tuple[PolicyOption, tuple[str, ...]]] = {}
         for rule in known_names()["placement"]:
             for option in known_options("placement", rule):
-                _, rules = found.get(option.name, (option, ()))
-                found[option.name] = (option, (*rules, rule))
-        return found
+                _, rules = options.get(option.name, (option, ()))
+                options[option.name] = (option, (*rules, rule))
+        return options
 
     def _now(self, name: str) -> Level:
         """Return today's value of a parameter."""
@@ -346,18 +346,20 @@ class FleetPlacement(BatchApplication):
 
     def _exclusions(self, counts: Sequence[str]) -> list[Exclusion]:
         """Return what leaves out fleets without a machine, and options where they mean nothing."""
-        found = []
+        exclusions = []
         if all(0 in self._among(name) for name in counts):
             text = " and ".join(f"{name} == 0" for name in counts if len(self._among(name)) > 1)
-            found.append(Exclusion.parse(text))
+            exclusions.append(Exclusion.parse(text))
         rules = [str(rule) for rule in self._among("placement")]
         for name in self.levels:
-            others = [r for r in rules if name in self._options and r not in self._options[name][1]]
-            if others and len(rules) > 1:
-                found.append(
-                    Exclusion.parse(f"placement in {others!r} and {name} != {self._now(name)!r}")
+            unaware = [
+                r for r in rules if name in self._options and r not in self._options[name][1]
+            ]
+            if unaware and len(rules) > 1:
+                exclusions.append(
+                    Exclusion.parse(f"placement in {unaware!r} and {name} != {self._now(name)!r}")
                 )
-        return found
+        return exclusions
 
     @cached_property
     def baseline(self) -> Mapping[str, Level]:
@@ -419,7 +421,7 @@ class FleetPlacement(BatchApplication):
             if (n := self._count(kind, values))
         ]
         rule = str(have["placement"])
-        told = {**self.options, **{n: float(values[n]) for n in values if n in self._options}}
+        settings = {**self.options, **{n: float(values[n]) for n in values if n in self._options}}
         workload = self.workloads[number]
         return Scenario(
             workload if have["gpu_sharing"] == "on" else without_sharing(workload),
@@ -432,7 +434,7 @@ class FleetPlacement(BatchApplication):
             seed=self.seed,
             options={
                 n: v
-                for n, v in told.items()
+                for n, v in settings.items()
                 if n not in self._options or rule in self._options[n][1]
             },
         )
@@ -449,16 +451,16 @@ class FleetPlacement(BatchApplication):
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same workloads
         """Simulate every workload once; measures are means, and rejected jobs are added up."""
-        told = [
+        results = [
             self.measured(values, self.simulate(values, number), number)
             for number in range(len(self.workloads))
         ]
-        found: dict[str, Measure] = {}
+        averages: dict[str, Measure] = {}
         for name in MEASURES:
-            known = [value for one in told if (value := one[name]) is not None]
-            found[name] = sum(known) / len(known) if len(known) == len(told) else None
-        found["n_rejected"] = float(sum(one["n_rejected"] or 0.0 for one in told))
-        return found
+            numbers = [value for measures in results if (value := measures[name]) is not None]
+            averages[name] = sum(numbers) / len(numbers) if len(numbers) == len(results) else None
+        averages["n_rejected"] = float(sum(measures["n_rejected"] or 0.0 for measures in results))
+        return averages
 
     def measured(
         self, values: Mapping[str, Level], result: SimulationResult, number: int = 0
@@ -473,23 +475,23 @@ class FleetPlacement(BatchApplication):
         makespan_s = of_instances.makespan_s
         if makespan_s is None:
             raise RunError("no job finds a machine that can hold it; take other machines")
-        told = {**of_instances.flat(), **summarise_placing(scenario, result).flat()}
+        summary = {**of_instances.flat(), **summarise_placing(scenario, result).flat()}
         real = [(kind, self._count(kind, values)) for kind in self.kinds]
         mcpu = np.repeat([kind.spec.procs * 1000 for kind, _ in real], [n for _, n in real])
         promised = scenario.cluster.total_procs * 1000 / float(mcpu.sum())
         for name in ("cpu_allocation", "cpu_allocation_at_end"):
-            told[name] *= promised  # of the processors that there are
+            summary[name] *= promised  # of the processors that there are
         hours = makespan_s / 3600
         wait_h = float(np.nansum(result.start_s - scenario.workload.submit_s)) / 3600
         machine_cost = hours * sum(n * kind.price_per_h for kind, n in real)
-        told |= {
+        summary |= {
             "machine_h": hours * len(mcpu),
             "machine_cost": machine_cost,
             "wait_h": wait_h,
             "cost": machine_cost + self.wait_cost_per_h * wait_h,
             "cpu_beyond": overcommitted_share(scenario, result, mcpu),
         }
-        return {name: told.get(name) for name in MEASURES}
+        return {name: summary.get(name) for name in MEASURES}
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
         """Simulate each of some configurations."""

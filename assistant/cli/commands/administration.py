@@ -76,11 +76,11 @@ def doctor(
             say("compiling the simulator ...")
         wait_for_compiler()
     n_removed_bytes = remove_other_caches() if clean else 0
-    told = compilation_state()
-    others = other_caches()
-    kept = store_path(store)
-    found = _store(kept)
-    is_well = told.reason is None and not found["faults"]
+    compiled = compilation_state()
+    old_caches = other_caches()
+    store_file = store_path(store)
+    store_report = _store(store_file)
+    is_well = compiled.reason is None and not store_report["faults"]
     if as_json:
         print_json(
             {
@@ -88,61 +88,67 @@ def doctor(
                 "python": platform.python_version(),
                 "packages": _packages(),
                 "cores": os.cpu_count(),
-                "compiled_code": _described(told),
-                "other_versions": {str(path): size for path, size in others.items()},
+                "compiled_code": _described(compiled),
+                "other_versions": {str(path): size for path, size in old_caches.items()},
                 "removed_bytes": n_removed_bytes,
-                "store": {"path": str(kept.absolute()), "size_bytes": _size(kept), **found},
+                "store": {
+                    "path": str(store_file.absolute()),
+                    "size_bytes": _size(store_file),
+                    **store_report,
+                },
             }
         )
         return 0 if is_well else 1
     _line("Copperline", f"{version()}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    _line("Packages", ", ".join(f"{name} {told or '-'}" for name, told in _packages().items()))
-    _line("Compiled code", _sentence(told))
-    if told.folder is not None:
-        _line("", f"{told.folder}, {_mb(told.size_bytes)}")
+    _line(
+        "Packages", ", ".join(f"{name} {compiled or '-'}" for name, compiled in _packages().items())
+    )
+    _line("Compiled code", _sentence(compiled))
+    if compiled.folder is not None:
+        _line("", f"{compiled.folder}, {_mb(compiled.size_bytes)}")
     if clean:
         _line("Other versions", f"{_mb(n_removed_bytes)} of compiled code removed")
-    elif others:
-        size = _mb(sum(others.values()))
+    elif old_caches:
+        size = _mb(sum(old_caches.values()))
         _line("Other versions", f"{size} of compiled code; copperline doctor --clean removes it")
-    size_bytes = _size(kept)
+    size_bytes = _size(store_file)
     state = "not there yet" if size_bytes is None else _mb(size_bytes)
-    _line("Experiments", f"{kept.absolute()}, {state}")
-    if found["experiments"] is not None:
-        _line("", f"{found['experiments']} experiments, {found['events']} events")
-    for fault in found["faults"]:
+    _line("Experiments", f"{store_file.absolute()}, {state}")
+    if store_report["experiments"] is not None:
+        _line("", f"{store_report['experiments']} experiments, {store_report['events']} events")
+    for fault in store_report["faults"]:
         _line("", f"wrong: {fault}")
-    _line("Service", found["service"] or "none runs; copperline serve starts one")
-    if found["tokens"] is not None:
-        _line("Tokens", _tokens(found["tokens"]))
+    _line("Service", store_report["service"] or "none runs; copperline serve starts one")
+    if store_report["tokens"] is not None:
+        _line("Tokens", _tokens(store_report["tokens"]))
     return 0 if is_well else 1
 
 
 def _store(path: Path) -> dict[str, Any]:
     """Return what a look at the store, its tokens and its service found."""
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "experiments": None, "events": None, "faults": [], "service": None, "tokens": None,
     }  # fmt: skip
     try:
         refuse_network_file_system(path)
         if path.is_file():
             health = examine(path)
-            told["experiments"], told["events"] = health.experiments, health.events
-            told["faults"] += health.faults
+            report["experiments"], report["events"] = health.experiments, health.events
+            report["faults"] += health.faults
         book = ApiTokenStore(token_store_path(path))
-        over = [one.name for one in book.holders() if one.is_over(book.now_s())]
-        told["tokens"] = {"names": [one.name for one in book.holders()], "over": over}
+        over = [token.name for token in book.holders() if token.is_over(book.now_s())]
+        report["tokens"] = {"names": [token.name for token in book.holders()], "over": over}
         read_tokens(tokens_path(path))
         endpoint = find_endpoint(path) if path.exists() else None
         if endpoint is not None:
-            told["service"] = f"{endpoint.url}, process {endpoint.pid}"
+            report["service"] = f"{endpoint.url}, process {endpoint.pid}"
     except AssistantError as error:
-        told["faults"].append(str(error))
-    return told
+        report["faults"].append(str(error))
+    return report
 
 
-def _tokens(told: Mapping[str, list[str]]) -> str:
-    names, over = told["names"], told["over"]
+def _tokens(tokens: Mapping[str, list[str]]) -> str:
+    names, over = tokens["names"], tokens["over"]
     if not names:
         return "none has a name; copperline token make NAME hands one out"
     end = f", {len(over)} over; copperline token revoke clears them away" if over else ""
@@ -172,24 +178,26 @@ def _size(path: Path) -> int | None:
     return path.stat().st_size if is_file(path) else None
 
 
-def _sentence(told: Compilation) -> str:
-    parts = [str(told.readiness)]
-    if told.took_s is not None:
-        parts.append(f"took {told.took_s:.1f} s once")
-    if told.reason is not None:
-        parts.append(told.reason)
-    if told.readiness in _WAYS_OUT and (told.reason is None or told.readiness in _SLOWER):
-        parts.append(_WAYS_OUT[told.readiness])
+def _sentence(compiled: Compilation) -> str:
+    parts = [str(compiled.readiness)]
+    if compiled.took_s is not None:
+        parts.append(f"took {compiled.took_s:.1f} s once")
+    if compiled.reason is not None:
+        parts.append(compiled.reason)
+    if compiled.readiness in _WAYS_OUT and (
+        compiled.reason is None or compiled.readiness in _SLOWER
+    ):
+        parts.append(_WAYS_OUT[compiled.readiness])
     return "; ".join(parts)
 
 
-def _described(told: Compilation) -> dict[str, Any]:
+def _described(compiled: Compilation) -> dict[str, Any]:
     return {
-        "readiness": str(told.readiness),
-        "folder": None if told.folder is None else str(told.folder),
-        "size_bytes": told.size_bytes,
-        "took_s": told.took_s,
-        "reason": told.reason,
+        "readiness": str(compiled.readiness),
+        "folder": None if compiled.folder is None else str(compiled.folder),
+        "size_bytes": compiled.size_bytes,
+        "took_s": compiled.took_s,
+        "reason": compiled.reason,
     }
 
 
@@ -241,15 +249,15 @@ def make_token(
     check_name(name)
     with _token_store(existing(store)) as desk:
         ends_s = None if days is None else time.time() + days * DAY_S
-        made = desk.make(name, role, experiment, ends_s)
+        token = desk.make(name, role, experiment, ends_s)
     if as_json:
-        print_json(made)
+        print_json(token)
         return 0
     say(
-        f"The token of {_token_words(made)}, {_until(made)}. It is shown this once; hand it over in"
+        f"The token of {_token_words(token)}, {_until(token)}. It is shown this once; hand it over in"
     )
     say("private, and take it back with: copperline token revoke " + name)
-    typer.echo(made["token"])
+    typer.echo(token["token"])
     return 0
 
 
@@ -264,10 +272,10 @@ def list_tokens(store: StoreOption = None, as_json: Json = False) -> int:
         OUT.print("No token has a name; make one with: copperline token make NAME")
         return 0
     table = table_of("name", "role", "experiment", "made (UTC)", "by", "ends", left=6)
-    for one in rows:
+    for token in rows:
         table.add_row(
-            one["name"], one["role"], one["experiment"] or "all", _day(one["made_s"]),
-            one["made_by"] or "the operator", _end(one),
+            token["name"], token["role"], token["experiment"] or "all", _day(token["made_s"]),
+            token["made_by"] or "the operator", _end(token),
         )  # fmt: skip
     OUT.print(table)
     return 0
@@ -298,15 +306,17 @@ def _token_store(path: Path) -> Iterator[_TokenStore]:
     if key is None:
         raise ServiceError(f"a process uses the store '{path}'; try again once it has ended")
     with key:
-        kept = SqliteStore(path)
+        opened_store = SqliteStore(path)
         try:
             yield _LocalTokens(
                 ExperimentService(
-                    kept, ServiceLog(level="error"), book=ApiTokenStore(token_store_path(path))
+                    opened_store,
+                    ServiceLog(level="error"),
+                    book=ApiTokenStore(token_store_path(path)),
                 )
             )
         finally:
-            kept.close()
+            opened_store.close()
 
 
 class _RemoteTokens:
@@ -317,15 +327,15 @@ class _RemoteTokens:
         self, name: str, role: str, experiment: str | None, ends_s: float | None
     ) -> TokenRecord:
         body = {"name": name, "role": role, "experiment": experiment, "expires_s": ends_s}
-        told: TokenRecord = self._link.change("POST", "/v1/tokens", body)
-        return told
+        reply: TokenRecord = self._link.change("POST", "/v1/tokens", body)
+        return reply
 
     def all(self) -> list[TokenRecord]:
-        found: list[TokenRecord] = self._link.get("/v1/tokens")
-        return found
+        tokens: list[TokenRecord] = self._link.get("/v1/tokens")
+        return tokens
 
     def revoke(self, name: str) -> None:
-        if name not in [one["name"] for one in self.all()]:
+        if name not in [token["name"] for token in self.all()]:
             raise SettingsError(f"no token '{name}'; copperline token list shows what there is")
         self._link.change("DELETE", f"/v1/tokens/{name}")
 
@@ -339,13 +349,13 @@ class _LocalTokens:
     ) -> TokenRecord:
         house = self._house
         token = house.issue_token(name, Role(role), experiment_id=experiment, expires_s=ends_s)
-        made = house.book.get(name)
-        if made is None:
+        holder = house.book.get(name)
+        if holder is None:
             raise ServiceError("another process writes the tokens of this store; make it again")
-        return {**_token_record(made), "token": token}
+        return {**_token_record(holder), "token": token}
 
     def all(self) -> list[TokenRecord]:
-        return [_token_record(one) for one in self._house.book.holders()]
+        return [_token_record(holder) for holder in self._house.book.holders()]
 
     def revoke(self, name: str) -> None:
         self._house.revoke_token(name)
@@ -362,22 +372,22 @@ def _token_record(holder: ApiToken) -> TokenRecord:
     }
 
 
-def _token_words(one: TokenRecord) -> str:
-    only = f" for the experiment '{one['experiment']}' alone" if one["experiment"] else ""
-    article = "an" if one["role"] == "adapter" else "a"
-    return f"'{one['name']}', {article} {one['role']}{only}"
+def _token_words(token: TokenRecord) -> str:
+    only = f" for the experiment '{token['experiment']}' alone" if token["experiment"] else ""
+    article = "an" if token["role"] == "adapter" else "a"
+    return f"'{token['name']}', {article} {token['role']}{only}"
 
 
-def _until(one: TokenRecord) -> str:
-    ends_s = one["expires_s"]
+def _until(token: TokenRecord) -> str:
+    ends_s = token["expires_s"]
     return "until it is revoked" if ends_s is None else f"until {_day(ends_s)} UTC"
 
 
-def _end(one: TokenRecord) -> str:
-    if one["expires_s"] is None:
+def _end(token: TokenRecord) -> str:
+    if token["expires_s"] is None:
         return "never"
-    over = "over since " if one["expires_s"] <= time.time() else ""
-    return f"{over}{_day(one['expires_s'])}"
+    over = "over since " if token["expires_s"] <= time.time() else ""
+    return f"{over}{_day(token['expires_s'])}"
 
 
 def _day(at_s: float) -> str:
@@ -410,6 +420,6 @@ def restore_backup(
         raise ServiceError(f"a process uses the store '{path}'; end it before restoring")
     with key:
         former = restore(file, path)
-    kept = "" if former is None else f" What was there is kept as '{former}'."
-    OUT.print(f"'{path}' is as the backup was.{kept}", soft_wrap=True)
+    former_text = "" if former is None else f" What was there is kept as '{former}'."
+    OUT.print(f"'{path}' is as the backup was.{former_text}", soft_wrap=True)
     return 0

@@ -67,30 +67,30 @@ def _refuse_early(path: Path) -> None:
     """Find what is wrong with a study before its folder is made."""
     from agents import read_study, truths
 
-    named: list[TableRequest] = []
+    tables: list[TableRequest] = []
 
-    def note(asked: TableRequest) -> Path:
-        named.append(asked)
-        return Path(asked.name)
+    def note(table: TableRequest) -> Path:
+        tables.append(table)
+        return Path(table.name)
 
-    wanted = read_study(path, note)[0]
-    if not named:
-        truths(wanted)
+    study = read_study(path, note)[0]
+    if not tables:
+        truths(study)
 
 
 def _play(
-    path: Path, to: Path, workers: int | None, kept: Path | None, turn: StudyLock
+    path: Path, to: Path, workers: int | None, cache: Path | None, turn: StudyLock
 ) -> PlayedStudy:
     """Measure and play, and tell how far it is: here, and to whoever looks at the folder."""
     from agents import play_study, read_study
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
-        task = shown.add_task("", total=None)
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as progress:
+        task = progress.add_task("", total=None)
         reached = [0, 0]
 
         def tell(stage: str, done: int, total: int | None) -> None:
-            shown.update(task, description=stage, completed=done, total=total)
+            progress.update(task, description=stage, completed=done, total=total)
             turn.tell(stage, done, total)
 
         def tell_episodes(done: int, total: int) -> None:
@@ -98,23 +98,23 @@ def _play(
             tell("playing", done, total)
 
         try:
-            wanted, text, said = read_study(path, partial(study_table, to, kept, tell))
-            return play_study(wanted, to, text, workers or said, tell_episodes)
+            study, text, study_workers = read_study(path, partial(study_table, to, cache, tell))
+            return play_study(study, to, text, workers or study_workers, tell_episodes)
         except KeyboardInterrupt:
-            shown.stop()
+            progress.stop()
             done, total = reached
             say(f"Stopped: {done:,} of {total:,} episodes are kept in {to}; run it again to go on.")
             raise
 
 
-def study_table(to: Path, kept: Path | None, tell: Tell, asked: TableRequest) -> Path:
+def study_table(to: Path, cache: Path | None, tell: Tell, request: TableRequest) -> Path:
     """Return the table of an application in the folder of a study, measured where it must be.
 
     Args:
         to: folder of the study; the table is its own, whatever becomes of the other one.
-        kept: folder of tables that were measured before for other studies; None is none.
+        cache: folder of tables that were measured before for other studies; None is none.
         tell: told what is measured, how many combinations there are, and of how many.
-        asked: the application.
+        request: the application.
 
     Raises:
         AssistantError, SimError: the log cannot be read, or a file cannot be written.
@@ -122,29 +122,29 @@ def study_table(to: Path, kept: Path | None, tell: Tell, asked: TableRequest) ->
     from agents import copy_files
     from assistant.simtools.measured_tables import paper_table
 
-    into, files = to / "tables", (f"{asked.name}.json", f"{asked.name}.csv")
-    shelf = None if kept is None else kept / _key(asked)
+    into, files = to / "tables", (f"{request.name}.json", f"{request.name}.csv")
+    shelf = None if cache is None else cache / _key(request)
     if shelf is not None and not (into / files[-1]).is_file():
         copy_files(files, shelf, into)
-    stage, total = f"measuring {asked.name}", None if asked.log else SIZES[asked.name]
+    stage, total = f"measuring {request.name}", None if request.log else SIZES[request.name]
     tell(stage, 0, total)
-    found = paper_table(
-        asked.name, into, log=asked.log, first=asked.first,
+    table = paper_table(
+        request.name, into, log=request.log, first=request.first,
         progress=lambda done: tell(stage, done, total),
     )  # fmt: skip
     if shelf is not None:
         copy_files(files, into, shelf)
-    return found.path
+    return table.path
 
 
-def _key(asked: TableRequest) -> str:
+def _key(request: TableRequest) -> str:
     """Return a name for what was measured: the same log and the same program."""
-    told = [version(), asked.first]
-    if asked.log is not None:
+    identity = [version(), request.first]
+    if request.log is not None:
         with suppress(OSError, ValueError):  # whoever reads it says what is wrong
-            seen = asked.log.stat()
-            told += [str(asked.log.absolute()), seen.st_size, seen.st_mtime_ns]
-    return f"{asked.name}-{sha256(repr(told).encode()).hexdigest()[:12]}"
+            status = request.log.stat()
+            identity += [str(request.log.absolute()), status.st_size, status.st_mtime_ns]
+    return f"{request.name}-{sha256(repr(identity).encode()).hexdigest()[:12]}"
 
 
 def _print_study(finished: PlayedStudy, to: Path, written: Sequence[Path], *, as_json: bool) -> int:
@@ -227,19 +227,19 @@ def reproduce(
         figures, tuple(EvaluationSpace(name, to) for name in names)
     )  # refuses now, not after the tables
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
-        task = shown.add_task("", total=None)
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as progress:
+        task = progress.add_task("", total=None)
 
-        def tell(what: str, done: int, total: int | None) -> None:
-            shown.update(task, description=what, completed=done, total=total)
+        def tell(stage: str, done: int, total: int | None) -> None:
+            progress.update(task, description=stage, completed=done, total=total)
 
         tables = []
         for name in names:
-            found = paper_table(
+            table = paper_table(
                 name, to / "tables", log=log, first=first, threads=workers,
                 progress=partial(tell, f"Table {name}", total=None),
             )  # fmt: skip
-            tables.append(EvaluationSpace(name, found.path, found.told))
+            tables.append(EvaluationSpace(name, table.path, table.description))
         done = play(
             EvaluationRecipe(figures, tuple(tables), replications, quick), to, workers, tell
         )
@@ -248,8 +248,8 @@ def reproduce(
         print_json({**evaluation_as_json(done), "report": str(written[0])})
         return 0
     rows = table_of("figure", "application", "claim", "verdict", left=4)
-    for one in done.verdicts:
-        rows.add_row(one.figure, one.table, one.claim, one.outcome)
+    for verdict in done.verdicts:
+        rows.add_row(verdict.figure, verdict.table, verdict.claim, verdict.outcome)
     OUT.print(rows)
     OUT.print(tally(done.verdicts), soft_wrap=True)
     OUT.print(", ".join(map(str, written)), soft_wrap=True)

@@ -75,14 +75,14 @@ def fit(
     with progress_spinner(f"Reading {log.name} …"):
         logs = read_logs(log)
     with progress_spinner(f"Fitting to {len(logs):,} executed tasks …"):
-        found = fit_platform(logs, log.name, components=components, seed=seed)
-    save_model(found.model, to)
+        fitted = fit_platform(logs, log.name, components=components, seed=seed)
+    save_model(fitted.model, to)
     if as_json:
-        told = {**model_dict(found.model), "file": str(to), "notes": list(found.sentences)}
-        print_json(told)
+        report = {**model_dict(fitted.model), "file": str(to), "notes": list(fitted.sentences)}
+        print_json(report)
         return 0
     OUT.print(f"{to}: statistics of a platform", soft_wrap=True)
-    for sentence in found.sentences:
+    for sentence in fitted.sentences:
         OUT.print(f"  {sentence}", soft_wrap=True)
     OUT.print(
         f'  next: statistics = "{to}" under [application] of a sweep file '
@@ -112,15 +112,15 @@ FLOOD_KEY = "water from 10 ░  25 ▒  60 ▓  120 █ mm   ground .:+^ low to 
 HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
-def maze_text(drawn: MazeDrawing) -> Iterator[str]:
+def maze_text(drawing: MazeDrawing) -> Iterator[str]:
     """Yield the lines of a maze: three characters a room, walls between them."""
-    across, down = _unit_walls(drawn.walls)
-    ways = {_passage(step) for step in drawn.way}
-    signs = _room_signs(drawn)
-    for row in range(drawn.rows + 1):
-        yield "".join(_above(drawn, row, across, down, ways))
-        if row < drawn.rows:
-            yield "".join(_rooms(drawn, row, down, ways, signs))
+    across, down = _unit_walls(drawing.walls)
+    ways = {_passage(step) for step in drawing.way}
+    signs = _room_signs(drawing)
+    for row in range(drawing.rows + 1):
+        yield "".join(_above(drawing, row, across, down, ways))
+        if row < drawing.rows:
+            yield "".join(_rooms(drawing, row, down, ways, signs))
 
 
 def _unit_walls(
@@ -144,21 +144,21 @@ def _passage(step: Segment) -> Passage:
     return frozenset(((int(step.x), int(step.y)), (int(step.x2), int(step.y2))))
 
 
-def _room_signs(drawn: MazeDrawing) -> dict[tuple[int, int], str]:
+def _room_signs(drawing: MazeDrawing) -> dict[tuple[int, int], str]:
     """Return the sign of every room that has one; what weighs more comes last."""
-    signs = dict.fromkeys(drawn.rubble, "░")
-    signs.update({(int(x), int(y)): "M" for x, y in drawn.starts})
-    for step in drawn.way:
+    signs = dict.fromkeys(drawing.rubble, "░")
+    signs.update({(int(x), int(y)): "M" for x, y in drawing.starts})
+    for step in drawing.way:
         signs[int(step.x2), int(step.y2)] = "·"
-    for what, sign in SIGNS.items():
-        signs.update({(int(m.x), int(m.y)): sign for m in drawn.marks if m.what == what})
-    return {**signs, (0, 0): "S", (drawn.columns - 1, drawn.rows - 1): "E"}
+    for kind, sign in SIGNS.items():
+        signs.update({(int(m.x), int(m.y)): sign for m in drawing.marks if m.kind == kind})
+    return {**signs, (0, 0): "S", (drawing.columns - 1, drawing.rows - 1): "E"}
 
 
 def _above(
-    drawn: MazeDrawing, row: int, across: Walls, down: Walls, ways: set[Passage]
+    drawing: MazeDrawing, row: int, across: Walls, down: Walls, ways: set[Passage]
 ) -> Iterator[str]:
-    for column in range(drawn.columns + 1):
+    for column in range(drawing.columns + 1):
         meet = (
             ((column, row - 1) in down)
             + 2 * ((column, row) in down)
@@ -166,31 +166,31 @@ def _above(
             + 8 * ((column - 1, row) in across)
         )
         yield _CORNERS[meet]
-        if column < drawn.columns:
+        if column < drawing.columns:
             gone = frozenset(((column, row - 1), (column, row))) in ways
             yield "───" if (column, row) in across else " · " if gone else "   "
 
 
 def _rooms(
-    drawn: MazeDrawing, row: int, down: Walls, ways: set[Passage],
+    drawing: MazeDrawing, row: int, down: Walls, ways: set[Passage],
     signs: dict[tuple[int, int], str],
 ) -> Iterator[str]:  # fmt: skip
-    for column in range(drawn.columns + 1):
+    for column in range(drawing.columns + 1):
         left = frozenset(((column - 1, row), (column, row))) in ways
         yield "│" if (column, row) in down else "·" if left else " "
-        if column < drawn.columns:
+        if column < drawing.columns:
             yield f" {signs.get((column, row), ' ')} "
 
 
-def flood_text(drawn: FloodDrawing) -> Iterator[str]:
+def flood_text(drawing: FloodDrawing) -> Iterator[str]:
     """Yield the lines of a catchment: two characters a cell."""
-    low, high = min(drawn.elevation_m), max(drawn.elevation_m)
-    at = {(int(one.x), int(one.y)): one.name[0] for one in drawn.sensors}
-    cells = list(zip(drawn.elevation_m, drawn.deepest_mm, strict=True))
-    for row in range(len(cells) // drawn.columns):
+    low, high = min(drawing.elevation_m), max(drawing.elevation_m)
+    at = {(int(sensor.x), int(sensor.y)): sensor.name[0] for sensor in drawing.sensors}
+    cells = list(zip(drawing.elevation_m, drawing.deepest_mm, strict=True))
+    for row in range(len(cells) // drawing.columns):
         line = ""
-        for column in range(drawn.columns):
-            height, water = cells[row * drawn.columns + column]
+        for column in range(drawing.columns):
+            height, water = cells[row * drawing.columns + column]
             share = (height - low) / (high - low) if high > low else 0.0
             ground = GROUND[min(int(4 * share), 3)] + " "
             sign = next((2 * sign for least, sign in WATER if water >= least), ground)
@@ -198,27 +198,27 @@ def flood_text(drawn: FloodDrawing) -> Iterator[str]:
         yield line.rstrip()
 
 
-def series_text(one: SensorSeries, sample_s: float, height: int = 6) -> Iterator[str]:
+def series_text(sensor: SensorSeries, sample_s: float, height: int = 6) -> Iterator[str]:
     """Yield a chart of a sensor: ``*`` simulated, ``o`` observed, ``@`` both in one place."""
-    most = max([*one.simulated, *one.observed, 1e-9])
-    canvas = [[" "] * len(one.observed) for _ in range(height)]
-    for series, sign in ((one.observed, "o"), (one.simulated, "*")):
+    most = max([*sensor.simulated, *sensor.observed, 1e-9])
+    canvas = [[" "] * len(sensor.observed) for _ in range(height)]
+    for series, sign in ((sensor.observed, "o"), (sensor.simulated, "*")):
         for i, value in enumerate(series):
             line = canvas[height - 1 - min(int(height * value / most), height - 1)]
             line[i] = "@" if line[i] not in (" ", sign) else sign
-    yield f"{one.name}, m3/s: * simulated  o observed  @ both"
+    yield f"{sensor.name}, m3/s: * simulated  o observed  @ both"
     for number, line in enumerate(canvas):
         label = f"{most:6.2f}" if number == 0 else f"{0:6.2f}" if number == height - 1 else " " * 6
         yield f"{label} │{''.join(line)}".rstrip()
-    hours = len(one.observed) * sample_s / 3600
-    yield f"{' ' * 7}└{'─' * len(one.observed)} {hours:g} h"
+    hours = len(sensor.observed) * sample_s / 3600
+    yield f"{' ' * 7}└{'─' * len(sensor.observed)} {hours:g} h"
 
 
 def day_text(panel: PlatformPanel) -> Iterator[str]:
     """Yield a line per series: its mean at each hour of the day, ten heights, the peak named."""
     yield f"{panel.title}, by hour of the day"
     for name, series in panel.series.items():
-        by_hour = [[one for one in series[hour::24] if one is not None] for hour in range(24)]
+        by_hour = [[value for value in series[hour::24] if value is not None] for hour in range(24)]
         means = [sum(values) / len(values) if values else 0.0 for values in by_hour]
         most = max(means)
         heights = "".join(HEIGHTS[min(int(8 * mean / (most or 1.0)), 7)] for mean in means)
@@ -245,14 +245,14 @@ QUICK: Mapping[str, Level] = {
 class PlayResult:
     """One run: what was set, what came of it, and how it is drawn.
 
-    ``picture`` is a Vega-Lite specification, ``lines`` the same in characters. ``whole`` is the
+    ``picture`` is a Vega-Lite specification, ``lines`` the same in characters. ``summary`` is the
     objective of the configuration, which for a maze is the mean over its games.
     """
 
     title: str
     values: Mapping[str, Level]
     measures: Mapping[str, Measure]
-    whole: str
+    summary: str
     picture: Spec
     lines: tuple[str, ...]
 
@@ -322,7 +322,7 @@ def play(
     for name, value in played.measures.items():
         table.add_row(name, number(value) if isinstance(value, int | float) else str(value))
     OUT.print(table)
-    OUT.print(played.whole, soft_wrap=True)
+    OUT.print(played.summary, soft_wrap=True)
     if written is not None:
         OUT.print(f"Picture: {written}", soft_wrap=True)
     return 0
@@ -333,13 +333,15 @@ def _flood(seed: int, texts: list[str]) -> PlayResult:
 
     application = Flood(seed)
     values = _configuration(application.space, application.baseline, texts)
-    drawn, measures = flood_drawing(application, values)
-    lines = [*flood_text(drawn), FLOOD_KEY]
-    for one in drawn.sensors:
-        lines += ["", *series_text(one, drawn.sample_s)]
+    drawing, measures = flood_drawing(application, values)
+    lines = [*flood_text(drawing), FLOOD_KEY]
+    for sensor in drawing.sensors:
+        lines += ["", *series_text(sensor, drawing.sample_s)]
     fit = quantity(application.objective.assess(measures).value, application.objective.unit)
-    whole = f"It differs from what the sensors measured by {fit} (root of the mean square)."
-    return PlayResult(drawn.title, values, measures, whole, flood_picture(drawn), (*lines, ""))
+    summary = f"It differs from what the sensors measured by {fit} (root of the mean square)."
+    return PlayResult(
+        drawing.title, values, measures, summary, flood_picture(drawing), (*lines, "")
+    )
 
 
 def _platform(seed: int, texts: list[str], day: Path | None, trace: Path | None) -> PlayResult:
@@ -348,14 +350,16 @@ def _platform(seed: int, texts: list[str], day: Path | None, trace: Path | None)
     application = AiPlatform(seed)
     values = _configuration(application.space, application.baseline, texts)
     board, measures = simulated_dashboard(application, values, trace)
-    drawn = board.over_time
+    drawing = board.over_time
     cost = quantity(application.objective.assess(measures).value, application.objective.unit)
-    whole = f"Capacity, late models and waiting cost {cost}."
-    lines = [line for panel in drawn.panels for line in day_text(panel)]
+    summary = f"Capacity, late models and waiting cost {cost}."
+    lines = [line for panel in drawing.panels for line in day_text(panel)]
     if day is not None:
         write_picture(platform_picture(board.day), day, board.day.title)
     lines += ["", *board.words]
-    return PlayResult(drawn.title, values, measures, whole, platform_picture(drawn), tuple(lines))
+    return PlayResult(
+        drawing.title, values, measures, summary, platform_picture(drawing), tuple(lines)
+    )
 
 
 def _fleet(seed: int, texts: list[str]) -> PlayResult:
@@ -363,15 +367,15 @@ def _fleet(seed: int, texts: list[str]) -> PlayResult:
 
     application = FleetPlacement((usual_workload(seed),), seed=seed)
     values = _configuration(application.space, application.baseline, texts)
-    drawn, measures = fleet_drawing(application, values)
+    drawing, measures = fleet_drawing(application, values)
     cost = quantity(application.objective.assess(measures).value, application.objective.unit)
-    whole = f"Machines and waiting cost {cost}."
+    summary = f"Machines and waiting cost {cost}."
     lines = tuple(
         line
-        for panel in drawn.panels
-        for line in steps_text(panel.title, panel.series, drawn.step_h)
+        for panel in drawing.panels
+        for line in steps_text(panel.title, panel.series, drawing.step_h)
     )
-    return PlayResult(drawn.title, values, measures, whole, fleet_picture(drawn), lines)
+    return PlayResult(drawing.title, values, measures, summary, fleet_picture(drawing), lines)
 
 
 def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
@@ -379,12 +383,12 @@ def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
 
     application = MazeRunner(seed)
     values = _configuration(application.space, QUICK, texts)
-    drawn, measures = maze_drawing(application, values, game)
+    drawing, measures = maze_drawing(application, values, game)
     mean = application.objective.assess(application.evaluate(values, 0)).value
     time = quantity(mean, application.objective.unit)
-    whole = f"Over all {application.n_games} games of seed {seed} it takes {time} on average."
-    lines = (*maze_text(drawn), MAZE_KEY, "")
-    return PlayResult(drawn.title, values, measures, whole, maze_picture(drawn), lines)
+    summary = f"Over all {application.n_games} games of seed {seed} it takes {time} on average."
+    lines = (*maze_text(drawing), MAZE_KEY, "")
+    return PlayResult(drawing.title, values, measures, summary, maze_picture(drawing), lines)
 
 
 def _configuration(
@@ -397,8 +401,10 @@ def _configuration(
         StrategyError: no such parameter or level.
     """
     example = f"{next(iter(usual))}={next(iter(usual.values()))}"
-    given = {name: space.parse_value(name, value) for name, value in pairs(texts, "--set", example)}
-    values = {**usual, **given}
+    changes = {
+        name: space.parse_value(name, value) for name, value in pairs(texts, "--set", example)
+    }
+    values = {**usual, **changes}
     space.check(space.from_values(values))
     return values
 
@@ -478,25 +484,25 @@ def validate(
         raise SettingsError(f"the report '{report}' must end in .html")
     doing = "Fitting and simulating" if model is None else "Simulating"
     with progress_spinner(f"{doing} …"):
-        found = likeness(log, model, weeks=weeks, seed=seed)
-    written = None if report is None else write_comparison(found, report)
+        comparison = likeness(log, model, weeks=weeks, seed=seed)
+    written = None if report is None else write_comparison(comparison, report)
     if as_json:
-        print_json({**told(found), "report": None if written is None else str(written)})
+        print_json({**told(comparison), "report": None if written is None else str(written)})
         return 0
     OUT.print(
-        f"{found.log}: {found.n_observed:,} executed tasks beside {found.n_simulated:,} simulated "
-        f"pipelines of {found.weeks} weeks (seed {found.seed}; statistics {found.source})",
+        f"{comparison.log}: {comparison.n_observed:,} executed tasks beside {comparison.n_simulated:,} simulated "
+        f"pipelines of {comparison.weeks} weeks (seed {comparison.seed}; statistics {comparison.source})",
         style="bold", soft_wrap=True,
     )  # fmt: skip
-    OUT.print(found.headline, soft_wrap=True)
-    _print_rows(LIKENESS, comparison_rows(found))
-    for name, bands in found.hours.items():
+    OUT.print(comparison.headline, soft_wrap=True)
+    _print_rows(LIKENESS, comparison_rows(comparison))
+    for name, bands in comparison.hours.items():
         OUT.print(
             f"Arrivals by hour of the week, {name}: {bands.within:.0%} of the hours lie within the "
             "bands.",
             soft_wrap=True,
         )
-    if not found.hours:
+    if not comparison.hours:
         OUT.print("Hours of the week are compared over two whole weeks or more of both.")
     if written is not None:
         OUT.print(f"Report: {written}", soft_wrap=True)
@@ -523,8 +529,8 @@ def as_table(board: "PlatformDashboard") -> dict[str, object]:
         "started_by": dict(summary.started_by),
         "outcomes": dict(summary.outcomes),
         "pipeline_wait": asdict(summary.pipeline_wait),
-        "tasks": [asdict(one) for one in summary.tasks],
-        "waits": {name: asdict(one) for name, one in summary.waits.items()},
+        "tasks": [asdict(summary_row) for summary_row in summary.tasks],
+        "waits": {name: asdict(summary_row) for name, summary_row in summary.waits.items()},
         "over_time": {
             "start_h": board.over_time.start_h,
             "step_h": board.over_time.step_h,

@@ -80,15 +80,15 @@ def print_missing(
     command = _command(session, report.runs, store)
     block_command = _command(session, report.block_runs, store)
     if as_json:
-        found = report.found
+        design = report.missing
         print_json(
             {
                 "experiment": session.id,
-                "lacking": found.lacking,
-                "left": found.left,
-                "smallest": found.is_smallest,
-                "waiting": found.n_waiting,
-                "looked_at_all": found.looked_at_all,
+                "lacking": design.lacking,
+                "left": design.left,
+                "smallest": design.is_smallest,
+                "waiting": design.n_waiting,
+                "looked_at_all": design.looked_at_all,
                 "runs": list(report.runs),
                 "command": command,
                 "block": list(report.block_runs) if report.block else None,
@@ -102,23 +102,23 @@ def print_missing(
 
 
 def _print_missing(session: Session, report: MissingReport, command: str | None) -> None:
-    found, what = report.found, _target_words(session.experiment, report.found.target)
-    if found.n_waiting:
-        OUT.print(f"{found.n_waiting} waiting runs are counted as if they were over.")
-    if not found.lacking:
-        shut = _closed(session.experiment, found.target)
+    design, subject = report.missing, _target_words(session.experiment, report.missing.target)
+    if design.n_waiting:
+        OUT.print(f"{design.n_waiting} waiting runs are counted as if they were over.")
+    if not design.lacking:
+        shut = _closed(session.experiment, design.target)
         but = f" among the open levels; what closed {shut} would need is left out" if shut else ""
-        OUT.print(f"Nothing is missing: the runs determine {what}{but}.", soft_wrap=True)
+        OUT.print(f"Nothing is missing: the runs determine {subject}{but}.", soft_wrap=True)
     elif report.runs:
         n = "1 run is" if len(report.runs) == 1 else f"{len(report.runs)} runs are"
-        sure = "; fewer cannot do it" if found.is_smallest else ", found by greedy search"
-        missing = f"{n} missing to estimate {what}{sure}:"
-        if found.left:
-            missing = f"{n} missing to estimate what can be of {what}{sure}:"
+        sure = "; fewer cannot do it" if design.is_smallest else ", found by greedy search"
+        missing = f"{n} missing to estimate {subject}{sure}:"
+        if design.left:
+            missing = f"{n} missing to estimate what can be of {subject}{sure}:"
         OUT.print(missing, soft_wrap=True)
         _print_runs(session, report.runs, command)
-    if found.left:
-        _print_left(found.left, found.lacking, what, whole=found.looked_at_all)
+    if design.left:
+        _print_left(design.left, design.lacking, subject, exhaustive=design.looked_at_all)
 
 
 def _closed(experiment: Experiment, target: EstimationTarget) -> str:
@@ -133,14 +133,14 @@ def _closed(experiment: Experiment, target: EstimationTarget) -> str:
     )
 
 
-def _print_left(left: int, lacking: int, what: str, *, whole: bool) -> None:
+def _print_left(left: int, lacking: int, subject: str, *, exhaustive: bool) -> None:
     why = (
         "closed levels, exclusions or failed runs leave no configuration that would"
-        if whole
+        if exhaustive
         else "no configuration near the runs would; the whole space is too large to look at"
     )
     OUT.print(
-        f"{left} of the {lacking} comparisons that {what} lacks cannot be had: {why}.",
+        f"{left} of the {lacking} comparisons that {subject} lacks cannot be had: {why}.",
         style="yellow", soft_wrap=True,
     )  # fmt: skip
 
@@ -255,18 +255,18 @@ def effects(
 
 
 def _pairs(experiment: Experiment, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for text in texts:
         if text == EVERYTHING:
-            found += all_pairs(experiment.space)
+            pairs += all_pairs(experiment.space)
             continue
         names = [name.strip() for name in text.split(",")]
         if len(names) != 2:
             raise SettingsError(
                 f"--pair '{text}' is not of the form name,name (or 'all' for every pair)"
             )
-        found.append((names[0], names[1]))
-    return tuple(found)
+        pairs.append((names[0], names[1]))
+    return tuple(pairs)
 
 
 def _print_report(session: Session, report: EffectsReport) -> None:
@@ -290,7 +290,7 @@ def _print_report(session: Session, report: EffectsReport) -> None:
     if lacking:
         OUT.print(_help(session, lacking), soft_wrap=True)
     for effect in sorted(report.main, key=lambda e: -(e.test.f or e.test.sum_squares or 0.0)):
-        if len(effect.known) > 1:
+        if len(effect.comparable) > 1:
             _print_main(effect)
     for interaction in report.interactions:
         _print_interaction(interaction)
@@ -305,23 +305,23 @@ def _print_report(session: Session, report: EffectsReport) -> None:
 
 def _help(session: Session, lacking: Sequence[TermTest]) -> str:
     """Say which runs help interactions that lack some, or which levels to reopen first."""
-    told = "With an interaction that lacks runs in the model, main effects may be unknown. "
+    caution = "With an interaction that lacks runs in the model, main effects may be unknown. "
     able = next((test for test in lacking if not test.needs_closed), None)
     if able is not None:
         names = ",".join(able.parameters)
-        return f"{told}Which runs: copperline effects {session.id} --missing {names}"
+        return f"{caution}Which runs: copperline effects {session.id} --missing {names}"
     needed = dict.fromkeys(level for test in lacking for level in test.needs_closed)
     again = " ".join(shlex.join(("--reopen", level)) for level in needed)
-    return f"{told}Only closed levels lack them: copperline steer {session.id} {again}"
+    return f"{caution}Only closed levels lack them: copperline steer {session.id} {again}"
 
 
 def _tests(report: EffectsReport) -> Table:
     table = table_of("term", "df", "sum of squares", "F", "p")
     for test in report.tests:
-        known = test.sum_squares is not None
+        estimable = test.sum_squares is not None
         table.add_row(
             " x ".join(test.parameters),
-            f"{test.df}" if known else "",
+            f"{test.df}" if estimable else "",
             number(test.sum_squares),
             number(test.f) if test.f is not None else "",
             p_text(test.p).removeprefix("= ") if test.p is not None else "",
@@ -337,35 +337,40 @@ def _print_main(effect: MainEffect) -> None:
     unit = f" [{effect.unit}]" if effect.unit else ""
     table = table_of(f"{effect.parameter}{unit}", "runs", "change", "95 % interval")
     table.add_column("")
-    _add_changes(table, effect.known)
+    _add_changes(table, effect.comparable)
     OUT.print()
     OUT.print(table)
-    unknown = [one for one in effect.levels if one.change is None]
+    unknown = [change for change in effect.levels if change.change is None]
     if unknown:
-        with_runs = sum(one.n > 0 for one in unknown)
-        told = f"{len(unknown)} of {len(effect.levels)} levels unknown"
-        OUT.print(f"{told}, {with_runs} of them with runs", style="dim")
+        with_runs = sum(change.n > 0 for change in unknown)
+        counts = f"{len(unknown)} of {len(effect.levels)} levels unknown"
+        OUT.print(f"{counts}, {with_runs} of them with runs", style="dim")
 
 
 def _add_changes(table: Table, changes: Iterable[ValueChange]) -> None:
-    for one in changes:
-        interval = "" if one.low is None else f"{_signed(one.low)} to {_signed(one.high)}"
-        cells = [f"{level(value)}" for value in one.levels]
+    for change in changes:
+        interval = "" if change.low is None else f"{_signed(change.low)} to {_signed(change.high)}"
+        cells = [f"{level(value)}" for value in change.levels]
         table.add_row(
-            *cells, str(one.n), _signed(one.change), interval, one.verdict or "", style=_style(one)
+            *cells,
+            str(change.n),
+            _signed(change.change),
+            interval,
+            change.verdict or "",
+            style=_style(change),
         )
 
 
-def _style(one: ValueChange) -> str:
-    return {"better": "green", "worse": "red"}.get(one.verdict or "", "")
+def _style(change: ValueChange) -> str:
+    return {"better": "green", "worse": "red"}.get(change.verdict or "", "")
 
 
-def _with_half(one: ValueChange) -> str:
+def _with_half(change: ValueChange) -> str:
     """Return a change with half the width of its interval."""
-    if one.change is None:
+    if change.change is None:
         return "unknown"
-    half = "" if one.high is None else f" ± {number(one.high - one.change)}"
-    return f"{_signed(one.change)}{half}"
+    half = "" if change.high is None else f" ± {number(change.high - change.change)}"
+    return f"{_signed(change.change)}{half}"
 
 
 def _signed(value: float | None) -> str:
@@ -376,16 +381,16 @@ def _signed(value: float | None) -> str:
 def _print_interaction(interaction: InteractionEffect) -> None:
     OUT.print()
     first, second = interaction.parameters
-    if len([one for one in interaction.combinations if one.change is not None]) < 2:
+    if len([change for change in interaction.combinations if change.change is not None]) < 2:
         return
     table = table_of(first, second, "runs", "change in all", left=2)
     table.add_column("")
     table.add_column("beyond the sum", justify="right")
-    beyond = {one.levels: one for one in interaction.beyond}
-    for one in interaction.combinations:
+    beyond = {change.levels: change for change in interaction.beyond}
+    for change in interaction.combinations:
         table.add_row(
-            *(level(value) for value in one.levels), str(one.n), _with_half(one),
-            one.verdict or "", _with_half(beyond[one.levels]), style=_style(one),
+            *(level(value) for value in change.levels), str(change.n), _with_half(change),
+            change.verdict or "", _with_half(beyond[change.levels]), style=_style(change),
         )  # fmt: skip
     OUT.print(table)
 
@@ -395,12 +400,12 @@ def _contrasts(report: EffectsReport) -> Table:
     table.add_column("")
     margins = report.margins
     for contrast in report.contrasts[:MOST_CONTRASTS]:
-        size, told = abs(contrast.effect), ""
+        size, verdict = abs(contrast.effect), ""
         if margins.simultaneous is not None and size > margins.simultaneous:
-            told = "beyond SME"
+            verdict = "beyond SME"
         elif margins.margin is not None and size > margins.margin:
-            told = "beyond ME"
-        table.add_row(contrast.name, _signed(contrast.effect), told)
+            verdict = "beyond ME"
+        table.add_row(contrast.name, _signed(contrast.effect), verdict)
     left = len(report.contrasts) - MOST_CONTRASTS
     if left > 0:
         table.add_row(f"and {left} smaller ones", "", "", style="dim")
@@ -409,13 +414,13 @@ def _contrasts(report: EffectsReport) -> Table:
 
 
 def _coverage(report: EffectsReport) -> Table:
-    told = report.coverage
+    coverage = report.coverage
     table = table_of("coverage", "seen", "allowed", "runs of one")
-    for covered in told.parameters:
+    for covered in coverage.parameters:
         table.add_row(*_covered(covered))
-    share = "" if told.share is None else f"{told.share:.2%}"
-    allowed = "unknown" if told.n_allowed is None else f"{told.n_allowed:,}"
-    table.add_row("configurations", f"{told.n_seen:,}", allowed, share)
+    share = "" if coverage.share is None else f"{coverage.share:.2%}"
+    allowed = "unknown" if coverage.n_allowed is None else f"{coverage.n_allowed:,}"
+    table.add_row("configurations", f"{coverage.n_seen:,}", allowed, share)
     OUT.print()
     return table
 
@@ -429,14 +434,14 @@ def _covered(covered: LevelCoverage) -> tuple[str, str, str, str]:
 
 def _print_pairs_seen(report: EffectsReport) -> None:
     """Print the pairs with the smallest share of their combinations seen."""
-    known = [pair for pair in report.coverage.pairs if pair.n_allowed]
-    if not known:
+    counted_pairs = [pair for pair in report.coverage.pairs if pair.n_allowed]
+    if not counted_pairs:
         return
-    known.sort(key=lambda pair: pair.n_seen / (pair.n_allowed or 1))
+    counted_pairs.sort(key=lambda pair: pair.n_seen / (pair.n_allowed or 1))
     table = table_of("pairs, the least covered first", "seen", "allowed", "runs of one")
-    for pair in known[:MOST_PAIRS]:
+    for pair in counted_pairs[:MOST_PAIRS]:
         table.add_row(*_covered(pair))
-    left = len(report.coverage.pairs) - min(len(known), MOST_PAIRS)
+    left = len(report.coverage.pairs) - min(len(counted_pairs), MOST_PAIRS)
     if left:
         table.add_row(f"and {left} more", "", "", "", style="dim")
     OUT.print()
@@ -452,19 +457,19 @@ def _effects_object(report: EffectsReport) -> dict[str, Any]:
             figure_of(main).levels, main.parameter, main.unit, change
         )
         for main in report.main
-        if len(main.known) > 1
+        if len(main.comparable) > 1
     }
     pairs = {
-        " x ".join(one.parameters): charts_effects.interaction(
+        " x ".join(interaction.parameters): charts_effects.interaction(
             [
                 CombinationChange(level(c.levels[0]), level(c.levels[1]), c.change, c.n)
-                for c in one.combinations
+                for c in interaction.combinations
                 if c.change is not None
             ],
-            *one.parameters,
+            *interaction.parameters,
             change,
         )
-        for one in report.interactions
+        for interaction in report.interactions
     }
     return {
         **asdict(report),
@@ -500,43 +505,47 @@ def forecast(
     Nothing is run and nothing is stored.
     """
     session = stored_session(experiment, store)
-    seen, subject = session.forecast(), ForecastSubject.of(session.experiment)
+    current, subject = session.forecast(), ForecastSubject.of(session.experiment)
     if as_json:
-        print_json({"experiment": session.id, **_forecast_object(session, subject, seen)})
+        print_json({"experiment": session.id, **_forecast_object(session, subject, current)})
         return 0
     OUT.print(f"{session.experiment.opened.name}: {session.experiment.opened.objective}")
-    style = _STYLES.get(verdict_of(seen), "bold")
-    OUT.print(headline(subject, seen), style=style, soft_wrap=True)
-    for sentence in forecast_sentences(subject, seen):
+    style = _STYLES.get(verdict_of(current), "bold")
+    OUT.print(headline(subject, current), style=style, soft_wrap=True)
+    for sentence in forecast_sentences(subject, current):
         OUT.print(f"  {sentence}", soft_wrap=True)
-    if seen.terms:
-        OUT.print(_terms(subject, seen))
-    if len(seen.fan) > 1 and not seen.is_over:
-        OUT.print(_fan(subject, seen))
-    OUT.print(paper_words(seen.paper), style="dim", soft_wrap=True)
+    if current.terms:
+        OUT.print(_terms(subject, current))
+    if len(current.fan) > 1 and not current.is_over:
+        OUT.print(_fan(subject, current))
+    OUT.print(paper_words(current.paper), style="dim", soft_wrap=True)
     print_warning(session.experiment, OUT, store)
     return 0
 
 
-def _terms(subject: ForecastSubject, seen: Forecast) -> Table:
+def _terms(subject: ForecastSubject, forecast: Forecast) -> Table:
     table = table_of("term", "agreed", "runs left", "")
-    several = len(seen.terms) > 1
-    for term in seen.terms:
-        tightest = "the tightest" if several and term.term == seen.binding else ""
-        used = term_used(subject, term, seen.at_s)
+    several = len(forecast.terms) > 1
+    for term in forecast.terms:
+        tightest = "the tightest" if several and term.term == forecast.binding else ""
+        used = term_used(subject, term, forecast.at_s)
         table.add_row(TERMS[term.term], used, figures(term.remaining), tightest)
     return table
 
 
-def _fan(subject: ForecastSubject, seen: Forecast) -> Table:
+def _fan(subject: ForecastSubject, forecast: Forecast) -> Table:
     unit = f" [{subject.unit}]" if subject.unit else ""
     table = table_of(
         f"best {subject.measure}{unit} to come", "by", "1 in 10 better than", "middle",
         "1 in 10 worse than",
     )  # fmt: skip
-    for point in _spaced_points(seen.fan):
+    for point in _spaced_points(forecast.fan):
         after = "now" if point.runs == 0 else f"after {point.runs} more"
-        by = "unknown" if point.seconds is None else clock(seen.at_s + point.seconds, seen.at_s)
+        by = (
+            "unknown"
+            if point.seconds is None
+            else clock(forecast.at_s + point.seconds, forecast.at_s)
+        )
         table.add_row(after, by, number(point.low), number(point.median), number(point.high))
     return table
 
@@ -548,34 +557,36 @@ def _spaced_points(fan: tuple[FanPoint, ...]) -> tuple[FanPoint, ...]:
     return tuple(fan[round(i * (len(fan) - 1) / (FAN_ROWS - 1))] for i in range(FAN_ROWS))
 
 
-def _measured(session: Session, seen: Forecast) -> Forecast:
+def _measured(session: Session, forecast: Forecast) -> Forecast:
     """Return the forecast with the regions' values as measured, whatever the direction."""
     value_of = session.experiment.opened.objective.value_of
     regions = tuple(
         replace(region, mean=value_of(region.mean), best=value_of(region.best))
-        for region in seen.paper.regions
+        for region in forecast.paper.regions
     )
-    return replace(seen, paper=replace(seen.paper, regions=regions))
+    return replace(forecast, paper=replace(forecast.paper, regions=regions))
 
 
-def _forecast_object(session: Session, subject: ForecastSubject, seen: Forecast) -> dict[str, Any]:
+def _forecast_object(
+    session: Session, subject: ForecastSubject, forecast: Forecast
+) -> dict[str, Any]:
     """Return the whole forecast as JSON, with its words and the fan as a Vega-Lite chart."""
     data = collect(session.experiment)
     title = f"{subject.measure} [{subject.unit}]" if subject.unit else subject.measure
     goal = session.experiment.sla.goal
-    left = None if seen.remaining is None else seen.remaining.median
+    left = None if forecast.remaining is None else forecast.remaining.median
     return {
-        "verdict": verdict_of(seen),
-        "headline": headline(subject, seen),
-        "sentences": forecast_sentences(subject, seen),
-        "terms_in_words": [term_words(subject, term, seen.at_s) for term in seen.terms],
-        "paper_in_words": paper_words(seen.paper),
-        "miss": seen.miss,
+        "verdict": verdict_of(forecast),
+        "headline": headline(subject, forecast),
+        "sentences": forecast_sentences(subject, forecast),
+        "terms_in_words": [term_words(subject, term, forecast.at_s) for term in forecast.terms],
+        "paper_in_words": paper_words(forecast.paper),
+        "miss": forecast.miss,
         "warning": warning_object(session.experiment),
-        **asdict(_measured(session, seen)),
+        **asdict(_measured(session, forecast)),
         "charts": {
             "fan": charts_forecast.best_with_fan(
-                data.points, seen.fan, today=data.today_value, goal=goal, end=left, title=title
+                data.points, forecast.fan, today=data.today_value, goal=goal, end=left, title=title
             )
         },
     }

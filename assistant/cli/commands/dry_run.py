@@ -141,15 +141,15 @@ class DryRunReport:
     def budget_words(self) -> str:
         """Say how long the whole budget takes, and whether it fits before the deadline."""
         runs, fitting = self.experiment.sla.max_runs, self.fitting_runs
-        told = []
+        clauses = []
         if runs is not None and self.expected_s is not None:
-            told.append(f"{_runs(runs)} take {lasting(self.expected_s)}{self._at_once}")
+            clauses.append(f"{_runs(runs)} take {lasting(self.expected_s)}{self._at_once}")
         if fitting is not None:
             fits = f"about {_runs(fitting)} fit before the deadline"
             if runs is not None:
                 fits = "and they fit before the deadline" if fitting >= runs else f"but {fits}"
-            told.append(fits)
-        return ", ".join(told) or "there is no limit of runs or time"
+            clauses.append(fits)
+        return ", ".join(clauses) or "there is no limit of runs or time"
 
     @property
     def _at_once(self) -> str:
@@ -275,8 +275,8 @@ def last_lines(text: str) -> tuple[str, ...]:
     >>> last_lines("one\n\ttwo\x1b[0m\n")
     ('one', ' two?[0m')
     """
-    kept = text.rstrip().splitlines()[-LAST_LINES:]
-    lines = (line.replace("\t", " ")[:LAST_COLUMNS] for line in kept)
+    last = text.rstrip().splitlines()[-LAST_LINES:]
+    lines = (line.replace("\t", " ")[:LAST_COLUMNS] for line in last)
     return tuple("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
@@ -296,9 +296,9 @@ def constraint_words(constraint: Constraint, measures: Mapping[str, Measure]) ->
     """Say whether a constraint holds, with what was measured."""
     value = measures.get(constraint.measure)
     unit = "s" if constraint.measure.endswith("_s") else ""
-    told = "unknown" if value is None else quantity(_number(value), unit)
+    measured = "unknown" if value is None else quantity(_number(value), unit)
     verdict = "met" if constraint.violation(measures) == 0 else "violated"
-    return f"{verdict}: {constraint} ({constraint.measure} is {told})"
+    return f"{verdict}: {constraint} ({constraint.measure} is {measured})"
 
 
 def _number(value: float | tuple[float, ...]) -> float:
@@ -393,10 +393,10 @@ def _fallback_name(built: BuiltSweep, file: Path | None) -> str:
 
 def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool) -> DryRunReport:
     """Open the sweep in memory and run one configuration of it."""
-    own = first_configurations(built, [])
+    first_runs = first_configurations(built, [])
     past_results(built)
     session = open_sweep(built, MemoryStore(), name, "")
-    run = _submitted(session, built, own, include)
+    run = _submitted(session, built, first_runs, include)
     experiment = session.experiment
     values = experiment.space.values(run.configuration)
     if not quiet:
@@ -461,22 +461,25 @@ class _ErrorRecorder:
 
 
 def _submitted(
-    session: Session, built: BuiltSweep, own: tuple[dict[str, Level], ...], include: str | None
+    session: Session,
+    built: BuiltSweep,
+    first_runs: tuple[dict[str, Level], ...],
+    include: str | None,
 ) -> Run:
     """Submit what is wanted, else today's, else the analyst's own first, else the first."""
     if include is not None:
         text = built.settings.model_copy(update={"run": []})
-        wanted = first_configurations(
+        included = first_configurations(
             BuiltSweep(text, built.application, built.space, built.objective, built.watch),
             [include],
         )
-        if wanted:
-            return session.include(wanted[0])
+        if included:
+            return session.include(included[0])
     run = session.submit_baseline()
     if run is not None:
         return run
-    if own:
-        return session.include(own[0])
+    if first_runs:
+        return session.include(first_runs[0])
     first = _first(built)
     if first is None:
         raise SettingsError(
@@ -503,10 +506,10 @@ def _print(trial: DryRunReport) -> None:
     if outcome is None:
         raise AssertionError("a run that did not fail has an outcome")
     _print_levels(trial)
-    shown = table_of("measure", "value")
+    table = table_of("measure", "value")
     for name, value in outcome.measures.items():
-        shown.add_row(name, _measured(name, value))
-    OUT.print(shown)
+        table.add_row(name, _measured(name, value))
+    OUT.print(table)
     reached = quantity(outcome.value, objective.unit)
     OUT.print(f"{objective}: {reached}", style="bold", soft_wrap=True)
     for constraint in objective.constraints:
@@ -519,14 +522,14 @@ def _print(trial: DryRunReport) -> None:
 
 def _print_levels(trial: DryRunReport) -> None:
     space = trial.experiment.space
-    shown = table_of("parameter", "tried", "levels", left=3)
+    table = table_of("parameter", "tried", "levels", left=3)
     for parameter in space.parameters:
         tried = setting(trial.values[parameter.name], parameter.unit)
-        shown.add_row(parameter.name, tried, _levels(parameter))
-    OUT.print(shown)
+        table.add_row(parameter.name, tried, _levels(parameter))
+    OUT.print(table)
     allowed = space.count_allowed()
-    told = f", {allowed:,} allowed" if allowed not in (None, space.size) else ""
-    OUT.print(f"{space.size:,} combinations of {len(space.parameters)} parameters{told}")
+    allowed_text = f", {allowed:,} allowed" if allowed not in (None, space.size) else ""
+    OUT.print(f"{space.size:,} combinations of {len(space.parameters)} parameters{allowed_text}")
 
 
 def _levels(parameter: Parameter) -> str:

@@ -64,16 +64,16 @@ def suggest(
     if not recorded:
         session = _afterwards(session)
     before = session.experiment.open_advice
-    shown = session.experiment.open_batch if before is not None and recorded else None
-    batch = shown or session.suggest(n)
-    known = session.experiment
-    warning = warning_object(known)
+    open_batch = session.experiment.open_batch if before is not None and recorded else None
+    batch = open_batch or session.suggest(n)
+    current = session.experiment
+    warning = warning_object(current)
     if as_json:
         rows = [
             {
-                "values": known.space.values(suggestion.configuration),
-                "reason": reason_text(known, suggestion),
-                **_expected(known, suggestion),
+                "values": current.space.values(suggestion.configuration),
+                "reason": reason_text(current, suggestion),
+                **_expected(current, suggestion),
             }
             for suggestion in batch.suggestions
         ]
@@ -81,7 +81,7 @@ def suggest(
             {
                 "experiment": session.id,
                 "batch": batch.number,
-                "recorded": recorded and shown is None,
+                "recorded": recorded and open_batch is None,
                 "exhausted": batch.exhausted,
                 "warning": None if warning is None else warning["text"],
                 "alternatives": [] if warning is None else warning["alternatives"],
@@ -90,20 +90,20 @@ def suggest(
         )
         return 0
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("no.", *known.space.names):
+    for name in ("no.", *current.space.names):
         table.add_column(name, justify="right")
     for number, suggestion in enumerate(batch.suggestions, 1):
-        cells = [level(v) for v in known.space.values(suggestion.configuration).values()]
+        cells = [level(v) for v in current.space.values(suggestion.configuration).values()]
         table.add_row(str(number), *cells)
     OUT.print(table)
     for number, suggestion in enumerate(batch.suggestions, 1):
-        OUT.print(f"{number}. {reason_text(known, suggestion)}", soft_wrap=True)
-    if shown is not None:
+        OUT.print(f"{number}. {reason_text(current, suggestion)}", soft_wrap=True)
+    if open_batch is not None:
         OUT.print("This batch came with a warning that is open; it is shown again, nothing is new.")
     elif before is not None and recorded:
         OUT.print(f"Warning {before.number} was not answered, and lapses with this batch.")
     if recorded:
-        print_warning(known, OUT, store)
+        print_warning(current, OUT, store)
     if not recorded:
         OUT.print(
             f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
@@ -113,12 +113,12 @@ def suggest(
     return 0
 
 
-def _expected(known: Experiment, suggestion: Suggestion) -> dict[str, object]:
+def _expected(experiment: Experiment, suggestion: Suggestion) -> dict[str, object]:
     """Return value and 95% interval in the unit of the objective, and the chance to be best."""
-    found = expected_measure(known, suggestion.configuration)
+    prediction = expected_measure(experiment, suggestion.configuration)
     return {
-        "expected": None if found is None else found.value,
-        "interval": None if found is None else [found.low, found.high],
+        "expected": None if prediction is None else prediction.value,
+        "interval": None if prediction is None else [prediction.low, prediction.high],
         "chance": suggestion.chance,
     }
 
@@ -162,22 +162,22 @@ def journal(
     """Print what happened, event by event: every decision, run, warning and answer."""
     session = stored_session(experiment, store)
     events = session.events()
-    known = sorted({type(event).__name__ for event in events})
+    kinds = sorted({type(event).__name__ for event in events})
     for name in kind or []:
-        if name not in known:
-            raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(known)}")
-    chosen = [e for e in events if not kind or type(e).__name__ in kind]
+        if name not in kinds:
+            raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(kinds)}")
+    selected = [e for e in events if not kind or type(e).__name__ in kind]
     if as_json:
-        lines = [json.loads(encode_event(event)) for event in chosen]
+        lines = [json.loads(encode_event(event)) for event in selected]
         print_json({"experiment": session.id, "events": lines})
         return 0
     first_s = events[0].at_s
-    for event in chosen:
+    for event in selected:
         body = json.loads(encode_event(event))
         name = body.pop("type")
         text = json.dumps({k: v for k, v in body.items() if k not in ("v", "at_s", "space")})
-        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
-        OUT.print(f"{event.at_s - first_s:9.3f} s  {name}  {shown}", soft_wrap=True)
+        shortened = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+        OUT.print(f"{event.at_s - first_s:9.3f} s  {name}  {shortened}", soft_wrap=True)
     return 0
 
 
@@ -234,12 +234,12 @@ def queue(
     soon, also where another process executes the experiment.
     """
     session = stored_session(experiment, store)
-    wanted = [_priority(text) for text in priority or []]
+    priorities = [_priority(text) for text in priority or []]
     for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ()), *(stop or ())):
         session.experiment.run(run_id)  # refuse an unknown one before anything is changed
     for run_id in first or []:
         session.run_first(run_id)
-    for run_id, number in wanted:
+    for run_id, number in priorities:
         session.reprioritise(run_id, number)
     for run_id in hold or []:
         session.hold(run_id)
@@ -252,8 +252,8 @@ def queue(
     if not as_json:
         for run_id in stop or []:
             run = session.experiment.run(run_id)
-            kept = reported_words(run, session.experiment.opened.objective)
-            OUT.print(f"Run {run_id} is stopped; its result is what it reported last: {kept}.")
+            reported = reported_words(run, session.experiment.opened.objective)
+            OUT.print(f"Run {run_id} is stopped; its result is what it reported last: {reported}.")
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:
@@ -263,12 +263,12 @@ def queue(
         OUT.print("Nothing waits and nothing runs.")
         return 0
     objective, now_s = session.experiment.opened.objective, session.now_s()
-    told = [_reported(run, objective, now_s) for run in rows]
-    more = ("reported so far",) if any(told) else ()
+    reports = [_reported(run, objective, now_s) for run in rows]
+    more = ("reported so far",) if any(reports) else ()
     table = table_of("run", "state", "priority", *session.experiment.space.names, *more, left=2)
-    for run, said in zip(rows, told, strict=True):
+    for run, report in zip(rows, reports, strict=True):
         values = session.experiment.space.values(run.configuration).values()
-        cells = [*map(level, values), *([said] if more else [])]
+        cells = [*map(level, values), *([report] if more else [])]
         table.add_row(str(run.id), _state(run), f"{run.priority:g}", *cells)
     OUT.print(table)
     return 0

@@ -56,14 +56,14 @@ def hook_tables(
         SettingsError: an option that cannot be split into a program and its arguments.
     """
     texts = {"on_warning": on_warning, "on_finish": on_finish, "on_failure": on_failure}
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         name: _argv(text, f"--{name.replace('_', '-')}")
         for name, text in texts.items()
         if text is not None
     }
     if timeout is not None:
-        given["timeout"] = timeout
-    return {**tables.get("hooks", {}), **given} if given else None
+        options["timeout"] = timeout
+    return {**tables.get("hooks", {}), **options} if options else None
 
 
 def _argv(text: str, option: str) -> list[str]:
@@ -89,35 +89,37 @@ def run_hook_test(
     if experiment.endswith(".toml"):
         path = Path(experiment)
         hooks = check_settings(read_settings(path), str(path)).hooks.build()
-        known = fresh_session(path).experiment  # checks them
+        subject = fresh_session(path).experiment  # checks them
     else:
-        known = stored_session(experiment, store).experiment
-        hooks = stored_hooks(known)
+        subject = stored_session(experiment, store).experiment
+        hooks = stored_hooks(subject)
         hooks.check()
     if not hooks.kinds:
         raise SettingsError(
             f"'{experiment}' has no hooks; name some in [hooks], such as "
             'on_finish = ["notify-send", "Copperline"]'
         )
-    answers = [_try(known, hooks, number, as_json) for number in range(len(hooks.kinds))]
+    answers = [_try(subject, hooks, number, as_json) for number in range(len(hooks.kinds))]
     if as_json:
-        print_json({"experiment": known.opened.experiment_id, "hooks": [_row(a) for a in answers]})
+        print_json(
+            {"experiment": subject.opened.experiment_id, "hooks": [_row(a) for a in answers]}
+        )
     failed = [f"on_{answer.kind}" for answer in answers if answer.fault is not None]
     if failed:
         raise SettingsError(f"{' and '.join(failed)} failed; see above what came back")
     return 0
 
 
-def _try(known: Experiment, hooks: HookCommands, number: int, as_json: bool) -> HookResult:
+def _try(subject: Experiment, hooks: HookCommands, number: int, as_json: bool) -> HookResult:
     kind = hooks.kinds[number]
-    notice = of_test(known, kind, time.time())
+    notice = of_test(subject, kind, time.time())
     if not as_json:
         OUT.print(f"on_{kind}: {json.dumps(hooks.argv(kind))}", soft_wrap=True)
         OUT.print(f"it reads: {notice.as_json().strip()}", soft_wrap=True)
     answer = start_hook(hooks, notice)
     if not as_json:
-        said = last_lines(answer.said) or "nothing"
-        ended = answer.fault or f"ended well after {answer.wall_s:.1f} s; it said {said}"
+        output = last_lines(answer.output) or "nothing"
+        ended = answer.fault or f"ended well after {answer.wall_s:.1f} s; it said {output}"
         OUT.print(f"on_{kind}: {ended}", soft_wrap=True)
     return answer
 
@@ -127,6 +129,6 @@ def _row(answer: HookResult) -> dict[str, object]:
         "hook": f"on_{answer.kind}",
         "code": answer.code,
         "wall_s": answer.wall_s,
-        "said": last_lines(answer.said),
+        "said": last_lines(answer.output),
         "fault": answer.fault,
     }

@@ -102,7 +102,7 @@ def retarget(
     if without_profiles:
         workload = without_power_terms(workload)
     write_workload(workload, target)
-    notes = [one.sentence for one in workload.notes[n_before:]]
+    notes = [reading_note.sentence for reading_note in workload.notes[n_before:]]
     if as_json:
         print_json({"file": str(target), "n_jobs": workload.n_jobs, "notes": notes})
         return 0
@@ -129,23 +129,23 @@ def calibrate_model(
     check_model_file(to)
     with progress_spinner("Calibrating …"):
         unknown: Literal["refuse", "drop"] = "drop" if drop_unknown else "refuse"
-        told = read_telemetry(telemetry, load_workload(file), unknown_pods=unknown)
-        made, changes = calibrate(load_model(model), told)
-    save_model(made, to)
+        measurements = read_telemetry(telemetry, load_workload(file), unknown_pods=unknown)
+        calibrated, changes = calibrate(load_model(model), measurements)
+    save_model(calibrated, to)
     if as_json:
         rows = [
-            {"parameter": one.parameter, "before": one.before, "after": one.after, "low": one.low,
-             "high": one.high, "n": one.n}
-            for one in changes
+            {"parameter": change.parameter, "before": change.before, "after": change.after, "low": change.low,
+             "high": change.high, "n": change.n}
+            for change in changes
         ]  # fmt: skip
-        print_json({"file": str(to), "digest": made.digest, "changes": rows})
+        print_json({"file": str(to), "digest": calibrated.digest, "changes": rows})
         return 0
     OUT.print(f"{to}: {len(changes):,} parameters changed", soft_wrap=True)
-    for one in changes:
-        low, high = number(one.low), number(one.high)
+    for change in changes:
+        low, high = number(change.low), number(change.high)
         OUT.print(
-            f"  {one.parameter}: {number(one.before)} becomes {number(one.after)} "
-            f"({low} to {high}, of {one.n:,})",
+            f"  {change.parameter}: {number(change.before)} becomes {number(change.after)} "
+            f"({low} to {high}, of {change.n:,})",
             soft_wrap=True,
         )
     return 0
@@ -186,7 +186,7 @@ def _node(text: str) -> TargetNode:
     """
     family, _, rest = text.partition("=")
     resource, *labels = rest.split(",")
-    pairs = dict(one.partition("=")[::2] for one in labels)
+    pairs = dict(label.partition("=")[::2] for label in labels)
     if not family.strip() or not all(pairs) or not all(pairs.values()):
         raise SettingsError(
             f"--node '{text}' is not of the form FAMILY=RESOURCE,LABEL=VALUE, such as "

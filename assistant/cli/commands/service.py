@@ -59,17 +59,17 @@ class ExecutionPolicy:
 
     Args:
         programs: whatever the recipe of an experiment names.
-        named: programs that a command may start, by name or absolute path.
+        program_names: programs that a command may start, by name or absolute path.
 
     Raises:
         SettingsError: a named program is not there.
     """
 
     programs: bool = False
-    named: tuple[str, ...] = ()
+    program_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in self.named:
+        for name in self.program_names:
             if _program_path(name) is None:
                 raise SettingsError(
                     f"--program {name}: there is no such program here; give its name as on the "
@@ -94,17 +94,17 @@ class ExecutionPolicy:
         application = check_settings(tables, opened.experiment_id).application
         if application.kind in SAFE_APPLICATIONS:
             return
-        what = f"an application of kind '{application.kind}'"
+        subject = f"an application of kind '{application.kind}'"
         way_out = "--allow-programs"
         if isinstance(application, CommandSettings) and application.command:
             why = self._why_not(application)
             if why is None:
                 return
-            what = f"a command that {why}"
+            subject = f"a command that {why}"
             if why == _starts(application):
                 way_out = f"--program {application.command[0]}, or {way_out}"
         raise ExecutionRefusedError(
-            f"experiment '{opened.experiment_id}' is {what}, which this worker does not execute; "
+            f"experiment '{opened.experiment_id}' is {subject}, which this worker does not execute; "
             f"its operator can allow it with {way_out}"
         )
 
@@ -115,8 +115,8 @@ class ExecutionPolicy:
         if application.inherit:
             return "takes over variables of the environment"  # which may hold secrets
         first = application.command[0] if application.command else ""
-        found = None if "{" in first else _program_path(first)
-        if found is None or found not in {_program_path(name) for name in self.named}:
+        program = None if "{" in first else _program_path(first)
+        if program is None or program not in {_program_path(name) for name in self.program_names}:
             return _starts(application)
         return None
 
@@ -154,39 +154,39 @@ def worker_demand(house: ExperimentService) -> WorkerDemand:
     Experiments that were opened from Python have none: only that Python can run their program. Nor
     have those whose program asks for its runs itself.
     """
-    wanted: dict[str, int] = {}
+    demand: dict[str, int] = {}
     for experiment_id, runs in house.queue.demand().items():
         opened = house.store.opened(experiment_id)
         if opened.recipe and not house.queue.is_outside(experiment_id):
-            wanted[experiment_id] = min(opened.workers, runs)
-    return wanted
+            demand[experiment_id] = min(opened.workers, runs)
+    return demand
 
 
 @contextlib.contextmanager
 def worker_supervisor(
-    wanted: Callable[[], WorkerDemand], url: str, token: str
+    demand: Callable[[], WorkerDemand], url: str, token: str
 ) -> Iterator[list[str]]:
     """Keep workers at work while the block lasts. Yields their names, also of those that ended.
 
     If this process dies, they end after the run that they execute.
 
     Args:
-        wanted: says how many there shall be; asked every `LOOK_S`.
+        demand: says how many there shall be; asked every `LOOK_S`.
         url: of the service.
         token: of a worker.
     """
     ended = threading.Event()
-    kept = _WorkerSupervisor(url, token)
+    processes = _WorkerSupervisor(url, token)
 
     def keep() -> None:
         while not ended.wait(LOOK_S):
-            kept.reach(wanted())
-        kept.end()
+            processes.reach(demand())
+        processes.end()
 
     keeper = threading.Thread(target=keep, name="copperline-workers", daemon=True)
     keeper.start()
     try:
-        yield kept.names
+        yield processes.names
     finally:
         ended.set()
         keeper.join()
@@ -200,27 +200,29 @@ class _WorkerSupervisor:
     running: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
     not_before_s: float = 0.0
 
-    def reach(self, wanted: WorkerDemand) -> None:
+    def reach(self, demand: WorkerDemand) -> None:
         """Start the workers that are missing. Those too many end by themselves once idle."""
-        if any((one.poll() or 0) > 0 for _, one in self.running):  # not those that were killed
+        if any(
+            (worker.poll() or 0) > 0 for _, worker in self.running
+        ):  # not those that were killed
             self.not_before_s = time.monotonic() + RESTART_PAUSE_S
-        self.running = [one for one in self.running if one[1].poll() is None]
+        self.running = [worker for worker in self.running if worker[1].poll() is None]
         if time.monotonic() < self.not_before_s:
             return
         there = Counter(experiment_id for experiment_id, _ in self.running)
-        for experiment_id, n in wanted.items():
+        for experiment_id, n in demand.items():
             missing = min(n - there[experiment_id], MOST_WORKERS - len(self.running))
             for _ in range(missing):
                 self.running.append((experiment_id, self._started(experiment_id)))
 
     def end(self) -> None:
         """End them, giving their runs a little time."""
-        for _, one in self.running:
-            one.terminate()
-        for _, one in self.running:
+        for _, process in self.running:
+            process.terminate()
+        for _, process in self.running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                one.wait(timeout=5)
-            one.kill()
+                process.wait(timeout=5)
+            process.kill()
 
     def _started(self, experiment_id: str) -> subprocess.Popen[bytes]:
         parent = os.getpid()
@@ -327,16 +329,16 @@ def serve(
             say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
         house.executes = execute
 
-        def wanted() -> WorkerDemand:
-            own = worker_demand(house) if execute else {}
-            return {"": workers, **own} if workers else own
+        def demand() -> WorkerDemand:
+            by_experiment = worker_demand(house) if execute else {}
+            return {"": workers, **by_experiment} if workers else by_experiment
 
-        with worker_supervisor(wanted, server.url, tokens.by_role[Role.WORKER]) as names:
+        with worker_supervisor(demand, server.url, tokens.by_role[Role.WORKER]) as names:
             if parent is not None:
                 _end_with(parent)
             server.run()
-        for one in names:  # they were ended by us, and have not failed
-            house.queue.give_back_of(one, "the service was ended")
+        for worker_name in names:  # they were ended by us, and have not failed
+            house.queue.give_back_of(worker_name, "the service was ended")
         opened.close()
     return 0
 
@@ -417,8 +419,8 @@ def work(
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    told = worker.work(stop, rest, ended.wait)
-    OUT.print(f"{told} results told.")
+    n_results = worker.work(stop, rest, ended.wait)
+    OUT.print(f"{n_results} results told.")
     return 0
 
 
@@ -462,8 +464,8 @@ def executor_of(
         NotExecutedHereError: it is nothing that this worker may execute.
         AssistantError: it cannot be built here.
     """
-    told = link.get(f"/v1/claims/{claim.token}/application")
-    opened = decode_event(_line(told["opened"]))
+    reply = link.get(f"/v1/claims/{claim.token}/application")
+    opened = decode_event(_line(reply["opened"]))
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service tells of an experiment what is none")
     if has_external_client(opened):
@@ -475,8 +477,8 @@ def executor_of(
     return make_executor(rebuild(opened), 1)
 
 
-def _line(told: object) -> str:
-    return json.dumps(told)
+def _line(event: object) -> str:
+    return json.dumps(event)
 
 
 def _token() -> str:
@@ -516,10 +518,10 @@ PAGES_RESTART_S = 1.0
 
 def pages_command(store: Path, port: int) -> list[str]:
     """Return what serves the pages over a store. Raises SettingsError where they are missing."""
-    found = find_spec("streamlit_app")
-    if found is None or found.origin is None:
+    spec = find_spec("streamlit_app")
+    if spec is None or spec.origin is None:
         raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
-    command = [sys.executable, "-m", "assistant.ui", "run", found.origin]
+    command = [sys.executable, "-m", "assistant.ui", "run", spec.origin]
     command += ["--server.port", str(port), *(f"--{name}={OPTIONS[name]}" for name in OPTIONS)]
     return [*command, "--", str(store)]
 

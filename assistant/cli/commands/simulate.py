@@ -68,19 +68,19 @@ def partition_of(text: str) -> Partition:
         raise _not_of_the_form(text)
     name, size = plain[:2]
     longest = parse_duration(plain[2]) if len(plain) > 2 and plain[2] else None
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     try:
-        told |= {"on": size[1:]} if size.startswith("@") else {"procs": int(size)}
+        fields |= {"on": size[1:]} if size.startswith("@") else {"procs": int(size)}
         limit = int(plain[3]) if len(plain) == 4 and plain[3] else None
         for term in terms:
             key, _, value = term.partition("=")
             field, kind = _TERMS[key]
-            if field in told:
+            if field in fields:
                 raise ValueError(term)
-            told[field] = kind(value)
+            fields[field] = kind(value)
     except (KeyError, ValueError):
         raise _not_of_the_form(text) from None
-    return Partition(name, max_requested_s=longest, max_procs=limit, **told)
+    return Partition(name, max_requested_s=longest, max_procs=limit, **fields)
 
 
 def _yes(value: str) -> bool:
@@ -317,8 +317,8 @@ def simulate(
     if explain_job is not None:
         explained = explain(scenario, explain_job)
         if as_json:
-            told = {"scenario": scenario.digest, "engine": "process"}
-            print_json({**told, "explanation": asdict(explained)})
+            head = {"scenario": scenario.digest, "engine": "process"}
+            print_json({**head, "explanation": asdict(explained)})
         else:
             print_explanation(explained, workload)
         return 0
@@ -367,17 +367,17 @@ def _bytes(text: str | None) -> int | None:
     """Return a size such as 64G in bytes; the units are powers of 1,024."""
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
-    if found is None or not found[1].strip("0"):
+    match = re.fullmatch(r"\s*(\d+)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE)
+    if match is None or not match[1].strip("0"):
         raise SettingsError(
             f"--node-memory '{text}' is not a size; allowed are whole numbers from 1 with K, M, G "
             "or T (powers of 1,024), for example 64G"
         )
-    exponent = 1 + "KMGT".index(found[2].upper())
-    digits, most = found[1].lstrip("0"), MOST_MEMORY_T * 1024**4
+    exponent = 1 + "KMGT".index(match[2].upper())
+    digits, most = match[1].lstrip("0"), MOST_MEMORY_T * 1024**4
     if len(digits) > len(str(most)) or int(digits) * 1024**exponent > most:
-        shown = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
-        raise SettingsError(f"--node-memory '{shown}' is more than {MOST_MEMORY_T}T, the most")
+        shortened = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
+        raise SettingsError(f"--node-memory '{shortened}' is more than {MOST_MEMORY_T}T, the most")
     return int(digits) * int(1024**exponent)
 
 

@@ -253,10 +253,10 @@ def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
 
 def _answer(session: Session, accept: int | None, change: float | None, ignore: bool) -> None:
     """Answer the open warning, if one of the three says how."""
-    said = [accept is not None, change is not None, ignore]
-    if not any(said):
+    answers = [accept is not None, change is not None, ignore]
+    if not any(answers):
         return
-    if sum(said) > 1:
+    if sum(answers) > 1:
         raise SettingsError("a warning has one answer: give --accept, --change or --ignore")
     if accept is None:
         session.answer_advice("ignored" if ignore else "changed", change)
@@ -301,13 +301,15 @@ def _print_changes(
     store: Path | None,
     as_json: bool,
 ) -> None:
-    said = [told for event in events if (told := _sentence(session, event)) is not None]
-    said += [] if moved is None else [moved]
+    sentences = [
+        change_text for event in events if (change_text := _sentence(session, event)) is not None
+    ]
+    sentences += [] if moved is None else [moved]
     if as_json:
         warning = warning_object(session.experiment)
-        print_json({"experiment": session.id, "changes": said, "warning": warning})
+        print_json({"experiment": session.id, "changes": sentences, "warning": warning})
         return
-    for sentence in said:
+    for sentence in sentences:
         OUT.print(sentence, soft_wrap=True)
     where = "" if store is None else f" --store {store}"
     OUT.print(f"Go on with: copperline resume {session.id}{where}", soft_wrap=True)
@@ -317,10 +319,10 @@ def _sentence(session: Session, event: Event) -> str | None:
     match event:
         case WarningAnswered(number=number, answer=given, alternative=which):
             advice = session.experiment.advice[number - 1]
-            what = "" if which is None else f": {advice.alternatives[which].text}"
+            detail = "" if which is None else f": {advice.alternatives[which].text}"
             if given == "changed" and event.exploitation is not None:
-                what = f" to a share of {event.exploitation:.0%} inside the regions"
-            return f"Warning {number} is {given}{what}."
+                detail = f" to a share of {event.exploitation:.0%} inside the regions"
+            return f"Warning {number} is {given}{detail}."
         case RunSubmitted(run_id=run_id, configuration=configuration):
             first = next(r for r in session.experiment.runs if r.configuration == configuration)
             return f"Run {first.id} is repeated as run {run_id}."
@@ -372,18 +374,18 @@ def what_if(
     Nothing is changed and nothing recorded; copperline steer makes the change.
     """
     session = stored_session(experiment, store)
-    asked = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
-    if all(one is None or one == [] for one in asked):
+    changes = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
+    if all(change is None or change == [] for change in changes):
         raise SettingsError(
             "nothing was said to change; say what, for example --runs 80 or --exploitation 0.7 "
             "(copperline what-if --help has all)"
         )
-    known = session.experiment
+    current = session.experiment
     options: dict[str, OptionValue] = {}
     if option:
-        options = strategy_options(strategy_entry(strategy or known.steering.strategy), option)
+        options = strategy_options(strategy_entry(strategy or current.steering.strategy), option)
     share: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
-    found = session.what_if(
+    outcome = session.what_if(
         exploitation=share,
         max_runs=runs,
         deadline_s=None if deadline is None else _moment_s(deadline),
@@ -391,13 +393,13 @@ def what_if(
         goal=_goal(goal),
         strategy=strategy,
         options=options,
-        close=[_level(known.space, text) for text in close or []],
+        close=[_level(current.space, text) for text in close or []],
         weights=[weight_of(text) for text in weigh or []],
     )
     if as_json:
-        print_json({"experiment": session.id, **_plain(session, found)})
+        print_json({"experiment": session.id, **_plain(session, outcome)})
     else:
-        _print_what_if(session, found)
+        _print_what_if(session, outcome)
     return 0
 
 
@@ -419,43 +421,43 @@ def _level(space: ParameterSpace, text: str) -> tuple[str, Level]:
     return name, ParameterSpace.parse_value(space, name, value)
 
 
-def _plain(session: Session, found: WhatIf) -> dict[str, object]:
+def _plain(session: Session, outcome: WhatIf) -> dict[str, object]:
     space = session.experiment.space
     return {
-        "sentence": found.sentence,
-        "before": asdict(found.before),
-        "after": asdict(found.after),
-        "inside": [asdict(one) for one in found.inside],
-        "outside": found.outside,
+        "sentence": outcome.sentence,
+        "before": asdict(outcome.before),
+        "after": asdict(outcome.after),
+        "inside": [asdict(suggestion) for suggestion in outcome.inside],
+        "outside": outcome.outside,
         "suggestions": [
-            {"values": space.values(one.configuration), "reason": one.reason}
-            for one in found.suggestions
+            {"values": space.values(suggestion.configuration), "reason": suggestion.reason}
+            for suggestion in outcome.suggestions
         ],
     }
 
 
-def _print_what_if(session: Session, found: WhatIf) -> None:
-    OUT.print(found.sentence, soft_wrap=True)
+def _print_what_if(session: Session, outcome: WhatIf) -> None:
+    OUT.print(outcome.sentence, soft_wrap=True)
     table = table_of("", "now", "then")
     for name, before, after in zip(
         ("chance to reach the goal", "runs that are left", "best at the end"),
-        _cells(found.before), _cells(found.after), strict=True,
+        _cells(outcome.before), _cells(outcome.after), strict=True,
     ):  # fmt: skip
         table.add_row(name, before, after)
     OUT.print(table)
     space = session.experiment.space
-    if not found.suggestions:
+    if not outcome.suggestions:
         OUT.print("Nothing would be suggested: no run is left.")
         return
     OUT.print("What would come next:")
     following = table_of(*space.names, left=len(space.names))
-    for one in found.suggestions:
-        following.add_row(*map(level, space.values(one.configuration).values()))
+    for suggestion in outcome.suggestions:
+        following.add_row(*map(level, space.values(suggestion.configuration).values()))
     OUT.print(following)
 
 
-def _cells(seen: Forecast) -> tuple[str, str, str]:
-    goal, left, best = seen.goal, seen.remaining, seen.best
+def _cells(forecast: Forecast) -> tuple[str, str, str]:
+    goal, left, best = forecast.goal, forecast.remaining, forecast.best
     chance = "unknown" if goal is None or goal.chance is None else percent(goal.chance)
     runs = "unknown" if left is None or left.median is None else f"{left.median:.0f}"
     value = "unknown" if best is None or best.median is None else f"{best.median:.4g}"
@@ -487,8 +489,8 @@ def resume(
     the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
     first.
     """
-    with embedded_service(existing(store)) as kept:
-        session = session_in(kept, experiment)
+    with embedded_service(existing(store)) as stores:
+        session = session_in(stores, experiment)
         terms = SlaOptions(
             None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
         )
@@ -530,8 +532,8 @@ def _resume(
         remote = resume_external_sweep(store_path(store), session.experiment.opened)
         return wait_for_client(remote, built, mine, (), store_path(store), report, as_json)
     session.recover()
-    own = (*mine, *first_configurations(built, []))
-    return follow(session, built, own, store_path(store), report, as_json, hooks)
+    first_runs = (*mine, *first_configurations(built, []))
+    return follow(session, built, first_runs, store_path(store), report, as_json, hooks)
 
 
 def _own_hooks(session: Session) -> HookCommands:

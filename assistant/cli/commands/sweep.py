@@ -140,7 +140,7 @@ def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession
 def run_external_sweep(
     session: RemoteSession,
     built: BuiltSweep,
-    own: Sequence[Mapping[str, Level]],
+    first_runs: Sequence[Mapping[str, Level]],
     results: Sequence[Result],
     path: Path,
 ) -> None:
@@ -152,9 +152,9 @@ def run_external_sweep(
     is_new = experiment.automatic is None
     if is_new:
         session.submit_baseline()
-    known = {run.configuration for run in experiment.runs}
-    for values in own:
-        if experiment.space.from_values(values) not in known:
+    configurations = {run.configuration for run in experiment.runs}
+    for values in first_runs:
+        if experiment.space.from_values(values) not in configurations:
             session.include(values)
     if is_new:
         session.hand_over(AutoSteering(settings.batch, settings.initial, settings.advice))
@@ -197,12 +197,16 @@ def _registered(
     settings = {
         key: value for key, value in tables.items() if key not in ("name", "results", "run")
     }
-    told = link.change("POST", "/v1/adapters", {"name": name, "settings": settings, **more})
-    file = path.absolute().with_name(f"{told['experiment']}.adapter")
-    way_in = {"url": link.url, "experiment": told["experiment"], "token": told["token"]}
+    registration = link.change("POST", "/v1/adapters", {"name": name, "settings": settings, **more})
+    file = path.absolute().with_name(f"{registration['experiment']}.adapter")
+    way_in = {
+        "url": link.url,
+        "experiment": registration["experiment"],
+        "token": registration["token"],
+    }
     replace_private(file, plain_text(way_in).encode())
     say(f"Its program asks for runs at {link.url}; the token for it is in '{file}'.")
-    return RemoteSession(link, told["experiment"])
+    return RemoteSession(link, registration["experiment"])
 
 
 DEMO: dict[str, Any] = {
@@ -369,27 +373,27 @@ def _steer(
     built = build_sweep(check_settings(tables, where))
     check_capacity(built.settings.place, built.settings.workers)
     path = store_path(store)
-    own = first_configurations(built, include)
+    first_runs = first_configurations(built, include)
     past_results(built)  # refuse a bad file before anything is stored
     before = [] if start_from is None else results_of(stored_session(start_from, store), built)
     if report is not None:
         check_target(report)
     if is_external_application(tables.get("application")):
-        return _sweep_externally(built, tables, own, before, path, report, as_json)
-    name, made_from = _name(built), config_snapshot(tables, own)
+        return _sweep_externally(built, tables, first_runs, before, path, report, as_json)
+    name, made_from = _name(built), config_snapshot(tables, first_runs)
     open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
-    with embedded_service(path) as kept:
-        session = open_sweep(built, kept, name, made_from)
+    with embedded_service(path) as opened_store:
+        session = open_sweep(built, opened_store, name, made_from)
         with ExecutionLock(path, session.id):
             _import(session, before, replicates=True, quiet=as_json)  # their own runs and seeds
             hooks = built.settings.hooks.build()
-            return follow(session, built, own, path, report, as_json, hooks)
+            return follow(session, built, first_runs, path, report, as_json, hooks)
 
 
 def _sweep_externally(
     built: BuiltSweep,
     tables: dict[str, Any],
-    own: tuple[dict[str, Level], ...],
+    first_runs: tuple[dict[str, Level], ...],
     before: Sequence[Result],
     path: Path,
     report: Path | None,
@@ -402,14 +406,14 @@ def _sweep_externally(
     with embedded_service(path):
         session = open_external_sweep(path, tables, name)
         return wait_for_client(
-            session, built, own, (*before, *past_results(built)), path, report, as_json
+            session, built, first_runs, (*before, *past_results(built)), path, report, as_json
         )
 
 
 def wait_for_client(
     session: RemoteSession,
     built: BuiltSweep,
-    own: tuple[dict[str, Level], ...],
+    first_runs: tuple[dict[str, Level], ...],
     results: Sequence[Result],
     path: Path,
     report: Path | None,
@@ -418,14 +422,14 @@ def wait_for_client(
     """Look on while a program makes its runs, then write the report; return the exit code."""
     if not as_json:
         _introduce(session)
-    run_external_sweep(session, built, own, results, path)
+    run_external_sweep(session, built, first_runs, results, path)
     return _finish(session, path, report, as_json)
 
 
 def follow(
     session: Session,
     built: BuiltSweep,
-    own: tuple[dict[str, Level], ...],
+    first_runs: tuple[dict[str, Level], ...],
     path: Path,
     report: Path | None,
     as_json: bool,
@@ -436,7 +440,7 @@ def follow(
         _introduce(session)
     if hooks.kinds:
         say(str(hooks))  # what will be started is said whatever the output
-    _run(session, built, own, path, hooks, quiet=as_json)
+    _run(session, built, first_runs, path, hooks, quiet=as_json)
     return _finish(session, path, report, as_json)
 
 
@@ -454,8 +458,8 @@ def _finish(
         if session.experiment.open_advice is not None and session.experiment.finished is None:
             print_warning(session.experiment, OUT, path)
             OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
-    found = data.answer.verdict not in ("no_runs", "nothing_feasible")
-    return 0 if found else EXIT_NOTHING_FEASIBLE
+    has_answer = data.answer.verdict not in ("no_runs", "nothing_feasible")
+    return 0 if has_answer else EXIT_NOTHING_FEASIBLE
 
 
 def _import(session: Session, results: Sequence[Result], *, replicates: bool, quiet: bool) -> None:
@@ -472,7 +476,7 @@ def _import(session: Session, results: Sequence[Result], *, replicates: bool, qu
 def _run(
     session: Session,
     built: BuiltSweep,
-    own: tuple[dict[str, Level], ...],
+    first_runs: tuple[dict[str, Level], ...],
     path: Path,
     hooks: HookCommands,
     *,
@@ -490,9 +494,9 @@ def _run(
             past, replicates = past_results(built), built.settings.replicates
             _import(session, past, replicates=replicates, quiet=quiet)
             session.submit_baseline()
-            for values in own:
-                known = {run.configuration for run in session.experiment.runs}
-                if session.experiment.space.from_values(values) not in known:
+            for values in first_runs:
+                submitted = {run.configuration for run in session.experiment.runs}
+                if session.experiment.space.from_values(values) not in submitted:
                     session.include(values)
             ended = agent.steer(session, executor, view.on_change, view.on_advice)
             if settings.advice == "wait" and session.experiment.open_advice is not None:
@@ -550,8 +554,8 @@ def _compiling() -> bool:
 
 
 def _name(built: BuiltSweep) -> str:
-    chosen = built.settings.application
-    if chosen.kind in BY_NAME:
-        return chosen.kind
-    source = getattr(chosen, "log", None) or getattr(chosen, "table", None)
+    application = built.settings.application
+    if application.kind in BY_NAME:
+        return application.kind
+    source = getattr(application, "log", None) or getattr(application, "table", None)
     return Path(source).name.split(".")[0] if source else "built-in workload"

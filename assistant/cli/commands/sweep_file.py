@@ -94,12 +94,12 @@ def init(
 
 def _adapter_text(adapter: str, file: Path) -> str:
 
-    told = described_sweep(adapter)
+    sweep_text = described_sweep(adapter)
     command = f"copperline sweep {shlex.quote(str(file))}".replace("\n", " ")
     return (
         f"# A sweep over the program at {adapter}, as it describes itself:\n#     {command}\n\n"
         f"runs = 24                       # the budget\n# workers = 2                   # runs at "
-        f"once\n\n{told}"
+        f"once\n\n{sweep_text}"
     )
 
 
@@ -117,14 +117,14 @@ def _texts(file: Path, kind: str) -> dict[Path, str]:
 
 def _write_new_files(texts: dict[Path, str]) -> None:
     """Write all files or none. Raises SettingsError if one exists or cannot be written."""
-    made: list[Path] = []
+    written: list[Path] = []
     try:
         for path, text in texts.items():
             with path.open("x", encoding="utf-8") as out:
-                made.append(path)
+                written.append(path)
                 out.write(text)
     except OSError as error:
-        for path in made:
+        for path in written:
             path.unlink(missing_ok=True)
         if isinstance(error, FileExistsError):
             raise SettingsError(
@@ -145,34 +145,34 @@ def described_sweep(url: str) -> str:
     """
     from assistant.applications.rest_client import request_description
 
-    who = f"the program at {check_url(url)}"
-    found = _without_nulls(request_description(url))
-    strange = sorted(found.keys() - set(_KEYS))
+    source = f"the program at {check_url(url)}"
+    description = _without_nulls(request_description(url))
+    strange = sorted(description.keys() - set(_KEYS))
     if strange:
         raise SettingsError(
-            f"{who} describes itself with '{strange[0]}'; it may say {', '.join(_KEYS)}, as the "
+            f"{source} describes itself with '{strange[0]}'; it may say {', '.join(_KEYS)}, as the "
             "sweep file of a program of your own does"
         )
     tables = {
         "application": {
-            "kind": "rest", "url": url, **{k: found[k] for k in _OF_THE_PROGRAM if k in found},
+            "kind": "rest", "url": url, **{k: description[k] for k in _OF_THE_PROGRAM if k in description},
         },
-        **{key: found[key] for key in ("objective", "parameters") if key in found},
+        **{key: description[key] for key in ("objective", "parameters") if key in description},
     }  # fmt: skip
-    build_sweep(check_settings(tables, who))
+    build_sweep(check_settings(tables, source))
     text = toml_text(tables)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise SettingsError(f"{who} describes itself with half a character") from error
+        raise SettingsError(f"{source} describes itself with half a character") from error
     return text
 
 
 def _without_nulls(value: Any) -> Any:
     """Return what was said without what was left open: null is as if it were not there."""
     if isinstance(value, Mapping):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
 
 
 def tabulate(
@@ -235,32 +235,34 @@ def _write_table(
     n_allowed = question.space.count_allowed()
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=ERR, transient=True) as shown:
-            task = shown.add_task("", total=n_allowed)
-            found = tabulate_all(
+        with Progress(*columns, console=ERR, transient=True) as progress:
+            task = progress.add_task("", total=n_allowed)
+            tabulated = tabulate_all(
                 question, out, feasible_only=feasible, threads=threads,
-                progress=lambda done: shown.update(task, completed=done),
+                progress=lambda done: progress.update(task, completed=done),
             )  # fmt: skip
     except KeyboardInterrupt:
         say(f"Stopped; what was measured is kept in {out}.part, and the same command goes on.")
         raise
-    objective, best = question.objective, found.best
+    objective, best = question.objective, tabulated.best
     reached = None
     if best is not None:
         reached = best.value if objective.goal == "minimise" else -best.value
     if as_json:
-        told = None if best is None else {"configuration": best.values, "value": reached}
+        best_row = None if best is None else {"configuration": best.values, "value": reached}
         print_json(
             {
-                "table": str(out), "rows": found.rows, "feasible": found.feasible, "best": told,
-                "taken_up": found.taken_up,
+                "table": str(out), "rows": tabulated.rows, "feasible": tabulated.feasible, "best": best_row,
+                "taken_up": tabulated.taken_up,
             }
         )  # fmt: skip
         return 0
-    told_rows = f"{out}: {found.rows:,} combinations, {found.feasible:,} meet every constraint"
+    told_rows = (
+        f"{out}: {tabulated.rows:,} combinations, {tabulated.feasible:,} meet every constraint"
+    )
     OUT.print(told_rows, soft_wrap=True)
-    if found.taken_up:
-        OUT.print(f"  {found.taken_up:,} of them were measured before an interruption")
+    if tabulated.taken_up:
+        OUT.print(f"  {tabulated.taken_up:,} of them were measured before an interruption")
     if best is not None:
         setting = ", ".join(f"{name} {value}" for name, value in best.values.items())
         OUT.print(f"  best: {quantity(reached, objective.unit)}  ({setting})", soft_wrap=True)

@@ -27,22 +27,22 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 """Headings, and rows of as many cells."""
 
 
-def headline(found: CloudReport) -> str:
+def headline(report: CloudReport) -> str:
     """Say what was foreseen from what, in one sentence."""
     return (
-        f"{found.test} ({found.n_jobs[1]:,} jobs in {found.n_batches[1]:,} batches, "
-        f"{found.days[1]:.1f} days) foreseen from {found.train} ({found.n_jobs[0]:,} jobs in "
-        f"{found.n_batches[0]:,} batches, {found.days[0]:.1f} days); {found.n_windows} windows of "
-        f"each generator, seed {found.seed}"
+        f"{report.test} ({report.n_jobs[1]:,} jobs in {report.n_batches[1]:,} batches, "
+        f"{report.days[1]:.1f} days) foreseen from {report.train} ({report.n_jobs[0]:,} jobs in "
+        f"{report.n_batches[0]:,} batches, {report.days[0]:.1f} days); {report.n_windows} windows of "
+        f"each generator, seed {report.seed}"
     )
 
 
-def tables(found: CloudReport) -> dict[str, Table]:
+def tables(report: CloudReport) -> dict[str, Table]:
     """Return the figures of a report as tables of texts, by their titles."""
-    told: dict[str, Table] = {
+    texts: dict[str, Table] = {
         "Next flavour or end of batch": (
             ("", "NLL", "error"),
-            tuple((r.name, _figure(r.nll), _share(r.error)) for r in found.next_flavour),
+            tuple((r.name, _figure(r.nll), _share(r.error)) for r in report.next_flavour),
         ),
         "Bin of the lifetime": (
             (
@@ -64,93 +64,98 @@ def tables(found: CloudReport) -> dict[str, Table]:
                     _fine(r.survival_mse),
                     _fine(r.survival_mse_stepped),
                 )
-                for r in found.next_lifetime
+                for r in report.next_lifetime
             ),
         ),
     }
-    for what, title in (
+    for attribute, title in (
         ("batches", "Batches that begin in a period"), ("jobs", "Jobs that begin in a period"),
         ("cores", "Demand: processors in use if nobody waits"),
     ):  # fmt: skip
-        courses = [(one.name, getattr(one, what)) for one in found.generators]
-        told[title] = (
+        courses = [
+            (generated.name, getattr(generated, attribute)) for generated in report.generators
+        ]
+        texts[title] = (
             ("", "inside the 90 % band", "mean width", "interval score"),
             tuple(
                 (name, _share(c.inside), number(c.width), number(c.score)) for name, c in courses
             ),
         )
-    told["Generated windows"] = (
+    texts["Generated windows"] = (
         ("", "jobs in a window", "reuse distance, total variation", "survival, largest difference"),
         (
-            ("real", f"{found.n_jobs[1]:,}", "", ""),
+            ("real", f"{report.n_jobs[1]:,}", "", ""),
             *(
                 (g.name, f"{g.n_jobs.mean:,.0f} ({g.n_jobs.low:,.0f} to {g.n_jobs.high:,.0f})",
                  f"{g.reuse_variation:.3f}", f"{g.survival_distance:.3f}")
-                for g in found.generators
+                for g in report.generators
             ),
         ),
     )  # fmt: skip
-    told |= _packed(found)
-    columns = dict.fromkeys(one.column for g in found.generators for one in g.columns)
+    texts |= _packed(report)
+    columns = dict.fromkeys(generated.column for g in report.generators for generated in g.columns)
     for column in columns:
         rows = [
-            (g.name, one) for g in found.generators for one in g.columns if one.column == column
+            (g.name, generated)
+            for g in report.generators
+            for generated in g.columns
+            if generated.column == column
         ]
-        told[f"{column[:1].upper()}{column[1:]}"] = (
+        texts[f"{column[:1].upper()}{column[1:]}"] = (
             ("", "KS", "90 % of the windows", f"Wasserstein [{rows[0][1].unit}]",
              "90 % of the windows"),
             tuple(
-                (name, f"{one.ks.mean:.3f}", f"{one.ks.low:.3f} to {one.ks.high:.3f}",
-                 number(one.wasserstein.mean),
-                 f"{number(one.wasserstein.low)} to {number(one.wasserstein.high)}")
-                for name, one in rows
+                (name, f"{generated.ks.mean:.3f}", f"{generated.ks.low:.3f} to {generated.ks.high:.3f}",
+                 number(generated.wasserstein.mean),
+                 f"{number(generated.wasserstein.low)} to {number(generated.wasserstein.high)}")
+                for name, generated in rows
             ),
         )  # fmt: skip
-    return {title: table for title, table in told.items() if table[1]}
+    return {title: table for title, table in texts.items() if table[1]}
 
 
-def packing_words(found: CloudReport) -> str:
+def packing_words(report: CloudReport) -> str:
     """Say on which servers windows were packed, or why none was."""
-    told, ranges = found.packing, found.packing.ranges
-    if told.skipped is not None or ranges is None:
-        return told.skipped or ""
+    packing, ranges = report.packing, report.packing.ranges
+    if packing.skipped is not None or ranges is None:
+        return packing.skipped or ""
     low, high = ranges.gib_per_core
     servers, cores = (
         f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in (ranges.servers, ranges.cores)
     )
     missing = [
-        f"{one.every.n_tuples - one.every.n_failed:,} of {one.name}"
-        for one in told.windows
-        if one.every.n_failed < one.every.n_tuples
+        f"{window.every.n_tuples - window.every.n_failed:,} of {window.name}"
+        for window in packing.windows
+        if window.every.n_failed < window.every.n_tuples
     ]
     more = f" In some packings every job found room, and they tell nothing: {', '.join(missing)}."
     return (
-        f"{len(told.tuples):,} packings of each, on {servers} server"
+        f"{len(packing.tuples):,} packings of each, on {servers} server"
         f"{'' if servers == '1' else 's'} of {cores} cores with {low:.3g} to {high:.3g} GiB a "
         f"core.{more if missing else ''}"
     )
 
 
-def _packed(found: CloudReport) -> dict[str, Table]:
-    told = found.packing.windows
-    rules = list(told[0].by_algorithm) if told else []
+def _packed(report: CloudReport) -> dict[str, Table]:
+    windows = report.packing.windows
+    rules = list(windows[0].by_algorithm) if windows else []
     return {
         "First failure on servers: the resource that limits": (
             ("", "packings", "median", f"above {100 * CLOUD_FULL:g} %", "limited by cores"),
             tuple(
                 (w.name, f"{w.every.n_failed:,}", _share(w.every.median), _share(w.every.above),
                  _share(w.every.cpu_limited))
-                for w in told
+                for w in windows
             ),
         ),
         f"First failure by algorithm: median, and share above {100 * CLOUD_FULL:g} %": (
             ("", *rules),
             tuple(
                 (w.name, *(
-                    f"{_share(one.median)}, {_share(one.above)}"
-                    for one in (w.by_algorithm[rule] for rule in rules)
+                    f"{_share(fill.median)}, {_share(fill.above)}"
+                    for fill in (w.by_algorithm[rule] for rule in rules)
                 ))
-                for w in told
+                for w in windows
             ),
         ),
     }  # fmt: skip
@@ -214,36 +219,36 @@ class WindowValidation:
     knobs: Mapping[str, float | str]
 
 
-def validate_windows(asked: WindowValidation, rules: ReadingRules, *, as_json: bool) -> int:
+def validate_windows(request: WindowValidation, rules: ReadingRules, *, as_json: bool) -> int:
     """Fit, draw, score, and say it. Nothing is written before all of it is there."""
-    generators = chosen_generators(asked.generator)
-    if asked.html is not None:
-        check_target(asked.html)
-    with progress_spinner(f"Reading {asked.train.name} and {asked.test.name} …"):
-        windows = read_windows(asked.train, asked.test, asked.lifetimes, rules, asked.knobs)
+    generators = chosen_generators(request.generator)
+    if request.html is not None:
+        check_target(request.html)
+    with progress_spinner(f"Reading {request.train.name} and {request.test.name} …"):
+        windows = read_windows(request.train, request.test, request.lifetimes, rules, request.knobs)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
-        task = shown.add_task("")
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as progress:
+        task = progress.add_task("")
 
-        def told(what: str, done: int, of: int) -> None:
-            shown.update(task, description=what, completed=done, total=of)
+        def report_progress(description: str, done: int, of: int) -> None:
+            progress.update(task, description=description, completed=done, total=of)
 
-        found = cloud_report(
-            windows, generators=generators, n_windows=asked.windows, seed=asked.seed,
-            knobs=asked.knobs, n_packings=asked.packings, told=told,
+        report = cloud_report(
+            windows, generators=generators, n_windows=request.windows, seed=request.seed,
+            knobs=request.knobs, n_packings=request.packings, progress=report_progress,
         )  # fmt: skip
-    if asked.html is not None:
+    if request.html is not None:
         with progress_spinner("Drawing …"):
-            page = render_html(found)
-        write_page(page, asked.html)
+            page = render_html(report)
+        write_page(page, request.html)
     if as_json:
-        told_file = {} if asked.html is None else {"html": str(asked.html)}
-        print_json({**found.to_dict(), **told_file})
+        told_file = {} if request.html is None else {"html": str(request.html)}
+        print_json({**report.to_dict(), **told_file})
         return 0
-    OUT.print(headline(found), style="bold", soft_wrap=True)
-    for note in found.notes:
+    OUT.print(headline(report), style="bold", soft_wrap=True)
+    for note in report.notes:
         OUT.print(f"  note: {note}", soft_wrap=True)
-    for title, (heads, rows) in tables(found).items():
+    for title, (heads, rows) in tables(report).items():
         OUT.print(f"{title}", style="bold", soft_wrap=True)
         widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
         for line in (heads, *rows):
@@ -252,11 +257,11 @@ def validate_windows(asked: WindowValidation, rules: ReadingRules, *, as_json: b
                 for i, (cell, width) in enumerate(zip(line, widths, strict=True))
             ]
             OUT.print(f"  {'  '.join(cells)}".rstrip(), soft_wrap=True)
-    OUT.print(packing_words(found), soft_wrap=True)
+    OUT.print(packing_words(report), soft_wrap=True)
     for name, meaning in CLOUD_DEFINITIONS.items():
         OUT.print(f"{name}: {meaning}", soft_wrap=True)
-    if asked.html is not None:
-        OUT.print(f"report: {asked.html}", soft_wrap=True)
+    if request.html is not None:
+        OUT.print(f"report: {request.html}", soft_wrap=True)
     return 0
 
 
@@ -273,60 +278,60 @@ _COURSES = (
 )
 
 
-def render_html(found: CloudReport) -> str:
+def render_html(report: CloudReport) -> str:
     """Return the page. Charts are drawn here, into the page, as SVG."""
-    names = [one.name for one in found.generators]
+    names = [generator.name for generator in report.generators]
     return (
         page_environment("assistant.cli")
         .get_template("clouds.html.j2")
         .render(
             version=version(),
-            train=found.train,
-            test=found.test,
-            headline=headline(found),
-            notes=found.notes,
-            period=f"{found.period_s / 60:g} minutes",
-            pictures=_pictures(found),
-            courses=[_course(found, *one) for one in _COURSES],
+            train=report.train,
+            test=report.test,
+            headline=headline(report),
+            notes=report.notes,
+            period=f"{report.period_s / 60:g} minutes",
+            pictures=_pictures(report),
+            courses=[_course(report, *generator) for generator in _COURSES],
             lives=svg(
                 charts.lives(
-                    found.ends_s.tolist(),
-                    found.survival.tolist(),
+                    report.ends_s.tolist(),
+                    report.survival.tolist(),
                     {
                         g.name: (
                             g.survival.low.tolist(),
                             g.survival.median.tolist(),
                             g.survival.high.tolist(),
                         )
-                        for g in found.generators
+                        for g in report.generators
                     },
                 )
             ),
             reuse=svg(
                 charts.reuse(
-                    found.reuse.tolist(), {g.name: g.reuse.tolist() for g in found.generators}
+                    report.reuse.tolist(), {g.name: g.reuse.tolist() for g in report.generators}
                 )
             ),
-            quantiles=_quantiles(found, names),
-            packing=packing_words(found),
-            packings=_packings(found),
-            tables=tables(found),
+            quantiles=_quantiles(report, names),
+            packing=packing_words(report),
+            packings=_packings(report),
+            tables=tables(report),
             definitions=CLOUD_DEFINITIONS,
         )
     )
 
 
-def _pictures(found: CloudReport) -> list[tuple[str, Markup, str]]:
-    every = [("real", found.picture), *((g.name, g.picture) for g in found.generators)]
+def _pictures(report: CloudReport) -> list[tuple[str, Markup, str]]:
+    every = [("real", report.picture), *((g.name, g.picture) for g in report.generators)]
     counts: dict[int, int] = {}
     for _, picture in every:
         for flavour in picture.flavour.tolist():
             counts[flavour] = counts.get(flavour, 0) + 1
-    often = sorted(counts, key=lambda one: (-counts[one], one))
-    named = [found.flavours[one] for one in often]
+    often = sorted(counts, key=lambda flavour_index: (-counts[flavour_index], flavour_index))
+    common_flavours = [report.flavours[flavour_index] for flavour_index in often]
     blocks = {
         name: [
-            charts.FlavourBlock(row, batch, found.flavours[flavour], lifetime + 1)
+            charts.FlavourBlock(row, batch, report.flavours[flavour], lifetime + 1)
             for row, batch, flavour, lifetime in zip(
                 picture.period.tolist(), picture.batch.tolist(), picture.flavour.tolist(),
                 picture.lifetime.tolist(), strict=True,
@@ -336,72 +341,72 @@ def _pictures(found: CloudReport) -> list[tuple[str, Markup, str]]:
     }  # fmt: skip
     n_rows = {name: len(picture.left_out) for name, picture in every}
     most = max(charts.widest(blocks[name], n_rows[name]) for name, _ in every)
-    drawn = []
+    rows = []
     for name, picture in every:
-        drawing = svg(charts.batches(blocks[name], named, n_rows[name], most))
+        drawing = svg(charts.batches(blocks[name], common_flavours, n_rows[name], most))
         left_out = int(picture.left_out.sum())
         words = f"{left_out:,} further jobs of these periods are not shown." if left_out else ""
-        drawn.append((name, drawing, words))
-    return drawn
+        rows.append((name, drawing, words))
+    return rows
 
 
 def _course(
-    found: CloudReport, place: str, what: str, title: str, unit: str, figure: str
+    report: CloudReport, place: str, attribute: str, title: str, unit: str, figure: str
 ) -> tuple[str, str, str, list[tuple[str, Markup]]]:
-    real = getattr(found, what)
+    real = getattr(report, attribute)
     every = max(1, -(-len(real) // MOST_MOMENTS))
     thinned = "" if every == 1 else f" One period of every {every} is drawn."
     drawings = []
-    for at, one in enumerate(found.generators):
-        course = getattr(one, what)
+    for at, generator in enumerate(report.generators):
+        course = getattr(generator, attribute)
         moments = [
             charts.CourseBand(
-                i * found.period_s / 86_400.0, float(real[i]), float(course.band.low[i]),
+                i * report.period_s / 86_400.0, float(real[i]), float(course.band.low[i]),
                 float(course.band.median[i]), float(course.band.high[i]),
             )
             for i in range(0, len(real), every)
         ]  # fmt: skip
-        name = f"{one.name}: {course.inside:.1%} inside"
+        name = f"{generator.name}: {course.inside:.1%} inside"
         spec = charts.course(moments, unit, charts.KINDS[at % len(charts.KINDS)])
         drawings.append((name, svg(spec)))
     words = (
-        f"The real numbers and the band that holds 90 % of {found.n_windows} generated windows "
+        f"The real numbers and the band that holds 90 % of {report.n_windows} generated windows "
         f"({figure} of the paper).{thinned}"
     )
     return place, title, words, drawings
 
 
-def _packings(found: CloudReport) -> list[tuple[str, Markup]]:
-    told = found.packing
-    names = [one.algorithm for one in told.tuples]
+def _packings(report: CloudReport) -> list[tuple[str, Markup]]:
+    packing = report.packing
+    names = [window.algorithm for window in packing.tuples]
     points = {
-        one.name: [
+        window.name: [
             charts.PackingPoint(memory, cpu, name)
-            for memory, cpu, name in zip(one.memory, one.cpu, names, strict=True)
+            for memory, cpu, name in zip(window.memory, window.cpu, names, strict=True)
             if memory is not None and cpu is not None
         ]
-        for one in told.windows
+        for window in packing.windows
     }
-    rules = list(told.windows[0].by_algorithm) if told.windows else []
+    rules = list(packing.windows[0].by_algorithm) if packing.windows else []
     shares = sorted(min(p.memory, p.cpu) for of in points.values() for p in of)
     least = int(10 * shares[int(OUTLIERS * len(shares))]) / 10 if shares else 0.0
-    drawn = []
-    for one in told.windows:
+    rows = []
+    for window in packing.windows:
         above = (
             "none failed"
-            if one.every.above is None
-            else f"{one.every.above:.1%} above {CLOUD_FULL:.0%}"
+            if window.every.above is None
+            else f"{window.every.above:.1%} above {CLOUD_FULL:.0%}"
         )
-        spec = charts.packings(points[one.name], rules, least)
-        drawn.append((f"{one.name}: {above}", svg(spec)))
-    return drawn
+        spec = charts.packings(points[window.name], rules, least)
+        rows.append((f"{window.name}: {above}", svg(spec)))
+    return rows
 
 
-def _quantiles(found: CloudReport, names: Sequence[str]) -> list[tuple[str, Markup]]:
-    drawn = []
+def _quantiles(report: CloudReport, names: Sequence[str]) -> list[tuple[str, Markup]]:
+    rows = []
     columns: dict[str, dict[str, Any]] = {}
-    for one in found.generators:
-        for column in one.columns:
+    for generator in report.generators:
+        for column in generator.columns:
             pairs = [
                 charts.QuantilePair(*five)
                 for five in zip(
@@ -409,9 +414,9 @@ def _quantiles(found: CloudReport, names: Sequence[str]) -> list[tuple[str, Mark
                     column.median.tolist(), column.high.tolist(), strict=True,
                 )
             ]  # fmt: skip
-            columns.setdefault(f"{column.column}|{column.unit}", {})[one.name] = pairs
-    for told, made in columns.items():
-        title, _, unit = told.partition("|")
-        spec = charts.quantiles(made, title, seconds=unit == "s", order=names)
-        drawn.append((f"{title[:1].upper()}{title[1:]}", svg(spec)))
-    return drawn
+            columns.setdefault(f"{column.column}|{column.unit}", {})[generator.name] = pairs
+    for key, pairs_by_generator in columns.items():
+        title, _, unit = key.partition("|")
+        spec = charts.quantiles(pairs_by_generator, title, seconds=unit == "s", order=names)
+        rows.append((f"{title[:1].upper()}{title[1:]}", svg(spec)))
+    return rows

@@ -109,13 +109,13 @@ def rules_of(reading: list[str] | None) -> ReadingRules:
         SettingsError: one is not of the form.
         SimError: there is no such rule or choice.
     """
-    chosen = {}
+    choices = {}
     for text in reading or []:
         rule, equals, choice = text.partition("=")
         if not equals:
             raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
-        chosen[rule.strip()] = choice.strip()
-    return rules_from_texts(chosen)
+        choices[rule.strip()] = choice.strip()
+    return rules_from_texts(choices)
 
 
 def describe(
@@ -155,24 +155,24 @@ def describe(
         leave_out, parse_duration(begin), None if end is None else parse_duration(end)
     )
     workload = load_log(log, first, reading)
-    seen = log_profile(workload, window, procs, time_zone)
-    described = seen.described
+    profile = log_profile(workload, window, procs, time_zone)
+    described = profile.described
     if as_json:
-        print_json({**described.to_dict(), "profile": seen.to_dict()})
+        print_json({**described.to_dict(), "profile": profile.to_dict()})
         return 0
     OUT.print(described.name, style="bold")
     users = "unknown" if described.n_users is None else f"{described.n_users:,}"
-    load = "unknown" if seen.offered_load is None else f"{seen.offered_load:.3f}"
+    load = "unknown" if profile.offered_load is None else f"{profile.offered_load:.3f}"
     part = f" of {workload.n_jobs:,}" if described.n_jobs != workload.n_jobs else ""
     OUT.print(
         f"  {described.n_jobs:,}{part} jobs by {users} users over {quantity(described.span_s, 's')}"
     )
-    OUT.print(f"  machine of {number(seen.procs)} processors, offered load {load}")
-    for sentence in highlights(seen):
+    OUT.print(f"  machine of {number(profile.procs)} processors, offered load {load}")
+    for sentence in highlights(profile):
         OUT.print(f"  {sentence}", soft_wrap=True)
     for sentence in task_words(workload):
         OUT.print(f"  {sentence}", soft_wrap=True)
-    for line in _percentile_lines(seen):
+    for line in _percentile_lines(profile):
         OUT.print(line, soft_wrap=True)
     classes = ", ".join(f"{name}: {n:,}" for name, n in described.size_classes.items() if n)
     OUT.print(f"  jobs by processors: {classes}", soft_wrap=True)
@@ -192,14 +192,14 @@ def _describe_model(path: Path, as_json: bool) -> int:
     return 0
 
 
-def _percentile_lines(seen: WorkloadProfile) -> list[str]:
+def _percentile_lines(profile: WorkloadProfile) -> list[str]:
     """Return the table of percentiles in lines; a narrow terminal folds them and loses no digit."""
-    rows = percentiles(seen)
+    rows = percentiles(profile)
     quantiles = [f"p{float(q) * 100:g}" for q in rows[0].summary.quantiles]
     cells = [["", "mean", "least", *quantiles, "most"]]
     for row in rows:
-        told, unit = row.summary, f" [{row.unit}]" if row.unit else ""
-        values = (told.mean, told.least, *told.quantiles.values(), told.most)
+        summary, unit = row.summary, f" [{row.unit}]" if row.unit else ""
+        values = (summary.mean, summary.least, *summary.quantiles.values(), summary.most)
         cells.append([f"{row.name}{unit}", *(number(value) for value in values)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -211,7 +211,7 @@ def _percentile_lines(seen: WorkloadProfile) -> list[str]:
     ]  # fmt: skip
 
 
-_GENERATOR_NAMES = ", ".join(one.name for one in GENERATORS)
+_GENERATOR_NAMES = ", ".join(generator.name for generator in GENERATORS)
 
 
 def capacity(
@@ -289,12 +289,12 @@ def capacity(
         )
     supposed = alternative_models(model, settings_of(setting or [], "--set"))
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as shown:
-        task = shown.add_task("")
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as progress:
+        task = progress.add_task("")
         plan = plan_capacity(
             model, server, days=days, futures=futures, share=share, scales=scale or [1.0],
             suppositions=supposed, warm_up_days=warm_up, packed=first_fit, seed=seed,
-            told=lambda case, done, of: shown.update(
+            progress=lambda case, done, of: progress.update(
                 task, description=case, completed=done, total=of
             ),
         )  # fmt: skip
@@ -372,57 +372,57 @@ def pack(
     as_json: Json = False,
 ) -> int:  # fmt: skip
     """Say how full servers are when the first job fits nowhere (FFAR), by four algorithms."""
-    drawn = against is not None and is_model(against)
-    if demand != 1.0 and not drawn:
+    is_generated = against is not None and is_model(against)
+    if demand != 1.0 and not is_generated:
         raise SettingsError("--demand is for what is drawn: give --against a model (.json)")
     names = list(algorithm or (CORES_ONLY if cores_only else ()))
-    chosen = tuples_of(tuples, seed, tuples_file, ranges_of(servers, cores, memory), names)
+    packings = tuples_of(tuples, seed, tuples_file, ranges_of(servers, cores, memory), names)
     with progress_spinner(f"Reading {log.name} …"):
         jobs = load_log(log, first, reading)
     sides: list[tuple[str, tuple[Workload, ...]]] = [(log.name, (jobs,))]
     if against is not None:
-        with progress_spinner(f"{'Drawing' if drawn else 'Reading'} {against.name} …"):
-            others = (
+        with progress_spinner(f"{'Drawing' if is_generated else 'Reading'} {against.name} …"):
+            other_workloads = (
                 futures_of(load_model(against), jobs, windows, seed, demand)
-                if drawn
+                if is_generated
                 else (load_log(against, None, reading),)
             )
-        sides.append((against.name, others))
-    with progress_spinner(f"Packing {len(chosen):,} times …"):
-        found = [
-            pack_workloads(some, chosen, departures=departures, by_memory=not cores_only)
+        sides.append((against.name, other_workloads))
+    with progress_spinner(f"Packing {len(packings):,} times …"):
+        results = [
+            pack_workloads(some, packings, departures=departures, by_memory=not cores_only)
             for _, some in sides
         ]
     if as_json:
         print_json(
             {
-                "n_tuples": len(chosen), "seed": seed, "departures": departures,
+                "n_tuples": len(packings), "seed": seed, "departures": departures,
                 "by_memory": not cores_only, "demand": demand,
                 "traces": [
-                    {"file": name, **one.to_dict()}
-                    for (name, _), one in zip(sides, found, strict=True)
+                    {"file": name, **result.to_dict()}
+                    for (name, _), result in zip(sides, results, strict=True)
                 ],
             }
         )  # fmt: skip
         return 0
     resource = "cores" if cores_only else "the resource that limits"
     OUT.print(
-        f"How much of {resource} is allocated when the first job fits nowhere; {len(chosen):,} "
+        f"How much of {resource} is allocated when the first job fits nowhere; {len(packings):,} "
         f"packings{'' if departures else ', nobody leaves'}",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     headings = [""]
     for name, _ in sides:
         headings += [f"{name}: median", "above 95 %", "cores limit"]
-    cells = [headings, *summary_rows(found)]
+    cells = [headings, *summary_rows(results)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
-        told = [
+        padded = [
             cell.ljust(width) if i == 0 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        OUT.print(f"  {'  '.join(told)}".rstrip(), soft_wrap=True)
-    for note in packing_notes(found):
+        OUT.print(f"  {'  '.join(padded)}".rstrip(), soft_wrap=True)
+    for note in packing_notes(results):
         OUT.print(f"  note: {note}", soft_wrap=True)
     if tuples_file is not None:
         OUT.print(f"  the packings are those of {tuples_file}", soft_wrap=True)

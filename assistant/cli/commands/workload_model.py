@@ -37,7 +37,7 @@ from assistant.simtools.workload_generation import (
     omitted_parts,
     quantity_rows,
     settings_of,
-    told,
+    with_parameters,
     verdict,
     with_ending,
     write_and_compare,
@@ -52,7 +52,7 @@ from sim.generators.registry import generator_named
 from sim.generators.validation import compare
 from sim.model.workload import Workload
 
-_GENERATOR_NAMES = ", ".join(one.name for one in GENERATORS)
+_GENERATOR_NAMES = ", ".join(generator.name for generator in GENERATORS)
 ToModel = Annotated[
     Path, typer.Option("--to", help="Write the model here (.json; arrays beside it, .npz).")
 ]
@@ -141,7 +141,7 @@ def generate(
         format_by_name(to)
     check_place(to)
     seconds = parse_duration(duration)
-    model = told(model_of(what), settings_of(setting or [], "--set"))
+    model = with_parameters(model_of(what), settings_of(setting or [], "--set"))
     with progress_spinner(f"Drawing {duration} of '{model.generator}' …"):
         workload = draw(model, duration_s=seconds, seed=seed, scale=scale)
     to = with_ending(workload, to)
@@ -187,11 +187,11 @@ def convert(
     check_place(target)
     window = _window(leave_out, begin, end)
     with progress_spinner(f"Reading {source.name} …"):
-        whole = load_log(source, first, reading)
-        workload = window.of(whole)
+        full = load_log(source, first, reading)
+        workload = window.of(full)
     with progress_spinner(f"Writing {workload.n_jobs:,} jobs, and reading them again …"):
         losses = write_and_compare(workload, target)
-    notes = [note.sentence for note in whole.notes]
+    notes = [note.sentence for note in full.notes]
     if as_json:
         print_json({"file": str(target), **_size(workload), "lost": list(losses), "notes": notes})
         return 0
@@ -238,10 +238,10 @@ def validate(
     if train is not None or test is not None:
         if train is None or test is None or one is not None:
             raise SettingsError("name either LOG and OTHER, or both --train and --test")
-        asked = WindowValidation(
+        request = WindowValidation(
             train, test, lifetimes, generator, windows, seed, html, packings, knobs_of(knob or [])
         )
-        return validate_windows(asked, rules_of(reading), as_json=as_json)
+        return validate_windows(request, rules_of(reading), as_json=as_json)
     if one is None or two is None:
         raise SettingsError("name LOG and OTHER to compare, or --train and --test to foresee")
     if procs is not None and procs < 1:
@@ -249,22 +249,22 @@ def validate(
     with progress_spinner(f"Reading {one.name} and {two.name} …"):
         measure, other = load_log(one, None, reading), _other(two, reading)
     with progress_spinner("Comparing …"):
-        found = compare(measure, other, procs=procs, seed=seed)
+        comparison = compare(measure, other, procs=procs, seed=seed)
     if as_json:
-        print_json({**found.to_dict(), "definitions": dict(definitions())})
+        print_json({**comparison.to_dict(), "definitions": dict(definitions())})
         return 0
-    days = f"{found.n_days[0]:,} and {found.n_days[1]:,} days with jobs"
+    days = f"{comparison.n_days[0]:,} and {comparison.n_days[1]:,} days with jobs"
     OUT.print(
-        f"{found.two} ({found.n_jobs[1]:,} jobs) against {found.one} ({found.n_jobs[0]:,} jobs); "
+        f"{comparison.two} ({comparison.n_jobs[1]:,} jobs) against {comparison.one} ({comparison.n_jobs[0]:,} jobs); "
         f"{days}",
         style="bold", soft_wrap=True,
     )  # fmt: skip
-    for sentence in verdict(found):
+    for sentence in verdict(comparison):
         OUT.print(f"  {sentence}", soft_wrap=True)
-    for note in found.notes:
+    for note in comparison.notes:
         OUT.print(f"  note: {note}", soft_wrap=True)
-    _print_rows("distance", ("value", "interval", "usual"), distance_rows(found))
-    _print_rows("quantity", ("one", "two", "value", "interval"), quantity_rows(found))
+    _print_rows("distance", ("value", "interval", "usual"), distance_rows(comparison))
+    _print_rows("quantity", ("one", "two", "value", "interval"), quantity_rows(comparison))
     for name, meaning in definitions():
         OUT.print(f"{name}: {meaning}", soft_wrap=True)
     return 0
@@ -280,7 +280,9 @@ def _print_rows(kind: str, columns: tuple[str, ...], rows: tuple[ComparisonRow, 
         "other / log" if kind == "quantity" and c == "value" else _HEADINGS[c] for c in columns
     ]
     cells = [["", *names, ""]]
-    cells += [[row.what, *(getattr(row, c) or "-" for c in columns), row.verdict] for row in rows]
+    cells += [
+        [row.quantity, *(getattr(row, c) or "-" for c in columns), row.verdict] for row in rows
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         told_cells = [
@@ -355,17 +357,17 @@ def share(
     with progress_spinner(f"Reading {log.name} …"):
         workload = load_log(log, first, reading)
     with progress_spinner(f"Making a model of {workload.n_jobs:,} jobs …"):
-        made = share_log(
+        shared = share_log(
             workload,
             secrets.randbits(63) if seed is None else seed,
             least_users=least_users, strength=strength, knobs=knobs,
         )  # fmt: skip
-    save_model(made.model, to)
+    save_model(shared.model, to)
     if as_json:
-        print_json({**model_dict(made.model), "file": str(to), "loss": vars(made.loss)})
+        print_json({**model_dict(shared.model), "file": str(to), "loss": vars(shared.loss)})
         return 0
-    OUT.print(f"{to}: {made.model.source}", soft_wrap=True)
-    for line in _lines(made.loss):
+    OUT.print(f"{to}: {shared.model.source}", soft_wrap=True)
+    for line in _lines(shared.loss):
         OUT.print(f"  {line}", soft_wrap=True)
     OUT.print(f"  next: copperline workload generate {to} --duration 7d --to FILE", soft_wrap=True)
     return 0

@@ -82,7 +82,7 @@ class _PilotRecord:
     hellos: set[str] = field(default_factory=set)
     seen_s: float | None = None
     unplugged_s: float | None = None
-    given: _Assignment | None = None
+    assignment: _Assignment | None = None
     over: bool = False
 
 
@@ -90,7 +90,7 @@ class _PilotRecord:
 class PilotState:
     """What is known of a pilot whose ticket counts: whether it was ever heard, and is busy."""
 
-    heard: bool
+    has_reported: bool
     busy: bool
 
 
@@ -142,8 +142,8 @@ class PilotDispatcher:
         """End a run that waits or goes on."""
         with self._lock:
             for pilot in self._pilots.values():
-                if pilot.given is not None and pilot.given.work.run_id == run_id:
-                    pilot.given.stop = True
+                if pilot.assignment is not None and pilot.assignment.work.run_id == run_id:
+                    pilot.assignment.stop = True
             for place, work in list(self._waiting.items()):
                 if work.run_id == run_id:
                     del self._waiting[place]
@@ -154,9 +154,9 @@ class PilotDispatcher:
         with self._lock:
             self._waiting.clear()
             self._deaths.clear()
-            busy = [name for name, pilot in self._pilots.items() if pilot.given is not None]
+            busy = [name for name, pilot in self._pilots.items() if pilot.assignment is not None]
             for name in busy:
-                self._pilots[name].given = None
+                self._pilots[name].assignment = None
                 self._pilots[name].over = True
         self.on_change()
         return busy
@@ -181,7 +181,7 @@ class PilotDispatcher:
         """Revoke the tickets of pilots that nothing was heard of for too long; return them."""
         with self._lock:
             now_s = self._now_s()
-            silent = [name for name, one in self._pilots.items() if _is_silent(one, now_s)]
+            silent = [name for name, entry in self._pilots.items() if _is_silent(entry, now_s)]
             for name in silent:
                 self.revoke(name)
             return silent
@@ -195,11 +195,11 @@ class PilotDispatcher:
                 if pilot.unplugged_s is not None:
                     pilot.unplugged_s += slept_s
 
-    def seen(self) -> dict[str, PilotState]:
+    def pilot_states(self) -> dict[str, PilotState]:
         """Return the pilots whose tickets count."""
         with self._lock:
             return {
-                name: PilotState(bool(pilot.session), pilot.given is not None)
+                name: PilotState(bool(pilot.session), pilot.assignment is not None)
                 for name, pilot in self._pilots.items()
                 if not pilot.over
             }
@@ -208,16 +208,16 @@ class PilotDispatcher:
     def n_runs(self) -> int:
         """How many runs wait or go on."""
         with self._lock:
-            given = sum(pilot.given is not None for pilot in self._pilots.values())
-            return len(self._waiting) + given
+            n_assigned = sum(pilot.assignment is not None for pilot in self._pilots.values())
+            return len(self._waiting) + n_assigned
 
     # What the gate asks
 
     def secret(self, pilot: str) -> bytes | None:
         """Return the secret of a ticket, also of one that counts no more."""
         with self._lock:
-            known = self._pilots.get(pilot)
-            return None if known is None else known.secret
+            entry = self._pilots.get(pilot)
+            return None if entry is None else entry.secret
 
     def admit(self, header: FrameHeader) -> bool:
         """Take the number of a question that is signed; tell whether its session is the newest.
@@ -275,10 +275,10 @@ class PilotDispatcher:
     # Inside
 
     def _begin(self, pilot: _PilotRecord, session: str, body: Mapping[str, Any]) -> Answer:
-        for name, ours in self._about_us.items():
-            if body.get(name) != ours:
+        for name, expected in self._about_us.items():
+            if body.get(name) != expected:
                 self.broken = (
-                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {ours}; results "
+                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {expected}; results "
                     "would not compare, so install the same"
                 )
                 return self._end(pilot, {})
@@ -296,45 +296,45 @@ class PilotDispatcher:
         return dict(END)
 
     def _next(self, pilot: _PilotRecord) -> Answer:
-        if pilot.given is None:  # else the answer was lost on its way
+        if pilot.assignment is None:  # else the answer was lost on its way
             if not self._waiting:
                 return {"do": "wait"}
             place = min(self._waiting)
             self._n_given += 1
-            pilot.given = _Assignment(self._waiting.pop(place), self._n_given, place)
+            pilot.assignment = _Assignment(self._waiting.pop(place), self._n_given, place)
         return {
-            "do": "run", "attempt": pilot.given.attempt, "work": work_as_json(pilot.given.work),
+            "do": "run", "attempt": pilot.assignment.attempt, "work": work_as_json(pilot.assignment.work),
         }  # fmt: skip
 
     def _about(self, pilot: _PilotRecord, kind: str, body: Mapping[str, Any]) -> Answer:
-        given = pilot.given
-        if given is None or body.get("attempt") != given.attempt:
+        assignment = pilot.assignment
+        if assignment is None or body.get("attempt") != assignment.attempt:
             return {"do": "drop"}  # what it has is nobody's any more, and neither its result
         if kind == "result":
-            found = completion_of(body.get("completion") or {})
-            pilot.given = None
-            self._deaths.pop(given.work.run_id, None)
-            self._tell(replace(found, run_id=given.work.run_id))
+            completion = completion_of(body.get("completion") or {})
+            pilot.assignment = None
+            self._deaths.pop(assignment.work.run_id, None)
+            self._tell(replace(completion, run_id=assignment.work.run_id))
             return {"do": "go"}
         if kind == "lost":
             self._put_back(pilot, "ended" if body.get("why") == "ended" else "died")
             return {"do": "go"}
-        if kind == "report" and not given.stop:
-            self._reported(given.work.run_id, measures_of(body.get("measures")))
-        return {"do": "stop" if given.stop else "go"}
+        if kind == "report" and not assignment.stop:
+            self._reported(assignment.work.run_id, measures_of(body.get("measures")))
+        return {"do": "stop" if assignment.stop else "go"}
 
     def _put_back(self, pilot: _PilotRecord, why: Why) -> None:
-        given, pilot.given = pilot.given, None
-        if given is None:
+        assignment, pilot.assignment = pilot.assignment, None
+        if assignment is None:
             return
-        run_id = given.work.run_id
+        run_id = assignment.work.run_id
         self._deaths[run_id] += 1
-        if given.stop:
+        if assignment.stop:
             self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
         elif self._deaths[run_id] >= MOST_DEATHS:
             self._tell(ExecutionResult(run_id, None, _WHYS[why], 0.0))
         else:
-            self._waiting[given.place] = given.work
+            self._waiting[assignment.place] = assignment.work
             self.on_change()
 
     def _tell(self, completion: ExecutionResult) -> None:
@@ -462,10 +462,10 @@ class PilotServer:
             while True:
                 async with asyncio.timeout(BODY_S):
                     body = decode_body(header, await reader.readexactly(header.length))
-                told = await self._answer(header, body, reader)
-                session = str(told.get("session", session))
+                answer = await self._answer(header, body, reader)
+                session = str(answer.get("session", session))
                 about = (header.pilot, header.session, header.counter, header.kind)
-                writer.write(encode(secret, "answer", about, told))
+                writer.write(encode(secret, "answer", about, answer))
                 async with asyncio.timeout(BODY_S):
                     await writer.drain()
                 async with asyncio.timeout(IDLE_S):
@@ -501,10 +501,10 @@ class PilotServer:
         session = secrets.token_hex(16)
         while True:
             change = self._change
-            told = self._desk.answer(header, body, session)
+            answer = self._desk.answer(header, body, session)
             left_s = until_s - self._loop.time()
-            if told["do"] != "wait" or left_s <= 0:
-                return told
+            if answer["do"] != "wait" or left_s <= 0:
+                return answer
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await change.wait()

@@ -79,40 +79,40 @@ class PilotReconciliation:
     Attributes:
         missing: how often in a row each is not known by now.
         lost: those whose ticket is revoked, since no job carries it any more.
-        held: those whose job is cancelled too, since Slurm does not start it any more.
+        on_hold: those whose job is cancelled too, since Slurm does not start it any more.
         waits: why one of them waits for long; None if none does.
         never: why one of them will not be started at all; None if none is so.
     """
 
     missing: Mapping[str, int]
     lost: tuple[str, ...]
-    held: tuple[str, ...]
+    on_hold: tuple[str, ...]
     waits: str | None
     never: str | None
 
 
 def reconcile_jobs(
-    expected: Mapping[str, ExpectedPilot], known: Mapping[str, list[SlurmJob]]
+    expected: Mapping[str, ExpectedPilot], queued_jobs: Mapping[str, list[SlurmJob]]
 ) -> PilotReconciliation:
     """Return what is to be done, after the controller told which jobs there are.
 
     Args:
         expected: by the name of the job.
-        known: the jobs that are not over, by their names.
+        queued_jobs: the jobs that are not over, by their names.
     """
     missing: dict[str, int] = {}
-    held, waits, never = [], None, None
-    for name, one in expected.items():
-        jobs = known.get(name, [])
-        missing[name] = 0 if jobs or one.age_s < NEW_S else one.missing + 1
+    on_hold, waits, never = [], None, None
+    for name, pilot in expected.items():
+        jobs = queued_jobs.get(name, [])
+        missing[name] = 0 if jobs or pilot.age_s < NEW_S else pilot.missing + 1
         if any(job.is_held for job in jobs):
-            held.append(name)
+            on_hold.append(name)
         elif jobs and jobs[0].state == "PENDING":
             reason = jobs[0].reason
-            waits = waits or (reason if one.age_s > WAITS_S else None)
+            waits = waits or (reason if pilot.age_s > WAITS_S else None)
             never = never or (reason if reason in NEVER else None)
     lost = tuple(name for name, n in missing.items() if n >= MOST_MISSING)
-    return PilotReconciliation(missing, lost, tuple(held), waits, never)
+    return PilotReconciliation(missing, lost, tuple(on_hold), waits, never)
 
 
 def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
@@ -240,7 +240,7 @@ class SlurmExecutor:
                 while True:
                     over.append(self._over.get_nowait())
         self._n_under_way -= len(over)
-        return tuple(sorted(over, key=lambda one: one.run_id))
+        return tuple(sorted(over, key=lambda completion: completion.run_id))
 
     def listen(self, reported: ReportListener) -> None:
         """Tell what runs that go on have measured so far, in a thread of its own."""
@@ -305,9 +305,9 @@ class SlurmExecutor:
         if self._desk.broken is not None:
             raise ExecutorError(f"no pilot can work: {self._desk.broken}")
         self._to_cancel.update(self._desk.expire())
-        seen = self._desk.seen()
+        pilots = self._desk.pilot_states()
         for name in list(self._expected):
-            if name not in seen or seen[name].heard:
+            if name not in pilots or pilots[name].has_reported:
                 del self._expected[name]
         if self._desk.n_heard != self._n_heard:
             self._n_heard, self._fruitless, self._said_why = self._desk.n_heard, 0, False
@@ -315,9 +315,11 @@ class SlurmExecutor:
         if now_s < self._again_s:
             return
         try:
-            self._command(now_s, len(seen))
+            self._command(now_s, len(pilots))
         except jobs.SlurmUnavailableError as error:
-            self._is_away(error, now_s, nobody=not any(one.heard for one in seen.values()))
+            self._is_away(
+                error, now_s, nobody=not any(pilot.has_reported for pilot in pilots.values())
+            )
         else:
             self._away_since_s, self._back_off_s = None, 1.0
 
@@ -337,13 +339,13 @@ class SlurmExecutor:
 
     def _reconcile(self, now_s: float) -> int:
         """Give up jobs that Slurm has lost or does not start any more; return how many."""
-        known = jobs.jobs_by_name(PREFIX + name for name in self._expected)
+        queued_jobs = jobs.jobs_by_name(PREFIX + name for name in self._expected)
         verdict = reconcile_jobs(
             {
                 name: ExpectedPilot(now_s - since_s, missing)
                 for name, (since_s, missing) in self._expected.items()
             },
-            {name.removeprefix(PREFIX): jobs for name, jobs in known.items()},
+            {name.removeprefix(PREFIX): jobs for name, jobs in queued_jobs.items()},
         )
         if verdict.never is not None:
             raise ExecutorError(
@@ -352,8 +354,8 @@ class SlurmExecutor:
             )
         for name, missing in verdict.missing.items():
             self._expected[name] = self._expected[name][0], missing
-        for name in {*verdict.lost, *verdict.held}:
-            if not self._desk.seen()[name].heard:  # it may have come just now
+        for name in {*verdict.lost, *verdict.on_hold}:
+            if not self._desk.pilot_states()[name].has_reported:  # it may have come just now
                 self._desk.revoke(name)
                 self._to_cancel.add(name)
                 self._fruitless += 1
@@ -362,20 +364,20 @@ class SlurmExecutor:
             self._said_why = True
             _log.warning("a job of this sweep waits in Slurm; its reason is %s", verdict.waits)
         if self._fruitless >= FRUITLESS + self.capacity:
-            told = f"; the last one said: {self._last_lost}" if self._last_lost else ""
+            last_message = f"; the last one said: {self._last_lost}" if self._last_lost else ""
             raise ExecutorError(
                 f"{self._fruitless} jobs of Slurm in a row ended before their pilot came to "
-                f"{self._gate.host}:{self._gate.port}{told}. What was finished is kept; go on "
+                f"{self._gate.host}:{self._gate.port}{last_message}. What was finished is kept; go on "
                 "with: copperline resume"
             )
-        return len({*verdict.lost, *verdict.held})
+        return len({*verdict.lost, *verdict.on_hold})
 
     def _send_pilot(self) -> None:
         """Submit one job. If it is unknown whether Slurm took it, we look by its name later."""
         pilot = new_id()
         ticket = PilotTicket(
             pilot, secrets.token_bytes(32), self._gate.host, self._gate.port, str(self._file),
-            self._digest, tuple(one or str(Path.cwd()) for one in sys.path), self._batch.walltime_s,
+            self._digest, tuple(folder or str(Path.cwd()) for folder in sys.path), self._batch.walltime_s,
         )  # fmt: skip
         path = self._folder.ticket(pilot)
         ticket.write(path)
@@ -388,7 +390,7 @@ class SlurmExecutor:
         except jobs.SlurmRefusedError as error:
             self._desk.revoke(pilot)
             del self._expected[pilot]
-            if not self._desk.seen():
+            if not self._desk.pilot_states():
                 raise ExecutorError(
                     f"Slurm takes no job of this sweep ({error}); see [executor]"
                 ) from error

@@ -94,7 +94,7 @@ def check_commands() -> None:
 def check_options(options: Sequence[str]) -> None:
     """Refuse options of sbatch that cannot be. Raises SettingsError."""
     for option in options:
-        if not option.startswith("-") or any(ord(one) < 32 for one in option):
+        if not option.startswith("-") or any(ord(character) < 32 for character in option):
             raise SettingsError(
                 f"the option '{option}' of [executor] does not begin with '-'; give each with its "
                 "value in one text, such as '--constraint=fast'"
@@ -110,7 +110,7 @@ def check_options(options: Sequence[str]) -> None:
 def _is_ours(name: str) -> bool:
     """Tell whether an option is one of `OURS`, which sbatch knows by their beginnings too."""
     if name.startswith("--"):
-        return any(one.startswith(name) for one in OURS)
+        return any(option.startswith(name) for option in OURS)
     return name[:2] in OURS
 
 
@@ -132,16 +132,16 @@ def submit_job(arguments: Sequence[str]) -> None:
 
 def jobs_by_name(names: Iterable[str]) -> dict[str, list[SlurmJob]]:
     """Return the jobs that are not over, by name. Raises AwayError and RefusedError."""
-    told = _ask(
+    output = _ask(
         ["squeue", "--noheader", f"--user={os.geteuid()}", f"--name={','.join(names)}",
          "--states=all", "--format=%j|%T|%r"]
     )  # fmt: skip
-    found: dict[str, list[SlurmJob]] = {}
-    for line in told.splitlines():
+    by_name: dict[str, list[SlurmJob]] = {}
+    for line in output.splitlines():
         name, state, reason = [*line.strip().split("|", 2), "", ""][:3]
         if state not in _OVER:
-            found.setdefault(name, []).append(SlurmJob(name, state, reason))
-    return found
+            by_name.setdefault(name, []).append(SlurmJob(name, state, reason))
+    return by_name
 
 
 _OVER = {
@@ -158,10 +158,10 @@ def cancel_jobs(names: Iterable[str]) -> None:
 
 def is_local_slurm(partition: str | None) -> bool:
     """Tell whether all nodes are this machine. Raises AwayError and RefusedError."""
-    chosen = [] if partition is None else [f"--partition={partition}"]
-    told = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *chosen]).split()
+    arguments = [] if partition is None else [f"--partition={partition}"]
+    hosts = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *arguments]).split()
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
-    return bool(told) and set(told) <= names
+    return bool(hosts) and set(hosts) <= names
 
 
 def _user() -> str:
@@ -183,13 +183,13 @@ def _ask(command: list[str]) -> str:
         ) from error
     except OSError as error:
         raise SlurmRefusedError(f"{command[0]} cannot be started: {error.strerror}") from error
-    said = done.stderr.decode(errors="replace").strip()
+    stderr_text = done.stderr.decode(errors="replace").strip()
     if done.returncode != 0:
-        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
-        what = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
-        if done.returncode < 0 or _AWAY.search(said):
-            raise SlurmUnavailableError(f"{command[0]}: {what}")
-        raise SlurmRefusedError(f"{command[0]}: {what}")
+        last = stderr_text.splitlines()[-1] if stderr_text else f"exit code {done.returncode}"
+        reason = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
+        if done.returncode < 0 or _AWAY.search(stderr_text):
+            raise SlurmUnavailableError(f"{command[0]}: {reason}")
+        raise SlurmRefusedError(f"{command[0]}: {reason}")
     return done.stdout.decode(errors="replace")
 
 
@@ -209,21 +209,21 @@ def job_options(
         environment: what a run needs, and hence a job, that makes one at a time.
         requeue: whether Slurm shall start it again after its node has died.
     """
-    told = [
+    arguments = [
         f"--job-name={name}", f"--comment={name}", "--parsable", "--export=ALL", "--nodes=1",
         "--ntasks=1", f"--cpus-per-task={environment.cores or 1}",
         "--requeue" if requeue else "--no-requeue", "--open-mode=append", f"--output={output}",
         f"--chdir={Path.cwd()}",
     ]  # fmt: skip
     if environment.memory_bytes is not None:
-        told.append(f"--mem={math.ceil(environment.memory_bytes / 2**20)}M")
+        arguments.append(f"--mem={math.ceil(environment.memory_bytes / 2**20)}M")
     if batch.walltime_s is not None:
-        told.append(f"--time={time_text(batch.walltime_s)}")
+        arguments.append(f"--time={time_text(batch.walltime_s)}")
     if batch.partition is not None:
-        told.append(f"--partition={batch.partition}")
+        arguments.append(f"--partition={batch.partition}")
     if batch.account is not None:
-        told.append(f"--account={batch.account}")
-    return [*told, *batch.options]
+        arguments.append(f"--account={batch.account}")
+    return [*arguments, *batch.options]
 
 
 def host_of(batch: BatchSystem) -> str:
@@ -336,7 +336,7 @@ class PilotFolder:
 
 def leftover_folders(base: Path) -> dict[Path, set[str]]:
     """Return folders whose executors on this machine are gone, with the ids of their pilots."""
-    found: dict[Path, set[str]] = {}
+    leftovers: dict[Path, set[str]] = {}
     for path in sorted(base.glob(f"{MARK}*")):
         owner = path / "owner"
         with contextlib.suppress(OSError):
@@ -345,8 +345,8 @@ def leftover_folders(base: Path) -> dict[Path, set[str]]:
             lock = _locked(owner)
             if lock is not None:
                 os.close(lock)
-                found[path] = _pilots(path)
-    return found
+                leftovers[path] = _pilots(path)
+    return leftovers
 
 
 def remove_folder(path: Path) -> None:
@@ -355,7 +355,7 @@ def remove_folder(path: Path) -> None:
 
 
 def _pilots(path: Path) -> set[str]:
-    return {one.name.removeprefix(_TICKET) for one in path.glob(f"{_TICKET}*")}
+    return {ticket_path.name.removeprefix(_TICKET) for ticket_path in path.glob(f"{_TICKET}*")}
 
 
 def _locked(path: Path) -> int | None:

@@ -54,7 +54,7 @@ def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(pilot)
     try:
-        sys.path.extend(one for one in ticket.path if one not in sys.path)
+        sys.path.extend(folder for folder in ticket.path if folder not in sys.path)
         application = load_application(ticket)
     except Exception as error:
         pipe.send(("broken", f"{type(error).__name__}: {error}"))
@@ -62,14 +62,14 @@ def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
     pipe.send(("ready", isinstance(application, MonitoredApplication)))
     with suppress(EOFError, OSError):
         while True:
-            told = pipe.recv()
-            if isinstance(told, ExecutionRequest):  # else a word to a run that is over
+            message = pipe.recv()
+            if isinstance(message, ExecutionRequest):  # else a word to a run that is over
                 watched = RunReporter(
                     lambda measures: pipe.send(("report", measures)),
                     _StopSignal(pipe).want_end,
                     REPORT_S,
                 )
-                pipe.send(("result", execute_run(application, told, watched)))
+                pipe.send(("result", execute_run(application, message, watched)))
 
 
 def _telling(pipe: Connection) -> Callable[[Mapping[str, Measure]], None]:
@@ -146,26 +146,26 @@ class RunnerProcess:
         self._process.start()
         theirs.close()
         try:
-            said, about = self.pipe.recv() if self.pipe.poll(START_S) else ("broken", "too slow")
+            status, about = self.pipe.recv() if self.pipe.poll(START_S) else ("broken", "too slow")
         except EOFError:
-            said, about = "broken", "its process died"
-        if said != "ready":
+            status, about = "broken", "its process died"
+        if status != "ready":
             raise ApplicationLoadError(
                 f"the application cannot be loaded on {platform.node()}: {about}"
             )
         self.is_watchable = bool(about)
 
-    def heard(self, within_s: float) -> tuple[str, Any] | None:
+    def receive(self, within_s: float) -> tuple[str, Any] | None:
         """Return what it says next; ``("died", None)`` if it is gone, None if nothing came."""
         if self._process is None:
             return "died", None
         if not wait([self.pipe, self._process.sentinel], max(0.0, within_s)):
             return None
         try:
-            found: tuple[str, Any] = self.pipe.recv() if self.pipe.poll(0) else ("died", None)
+            message: tuple[str, Any] = self.pipe.recv() if self.pipe.poll(0) else ("died", None)
         except (EOFError, OSError):
             return "died", None
-        return found
+        return message
 
     def kill(self) -> None:
         """Kill it, and the group that it leads."""
@@ -216,11 +216,11 @@ class Pilot:
             if self._left_s < self._longest_s:
                 self._line.ask("bye")
                 return "the walltime is nearly over"
-            told = self._line.ask("next")
-            if told["do"] == "end":
+            answer = self._line.ask("next")
+            if answer["do"] == "end":
                 return "no more runs"
-            if told["do"] == "run":
-                self._make(int(told["attempt"]), work_of(told["work"]))
+            if answer["do"] == "run":
+                self._make(int(answer["attempt"]), work_of(answer["work"]))
                 idle_since_s = time.monotonic()
             elif time.monotonic() - idle_since_s > self._ticket.idle_s:
                 self._line.ask("bye")
@@ -234,26 +234,26 @@ class Pilot:
             return float("inf")
         return self._began_s + told_s - min(MARGIN_S, told_s / 10) - time.monotonic()
 
-    def _make(self, attempt: int, told: ExecutionRequest) -> None:
+    def _make(self, attempt: int, work: ExecutionRequest) -> None:
         """Make one run, and say what came of it."""
         self._beside.start()
         self._attempt = attempt
         began_s = time.monotonic()
-        self._beside.pipe.send(told)
+        self._beside.pipe.send(work)
         kill_at_s: float | None = None
         beat_s = began_s + HEARTBEAT_S
         while True:
-            heard = self._beside.heard(beat_s - time.monotonic())
+            message = self._beside.receive(beat_s - time.monotonic())
             answer = None
-            if heard is None:
+            if message is None:
                 answer = self._say("heartbeat")
                 beat_s = time.monotonic() + HEARTBEAT_S
-            elif heard[0] == "report":
-                answer = self._say("report", measures=heard[1])
-            elif heard[0] == "result":
-                self._deliver(heard[1])
+            elif message[0] == "report":
+                answer = self._say("report", measures=message[1])
+            elif message[0] == "result":
+                self._deliver(message[1])
                 break
-            elif heard[0] == "died":
+            elif message[0] == "died":
                 self._beside.kill()
                 self._say("lost", why="died")
                 break
@@ -267,7 +267,7 @@ class Pilot:
             if kill_at_s is not None and time.monotonic() >= kill_at_s:
                 self._beside.kill()
                 took_s = time.monotonic() - began_s
-                self._deliver(ExecutionResult(told.run_id, None, STOPPED, took_s, stopped=True))
+                self._deliver(ExecutionResult(work.run_id, None, STOPPED, took_s, stopped=True))
                 break
             if self._left_s < 0:
                 self._beside.kill()

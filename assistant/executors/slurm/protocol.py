@@ -194,18 +194,18 @@ class FrameHeader:
 
     def sign(self, secret: bytes, direction: Direction) -> str:
         """Return what its signature has to be."""
-        told = (self.pilot, self.session, str(self.counter), self.kind, str(self.length))
-        text = "\n".join((direction, *told, self.digest))
+        fields = (self.pilot, self.session, str(self.counter), self.kind, str(self.length))
+        text = "\n".join((direction, *fields, self.digest))
         return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
 
     def is_signed(self, secret: bytes, direction: Direction) -> bool:
         """Tell whether the signature is that of who has the secret."""
         return hmac.compare_digest(self.sign(secret, direction), self.signature)
 
-    def answers(self, asked: "FrameHeader") -> bool:
+    def answers(self, question: "FrameHeader") -> bool:
         """Tell whether it belongs to a question."""
-        ours = (asked.pilot, asked.session, asked.counter, asked.kind)
-        return (self.pilot, self.session, self.counter, self.kind) == ours
+        expected = (question.pilot, question.session, question.counter, question.kind)
+        return (self.pilot, self.session, self.counter, self.kind) == expected
 
     @property
     def most_bytes(self) -> int:
@@ -306,18 +306,18 @@ def completion_as_json(completion: ExecutionResult) -> dict[str, Any]:
 def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
     """Return what came of a run. Raises FrameError if that cannot be understood."""
     try:
-        told = dict(body)
-        measures = told.pop("measures")
-        found = ExecutionResult(
+        fields = dict(body)
+        measures = fields.pop("measures")
+        completion = ExecutionResult(
             measures=None if measures is None else measures_of(measures),
-            run_id=int(told.pop("run_id")), failure=told.pop("failure"),
-            duration_s=float(told.pop("duration_s")), stopped=bool(told.pop("stopped")),
+            run_id=int(fields.pop("run_id")), failure=fields.pop("failure"),
+            duration_s=float(fields.pop("duration_s")), stopped=bool(fields.pop("stopped")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise FrameError(f"no result of a run: {error}") from error
-    if found.failure is not None and not isinstance(found.failure, str):
+    if completion.failure is not None and not isinstance(completion.failure, str):
         raise FrameError("no result of a run: its failure is no text")
-    return found
+    return completion
 
 
 def measures_of(body: object) -> dict[str, Measure]:
@@ -330,7 +330,7 @@ def measures_of(body: object) -> dict[str, Measure]:
 def _measure(name: str, value: object) -> Measure:
     if value is None or isinstance(value, int | float):
         return value
-    if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
+    if isinstance(value, list) and all(isinstance(number, int | float) for number in value):
         return tuple(value)
     raise FrameError(f"the measure '{name}' is neither a number nor a list of numbers")
 
@@ -367,9 +367,9 @@ class PilotConnection:
 
     def hello(self, about: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a session. Raises NoAnswerError."""
-        told = self.ask("hello", about)
-        self._session, self._counter = str(told.get("session", "")), 0
-        return told
+        answer = self.ask("hello", about)
+        self._session, self._counter = str(answer.get("session", "")), 0
+        return answer
 
     def ask(
         self, kind: str, body: Mapping[str, Any] | None = None, within_s: float | None = None
@@ -418,9 +418,9 @@ class PilotConnection:
             line = file.readline(MOST_HEADER + 1)
             try:
                 header = decode_header(line.removesuffix(b"\n"))
-                asked = decode_header(frame.partition(b"\n")[0])
+                question = decode_header(frame.partition(b"\n")[0])
                 signed = header.is_signed(self._ticket.secret, "answer")
-                if not signed or not header.answers(asked):
+                if not signed or not header.answers(question):
                     raise FrameError("an answer that is not the gate's to this question")
                 return decode_body(header, file.read(header.length))
             except FrameError as error:

@@ -166,48 +166,51 @@ class PlatformComparison:
     def headline(self) -> str:
         """What it comes to, in one sentence."""
         several = [*self.tasks, *self.gaps]
-        alike = sum(one.is_alike for one in several)
-        furthest = max(several, key=lambda one: one.ks)
+        alike = sum(comparison.is_alike for comparison in several)
+        furthest = max(several, key=lambda comparison: comparison.ks)
         return (
             f"{alike} of {len(several)} samples are as like the log as two samples of one law "
             f"(KS, 5 %); furthest is '{furthest.name}', KS {furthest.ks:.3f}."
         )
 
 
-def platform_picture(drawn: PlatformDrawing) -> Spec:
+def platform_picture(drawing: PlatformDrawing) -> Spec:
     """Return the panels below each other, over one axis of days, or of the hours of a day."""
-    last = len(drawn.panels) - 1
+    last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
         "title": {
-            "text": _folded(drawn.title), "anchor": "start", "color": TEXT, "fontWeight": "normal",
+            "text": _folded(drawing.title), "anchor": "start", "color": TEXT, "fontWeight": "normal",
             "fontSize": 15, "offset": 12,
         },
         "spacing": 14,
         "vconcat": [
-            {**_panel(one, drawn, named=i == last), "width": 720, "height": 90,
-             "title": _title(one.title)}
-            for i, one in enumerate(drawn.panels)
+            {**_panel(panel, drawing, titled=i == last), "width": 720, "height": 90,
+             "title": _title(panel.title)}
+            for i, panel in enumerate(drawing.panels)
         ],
         "resolve": {"scale": {"color": "independent", "strokeDash": "independent"}},
     }  # fmt: skip
 
 
-def panel_chart(panel: PlatformPanel, drawn: PlatformDrawing) -> Spec:
+def panel_chart(panel: PlatformPanel, drawing: PlatformDrawing) -> Spec:
     """Return one panel by itself, without its title."""
-    spec = _panel(panel, drawn, named=True)
+    spec = _panel(panel, drawing, titled=True)
     for channel in ("color", "strokeDash"):
         if spec["encoding"][channel]["legend"] is not None:
             spec["encoding"][channel]["legend"] = {"orient": "top", "title": None}
     return {"$schema": SCHEMA, "config": CONFIG, "width": 420, "height": 170, **spec}
 
 
-def qq_chart(one: QuantileComparison) -> Spec:
+def qq_chart(quantiles: QuantileComparison) -> Spec:
     """Return quantiles of what was simulated over those of what was observed, both logarithmic."""
     rows = [{"observed": o, "simulated": s}
-            for o, s in zip(one.observed, one.simulated, strict=True)]  # fmt: skip
-    ends = min(one.observed + one.simulated), max(one.observed + one.simulated)
+            for o, s in zip(quantiles.observed, quantiles.simulated, strict=True)]  # fmt: skip
+    ends = (
+        min(quantiles.observed + quantiles.simulated),
+        max(quantiles.observed + quantiles.simulated),
+    )
     scale = {"type": "log", "domain": list(ends), "nice": False}
     ticks, fine = (
         [tick for tick in several if ends[0] <= tick <= ends[1]]
@@ -220,7 +223,7 @@ def qq_chart(one: QuantileComparison) -> Spec:
     x = {"field": "observed", "type": "quantitative", "title": "observed", "scale": scale,
          "axis": axis}  # fmt: skip
     y = {**x, "field": "simulated", "title": "simulated"}
-    told = [{"field": name, "title": f"{name} [s]", "format": ".3~g"}
+    tooltip = [{"field": name, "title": f"{name} [s]", "format": ".3~g"}
             for name in ("observed", "simulated")]  # fmt: skip
     return {
         "$schema": SCHEMA,
@@ -237,7 +240,7 @@ def qq_chart(one: QuantileComparison) -> Spec:
                 "data": {"values": rows},
                 "mark": {"type": "point", "filled": True, "size": 22, "color": ACCENT,
                          "opacity": 0.85},
-                "encoding": {"x": x, "y": y, "tooltip": told},
+                "encoding": {"x": x, "y": y, "tooltip": tooltip},
             },
         ],
     }  # fmt: skip
@@ -251,7 +254,7 @@ def week_chart(bands: WeekBands) -> Spec:
         for hour, (o, s, low, high) in enumerate(zip(*columns, strict=True))
     ]
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-    named = ["observed", "simulated"]
+    series_names = ["observed", "simulated"]
     x = {
         "field": "day", "type": "quantitative", "title": None,
         "scale": {"domain": [0, 7], "nice": False},
@@ -259,7 +262,7 @@ def week_chart(bands: WeekBands) -> Spec:
                  "labelAlign": "left"},
     }  # fmt: skip
     colour = {
-        "type": "nominal", "scale": {"domain": named, "range": [MUTED, ACCENT]},
+        "type": "nominal", "scale": {"domain": series_names, "range": [MUTED, ACCENT]},
         "legend": {"orient": "top", "title": None},
     }  # fmt: skip
 
@@ -306,10 +309,10 @@ def _title(text: str) -> Spec:
     return {"text": text, "anchor": "start", "color": TEXT, "fontSize": 12}
 
 
-def _panel(panel: PlatformPanel, drawn: PlatformDrawing, *, named: bool) -> Spec:
+def _panel(panel: PlatformPanel, drawing: PlatformDrawing, *, titled: bool) -> Spec:
     names = list(panel.series)
     values = [
-        {"at": _at(place, drawn), "of": name, "value": value}
+        {"at": _at(place, drawing), "of": name, "value": value}
         for name, series in panel.series.items()
         for place, value in enumerate((*series, *series[-1:]))  # the last step has an end as well
         if value is not None
@@ -318,7 +321,7 @@ def _panel(panel: PlatformPanel, drawn: PlatformDrawing, *, named: bool) -> Spec
         "data": {"values": values},
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
         "encoding": {
-            "x": _axis(drawn, named=named),
+            "x": _axis(drawing, titled=titled),
             "y": {"field": "value", "type": "quantitative", "title": None,
                   "axis": {"tickCount": 4}},
             "color": _told_apart(names, "range", COLOURS),
@@ -327,19 +330,19 @@ def _panel(panel: PlatformPanel, drawn: PlatformDrawing, *, named: bool) -> Spec
     }  # fmt: skip
 
 
-def _at(place: int, drawn: PlatformDrawing) -> float:
-    return float(place) if drawn.is_day else (drawn.start_h + place * drawn.step_h) / 24
+def _at(place: int, drawing: PlatformDrawing) -> float:
+    return float(place) if drawing.is_day else (drawing.start_h + place * drawing.step_h) / 24
 
 
-def _axis(drawn: PlatformDrawing, *, named: bool) -> Spec:
+def _axis(drawing: PlatformDrawing, *, titled: bool) -> Spec:
     x: Spec = {"field": "at", "type": "quantitative", "scale": {"nice": False}}
-    if drawn.is_day:
+    if drawing.is_day:
         clock = "(datum.value < 10 ? '0' : '') + datum.value + ':00'"
         ticks: Spec = {"values": list(range(0, 25, 4)), "labelExpr": clock}
         title = "hour of the day"
     else:
         ticks, title = {"tickMinStep": 1}, "days since Monday midnight"
-    return {**x, "title": title if named else None, "axis": ticks}
+    return {**x, "title": title if titled else None, "axis": ticks}
 
 
 def _told_apart(names: Sequence[str], channel: str, marks: Sequence[Any]) -> Spec:

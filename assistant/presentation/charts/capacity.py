@@ -78,18 +78,18 @@ def batches(
     """
     gap, rows, at = 8, [], [0] * n_rows
     before = [-1] * n_rows
-    named = list(flavours[:MOST_COLOURS])
-    for one in blocks:
-        if before[one.row] not in (-1, one.batch):
-            at[one.row] += gap
-        before[one.row] = one.batch
-        begin = at[one.row]
-        at[one.row] = begin + one.width + 2
+    common_flavours = list(flavours[:MOST_COLOURS])
+    for block in blocks:
+        if before[block.row] not in (-1, block.batch):
+            at[block.row] += gap
+        before[block.row] = block.batch
+        begin = at[block.row]
+        at[block.row] = begin + block.width + 2
         if most is None or begin < most:
-            end = at[one.row] - 1 if most is None else min(at[one.row] - 1, most)
-            name = one.flavour if one.flavour in named else "others"
-            rows.append({"row": one.row, "from": begin, "to": end, "flavour": name})
-    shown = [*named, "others"]
+            end = at[block.row] - 1 if most is None else min(at[block.row] - 1, most)
+            name = block.flavour if block.flavour in common_flavours else "others"
+            rows.append({"row": block.row, "from": begin, "to": end, "flavour": name})
+    legend_flavours = [*common_flavours, "others"]
     return {
         **_frame(440, 9 * n_rows),
         "data": {"values": rows},
@@ -109,7 +109,7 @@ def batches(
             "color": {
                 "field": "flavour", "type": "nominal",
                 "scale": {
-                    "domain": shown, "range": [*FLAVOUR_COLOURS[: len(named)], MUTED],
+                    "domain": legend_flavours, "range": [*FLAVOUR_COLOURS[: len(common_flavours)], MUTED],
                 },
                 "legend": {"columns": 3, "labelLimit": 150, "symbolType": "square"},
             },
@@ -120,9 +120,9 @@ def batches(
 def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> int:
     """Return units of width that so large a share of the rows do not exceed."""
     at, before = [0] * n_rows, [-1] * n_rows
-    for one in blocks:
-        at[one.row] += one.width + 2 + (8 if before[one.row] not in (-1, one.batch) else 0)
-        before[one.row] = one.batch
+    for block in blocks:
+        at[block.row] += block.width + 2 + (8 if before[block.row] not in (-1, block.batch) else 0)
+        before[block.row] = block.batch
     return sorted(at)[min(int(share * n_rows), n_rows - 1)] if at else 1
 
 
@@ -192,22 +192,22 @@ def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> S
 def lives(
     ends_s: Sequence[float],
     real: Sequence[float],
-    made: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
+    generated: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
 ) -> Spec:
     """Shares of the jobs that live longer, a curve a generator with its band, and the real one.
 
     Args:
         ends_s: where bins of lifetimes end.
         real: shares at these.
-        made: name of a generator to low, median and high shares at these.
+        generated: name of a generator to low, median and high shares at these.
     """
     rows = [{"line": REAL, "s": s, "share": share} for s, share in zip(ends_s, real, strict=True)]
     rows += [
         {"line": name, "s": s, "low": low, "share": middle, "high": high}
-        for name, bands in made.items()
+        for name, bands in generated.items()
         for s, low, middle, high in zip(ends_s, *bands, strict=True)
     ]
-    names = [REAL, *made]
+    names = [REAL, *generated]
     most = max(ends_s, default=1.0)
     x = {
         "field": "s", "type": "quantitative", "title": "lifetime",
@@ -241,15 +241,15 @@ def lives(
     }  # fmt: skip
 
 
-def reuse(real: Sequence[float], made: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
+def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
     """Shares of the requests by reuse distance as bars side by side; the last holds what is left.
 
     Args:
         real: shares at distance 0, 1, ...
-        made: likewise of generators.
+        generated: likewise of generators.
         most: bars of each.
     """
-    every = {REAL: real, **made}
+    every = {REAL: real, **generated}
     longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
     n = min(most, longest + 1)
     rows = []
@@ -288,22 +288,26 @@ def reuse(real: Sequence[float], made: Mapping[str, Sequence[float]], most: int 
 
 
 def quantiles(
-    made: Mapping[str, Sequence[QuantilePair]], title: str, *, seconds: bool, order: Sequence[str]
+    generated: Mapping[str, Sequence[QuantilePair]],
+    title: str,
+    *,
+    seconds: bool,
+    order: Sequence[str],
 ) -> Spec:
     """Quantiles of generated values against real ones; on the dashed line they are the same.
 
     Args:
-        made: name of a generator to its quantiles.
+        generated: name of a generator to its quantiles.
         title: of the values.
         seconds: they are seconds, else numbers.
         order: names of all generators, so that each keeps its colour.
     """
     rows = [
         {"line": name, "real": p.real, "low": p.low, "median": p.median, "high": p.high}
-        for name, pairs in made.items()
+        for name, pairs in generated.items()
         for p in pairs
     ]
-    most = max((max(p.real, p.high) for pairs in made.values() for p in pairs), default=1.0)
+    most = max((max(p.real, p.high) for pairs in generated.values() for p in pairs), default=1.0)
     ticks = [t for t in (SECONDS_TICKS if seconds else _COUNTS) if t <= most]
     axis: dict[str, Any] = {"values": ticks, "labelOverlap": "greedy"}
     if seconds:
@@ -320,7 +324,7 @@ def quantiles(
     names = [REAL, *order]
     colour = _lines(names)
     colour["legend"] = {
-        "title": None, "orient": "top", "values": list(made), "symbolOpacity": 1,
+        "title": None, "orient": "top", "values": list(generated), "symbolOpacity": 1,
     }  # fmt: skip
     diagonal = [{"real": 0, "median": 0}, {"real": most, "median": most}]
     return {
@@ -347,19 +351,21 @@ def quantiles(
 
 
 def servers(
-    made: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
+    cases: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
 ) -> Spec:
     """Share of the futures for which so many servers suffice, a step line a case.
 
     Args:
-        made: name of a case to servers and shares, both rising.
+        cases: name of a case to servers and shares, both rising.
         share: that is wanted; a dashed rule.
         title: of the servers.
     """
     rows = [
-        {"line": name, "servers": n, "share": of} for name, steps in made.items() for n, of in steps
+        {"line": name, "servers": n, "share": of}
+        for name, steps in cases.items()
+        for n, of in steps
     ]
-    names = list(made)
+    names = list(cases)
     colours = [KINDS[i % len(KINDS)] for i in range(len(names))]
     dashes = [_DASHES[(i // len(KINDS) + i) % len(_DASHES)] for i in range(len(names))]
     key = {"title": None, "orient": "top", "columns": 2, "labelLimit": 320,

@@ -108,19 +108,19 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
     for change in changes:
         at_second[change.second] = at_second.get(change.second, 0) + 1
     most = sorted(at_second, key=lambda name: -at_second[name])[:MOST_LINES]
-    shown = [name for name in at_second if name in most]
+    second_levels = [name for name in at_second if name in most]
     rows = [
         {"first": c.first, "second": c.second, "change": c.change, "n": c.n}
         for c in changes
-        if c.second in shown
+        if c.second in second_levels
     ]
     x = _levels_axis("first", list(dict.fromkeys(c.first for c in changes)), first)
     y = {"field": "change", "type": "quantitative", "title": title}
     colour = {
         "field": "second",
         "type": "nominal",
-        "sort": shown,
-        "scale": {"domain": shown, "range": list(_LINES[: len(shown)])},
+        "sort": second_levels,
+        "scale": {"domain": second_levels, "range": list(_LINES[: len(second_levels)])},
         "legend": {"title": second, "orient": "right"},
     }
     return {
@@ -137,7 +137,10 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
                     "color": colour,
                     "shape": {
                         **colour,
-                        "scale": {"domain": shown, "range": list(_SHAPES[: len(shown)])},
+                        "scale": {
+                            "domain": second_levels,
+                            "range": list(_SHAPES[: len(second_levels)]),
+                        },
                     },
                     "tooltip": [{"field": name} for name in ("first", "second", "change", "n")],
                 },
@@ -157,13 +160,16 @@ def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
     return _bars(bars, ends, title)
 
 
-def pareto_standardised(found: StandardisedEffects) -> Spec:
+def pareto_standardised(standardised: StandardisedEffects) -> Spec:
     """Sizes of contrasts in standard errors as bars, the largest first, with the limits of noise.
 
     The lines are the limits of t for one contrast alone, and by Bonferroni for all of them.
     """
-    bars = [(one.name, t, one.effect) for one, t in found.effects[:MOST_BARS]]
-    ends = ((found.limit, "one by one (t)"), (found.bonferroni, "all at once (Bonferroni)"))
+    bars = [(contrast.name, t, contrast.effect) for contrast, t in standardised.effects[:MOST_BARS]]
+    ends = (
+        (standardised.limit, "one by one (t)"),
+        (standardised.bonferroni, "all at once (Bonferroni)"),
+    )
     return _bars(bars, ends, "effect in standard errors (|t|)")
 
 
@@ -196,7 +202,7 @@ def _bars(
                     "scale": {"domain": signs, "range": [ACCENT, _OTHER]},
                     "legend": {"orient": "bottom"},
                 },
-                "tooltip": [{"field": one} for one in ("name", "size", "sign", "effect")],
+                "tooltip": [{"field": field} for field in ("name", "size", "sign", "effect")],
             },
         }
     ]
@@ -271,23 +277,23 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
     in part only; a question mark: not at all. Parameters are the strongest first.
     Choosing a cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
     """
-    tested = {name for one in pairs for name in one.parameters}
-    ordered = sorted(main, key=lambda one: -(one.share or 0.0))
-    names = [one.parameters[0] for one in ordered if one.parameters[0] in tested]
-    names = names or [one.parameters[0] for one in ordered]
+    tested = {name for strength in pairs for name in strength.parameters}
+    ordered = sorted(main, key=lambda strength: -(strength.share or 0.0))
+    names = [strength.parameters[0] for strength in ordered if strength.parameters[0] in tested]
+    names = names or [strength.parameters[0] for strength in ordered]
     rows = []
-    for one in (*(m for m in main if m.parameters[0] in names), *pairs):
-        ends = sorted((one.parameters[0], one.parameters[-1]), key=names.index)
-        share, plus = one.share, "+" if one.is_part else ""
+    for strength in (*(m for m in main if m.parameters[0] in names), *pairs):
+        ends = sorted((strength.parameters[0], strength.parameters[-1]), key=names.index)
+        share, plus = strength.share, "+" if strength.is_part else ""
         rows.append(
             {
                 "first": ends[0],
                 "second": ends[1],
                 "share": share,
                 "label": "?" if share is None else f"{share:.0%}{plus}",
-                "what": "main effect" if len(one.parameters) == 1 else "interaction",
-                "df": f"{one.test.df} of {one.test.full_df}",
-                "p": "unknown" if one.test.p is None else f"{one.test.p:.2g}",
+                "what": "main effect" if len(strength.parameters) == 1 else "interaction",
+                "df": f"{strength.test.df} of {strength.test.full_df}",
+                "p": "unknown" if strength.test.p is None else f"{strength.test.p:.2g}",
             }
         )  # fmt: skip
     across = {

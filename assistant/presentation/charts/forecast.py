@@ -46,7 +46,8 @@ class ChanceMark:
 def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
     """Return whether the fan's better end lies outside of the picture."""
     return any(
-        drawn != one.low for one, drawn in zip(fan, fan_lows(points, fan, goal), strict=True)
+        drawn_low != point.low
+        for point, drawn_low in zip(fan, fan_lows(points, fan, goal), strict=True)
     )
 
 
@@ -71,22 +72,28 @@ def best_with_fan(
     """
     n, lows = len(points), fan_lows(points, fan, goal)
     rows = [
-        {"run": n + one.runs, "low": low, "median": one.median, "high": one.high, "to": one.low}
-        for one, low in zip(fan, lows, strict=True)
+        {
+            "run": n + point.runs,
+            "low": low,
+            "median": point.median,
+            "high": point.high,
+            "to": point.low,
+        }
+        for point, low in zip(fan, lows, strict=True)
     ]
-    beside = [*lows, *(x for one in fan for x in (one.median, one.high)), *_known(goal)]
+    beside = [*lows, *(x for point in fan for x in (point.median, point.high)), *_known(goal)]
     spec = best_so_far(points, today, title, beside)
     scale = scale_of([*(p.value for p in points), *beside])
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
     x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
     y = {"type": "quantitative", "title": title, "scale": scale}
-    drawn = (
+    layers = (
         fan_layers(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
     )
     rules = goal_rule(goal, y)
     if end is not None:
         rules += end_rule("run", n + end, "quantitative", "budget ends", x)
-    return {**spec, "layer": [*drawn, *spec["layer"], *rules]}
+    return {**spec, "layer": [*layers, *spec["layer"], *rules]}
 
 
 def best_over_time(
@@ -108,30 +115,30 @@ def best_over_time(
         deadline_s: seconds since 1970-01-01 UTC.
         title: names the value with its unit.
     """
-    timed = [one for one in fan if one.seconds is not None]
-    known = [p for p in points if p.at_s is not None]
-    lows = fan_lows(known, timed, goal)
+    timed = [point for point in fan if point.seconds is not None]
+    timed_points = [p for p in points if p.at_s is not None]
+    lows = fan_lows(timed_points, timed, goal)
     rows = [
         {
-            "at": 1000.0 * (now_s + (one.seconds or 0.0)),
+            "at": 1000.0 * (now_s + (point.seconds or 0.0)),
             "low": low,
-            "median": one.median,
-            "high": one.high,
-            "to": one.low,
+            "median": point.median,
+            "high": point.high,
+            "to": point.low,
         }
-        for one, low in zip(timed, lows, strict=True)
+        for point, low in zip(timed, lows, strict=True)
     ]
     past = [
         {"at": 1000.0 * (p.at_s or 0.0), "run": p.run_id, "value": p.value, "best": p.best}
-        for p in known
+        for p in timed_points
     ]
-    beside = [*lows, *(v for one in timed for v in (one.median, one.high)), *_known(goal)]
+    beside = [*lows, *(v for point in timed for v in (point.median, point.high)), *_known(goal)]
     y = {
         "type": "quantitative",
         "title": title,
-        "scale": scale_of([*(p.value for p in known), *beside]),
+        "scale": scale_of([*(p.value for p in timed_points), *beside]),
     }
-    first_s = min((p.at_s for p in known if p.at_s is not None), default=now_s)
+    first_s = min((p.at_s for p in timed_points if p.at_s is not None), default=now_s)
     clock = "%H:%M" if deadline_s - first_s < 86_400 else "%d %b %H:%M"
     x = {
         "field": "at",
@@ -140,12 +147,12 @@ def best_over_time(
         "title": "time (UTC)",
         "axis": {"grid": False, "labelOverlap": True, "format": clock},
     }
-    drawn = fan_layers(rows, x, y, []) if len(rows) > 1 else []
+    layers = fan_layers(rows, x, y, []) if len(rows) > 1 else []
     return {
         **frame(640, 260),
         "data": {"values": past},
         "layer": [
-            *drawn,
+            *layers,
             {
                 "mark": {"type": "point", "size": 35, "color": TEXT},
                 "encoding": {
@@ -284,7 +291,10 @@ def fan_lows(
     points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
 ) -> tuple[float, ...]:
     """Return the better end of the fan as it is drawn: not so far out that it hides all else."""
-    solid = [*(p.value for p in points), *(v for one in fan for v in (one.median, one.high))]
+    solid = [
+        *(p.value for p in points),
+        *(v for fan_point in fan for v in (fan_point.median, fan_point.high)),
+    ]
     solid += [goal for goal in goals if goal is not None]
     if not solid:
         return ()
@@ -293,7 +303,7 @@ def fan_lows(
     floor = least - room
     if least > 0 and scale_of(solid).get("type") == "log":
         floor = max(floor, least / 2)
-    return tuple(min(max(one.low, floor), most + room) for one in fan)
+    return tuple(min(max(fan_point.low, floor), most + room) for fan_point in fan)
 
 
 def fan_layers(
@@ -515,7 +525,7 @@ def fans(
     n, both = len(points), (*now.fan, *then.fan)
     goals = [goal for goal in (now.goal, then.goal) if goal is not None]
     lows = fan_lows(points, both, *goals)
-    beside = [*lows, *(v for one in both for v in (one.median, one.high)), *goals]
+    beside = [*lows, *(v for point in both for v in (point.median, point.high)), *goals]
     spec = best_so_far(points, None, title, beside)
     scale = scale_of([*(p.value for p in points), *beside])
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
@@ -525,35 +535,35 @@ def fans(
         (NOW, now, lows[: len(now.fan)], MUTED, (2, 3)),
         (THEN, then, lows[len(now.fan) :], ACCENT, (6, 4)),
     )
-    drawn: list[Spec] = []
-    for when, coming, own, colour, dash in sides:
+    layers: list[Spec] = []
+    for when, coming, drawn_lows, colour, dash in sides:
         rows = [
             {
-                "run": n + one.runs,
+                "run": n + point.runs,
                 "low": low,
-                "median": one.median,
-                "high": one.high,
-                "to": one.low,
+                "median": point.median,
+                "high": point.high,
+                "to": point.low,
                 "when": when,
             }
-            for one, low in zip(coming.fan, own, strict=True)
+            for point, low in zip(coming.fan, drawn_lows, strict=True)
         ]
         if len(rows) > 1:
             first = [{"field": "when"}, {"field": "run", "title": "after run"}]
-            drawn += fan_layers(rows, x, y, first, colour, dash)
-            drawn.append(_named(rows[-1], when, x, y))
+            layers += fan_layers(rows, x, y, first, colour, dash)
+            layers.append(_named(rows[-1], when, x, y))
     rules = goal_rule(then.goal, y)
     if now.goal != then.goal:
         rules = goal_rule(now.goal, y, "goal now") + goal_rule(then.goal, y, "goal then", dx=70)
-    return {**spec, "layer": [*drawn, *spec["layer"], *rules, *_ends(n, now, then, x)]}
+    return {**spec, "layer": [*layers, *spec["layer"], *rules, *_ends(n, now, then, x)]}
 
 
 def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
     """Return the chance now and then, each as a tick in its band, from 0 to 100 %."""
     rows = [
-        {"when": when, "chance": one.chance, "low": one.low, "high": one.high}
-        for when, one in ((NOW, now), (THEN, then))
-        if one is not None
+        {"when": when, "chance": estimate.chance, "low": estimate.low, "high": estimate.high}
+        for when, estimate in ((NOW, now), (THEN, then))
+        if estimate is not None
     ]
     axis = {"ticks": False, "domain": False, "labelPadding": 8}
     y = {"field": "when", "type": "nominal", "sort": [NOW, THEN], "title": None, "axis": axis}
@@ -639,24 +649,24 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
     the value with its unit. Of more than `MOST_PREDICTIONS` the latest are drawn.
     """
     kinds = ["came as stated", "came outside", "came, no interval stated"]
-    shown = marks[-MOST_PREDICTIONS:]
+    latest = marks[-MOST_PREDICTIONS:]
     rows = [
         {
-            "label": one.label,
-            "expected": one.expected,
-            "low": one.low,
-            "high": one.high,
-            "came": one.came,
-            "kind": kinds[2] if one.inside is None else kinds[not one.inside],
+            "label": mark.label,
+            "expected": mark.expected,
+            "low": mark.low,
+            "high": mark.high,
+            "came": mark.came,
+            "kind": kinds[2] if mark.inside is None else kinds[not mark.inside],
         }
-        for one in shown
+        for mark in latest
     ]
-    ends = [x for one in shown for x in (one.low, one.high, one.came) if x is not None]
+    ends = [x for mark in latest for x in (mark.low, mark.high, mark.came) if x is not None]
     x = {"type": "quantitative", "title": title, "scale": scale_of(ends)}
     y = {
         "field": "label",
         "type": "nominal",
-        "sort": [one.label for one in shown],
+        "sort": [mark.label for mark in latest],
         "title": None,
         "axis": {"labelLimit": 220, "labelColor": TEXT},
     }

@@ -30,9 +30,9 @@ Dark = Literal["low", "high"]
 """Which values are drawn dark: those that are better."""
 
 
-def better(title: str, what: str = "better") -> str:
+def better(title: str, meaning: str = "better") -> str:
     """Return the title of a legend of values."""
-    return f"{title} (dark is {what})"
+    return f"{title} (dark is {meaning})"
 
 
 _LETTER, _LINE = 6.4, 14
@@ -59,17 +59,19 @@ Axis = Sequence[NestedParameter]
 
 def size(axis: Axis) -> int:
     """Count the cells along an axis."""
-    return math.prod(len(one.levels) for one in axis)
+    return math.prod(len(parameter.levels) for parameter in axis)
 
 
-def combinations(axis: Axis, what: Literal["levels", "keys"]) -> Iterator[tuple[str, ...]]:
+def combinations(axis: Axis, attribute: Literal["levels", "keys"]) -> Iterator[tuple[str, ...]]:
     """Yield what each cell along an axis has of every parameter, by the order of the cells."""
-    return itertools.product(*(getattr(one, what) for one in axis))
+    return itertools.product(*(getattr(parameter, attribute) for parameter in axis))
 
 
 def axis_levels_text(axis: Axis, levels: tuple[str, ...]) -> str:
     """Return levels with the names of their parameters."""
-    return ", ".join(f"{one.title} {text}" for one, text in zip(axis, levels, strict=True))
+    return ", ".join(
+        f"{parameter.title} {text}" for parameter, text in zip(axis, levels, strict=True)
+    )
 
 
 def borders(
@@ -81,8 +83,8 @@ def borders(
         (across, columns, step_x, x, "x"), (down, rows, step_y, y, "y"),
     ):  # fmt: skip
         group = n
-        for depth, one in enumerate(axis[:-1]):
-            group //= len(one.levels)
+        for depth, parameter in enumerate(axis[:-1]):
+            group //= len(parameter.levels)
             if group * step < 12:
                 break
             lines.append(
@@ -109,15 +111,15 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
     along, beside = ("x", "y") if is_across else ("y", "x")
     n, off, group = size(axis), 4.0, 1
     layers: list[Spec] = []
-    for one in reversed(axis):
-        longest = max(map(len, one.levels))
+    for parameter in reversed(axis):
+        longest = max(map(len, parameter.levels))
         need = _LETTER * longest + 6 if is_across else _LINE - 2
         every = math.ceil(need / (group * step))
-        if every < len(one.levels) or len(one.levels) == 1:
+        if every < len(parameter.levels) or len(parameter.levels) == 1:
             rows = [
-                {along: (i + 0.5) * group, "text": one.levels[i % len(one.levels)]}
+                {along: (i + 0.5) * group, "text": parameter.levels[i % len(parameter.levels)]}
                 for i in range(n // group)
-                if i % len(one.levels) % every == 0
+                if i % len(parameter.levels) % every == 0
             ]
             at = extent + off + _LINE / 2 if is_across else -off
             look = {"align": "center" if is_across else "right", "color": MUTED, "fontSize": 11}
@@ -131,8 +133,8 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
                 }
             )  # fmt: skip
             off += _LINE if is_across else _LETTER * longest + 8
-        group *= len(one.levels)
-    name = ", within it ".join(one.title for one in axis)
+        group *= len(parameter.levels)
+    name = ", within it ".join(parameter.title for parameter in axis)
     if name:
         at = extent + off + 12 if is_across else -off - 10
         layers.append(
@@ -229,7 +231,7 @@ def response_map(
     admitted: Sequence[int],
     marks: Sequence[MapMark] = (),
     fixed: str = "",
-    chosen: str = "",
+    selected_key: str = "",
 ) -> Spec:
     """Draw a folded response map. A click selects a cell by its key, in the field `CELL`.
 
@@ -240,7 +242,7 @@ def response_map(
         admitted: per cell 0 open, 1 closed, 2 excluded; see `response_map.Admitted`.
         marks: what is drawn over the cells.
         fixed: the part of the keys that all cells share.
-        chosen: key of the cell that is selected already.
+        selected_key: key of the cell that is selected already.
     """
     columns, rows = size(across), size(down)
     step_x, step_y = _step(columns, _WIDE), _step(rows, _TALL)
@@ -252,7 +254,7 @@ def response_map(
         "axis": None,
         "scale": {**_whole(rows), "reverse": True},
     }
-    lists, encoding, tooltip, shown = _painted(cells)
+    lists, encoding, tooltip, fields = _painted(cells)
     lists |= {
         "A": list(admitted),
         "KX": [" ".join(keys) for keys in combinations(across, "keys")],
@@ -269,7 +271,7 @@ def response_map(
             _made("x2", "datum.x + 1"),
             _made("y2", "datum.y + 1"),
             _made("a", "A[datum.i]"),
-            *shown,
+            *fields,
             _made(CELL, f"trim(KX[datum.x] + ' ' + KY[datum.y] + ' {fixed}')"),
             _made("what", "LX[datum.x] + (LX[datum.x] && LY[datum.y] ? ', ' : '') + LY[datum.y]"),
             _made("may", words),
@@ -280,8 +282,8 @@ def response_map(
         "name": CELL,
         "select": {"type": "point", "fields": [CELL], "toggle": False},
     }
-    if chosen:
-        selection["value"] = [{CELL: chosen}]
+    if selected_key:
+        selection["value"] = [{CELL: selected_key}]
     layers: list[Spec] = [
         {
             **source,
@@ -353,12 +355,12 @@ def _painted(
             "legend": {"symbolType": "square", "symbolSize": 120} if numbers else None,
             "condition": [shut, blank],
         }
-        made = [
+        transforms = [
             _made("v", "R[datum.i] > 0 ? 'region ' + R[datum.i] : null"),
             _made("told", "R[datum.i] > 0 ? R[datum.i] : 'none'"),
         ]
-        return {"R": list(cells.regions)}, fill, [{"field": "told", "title": "region"}], made
-    known = [value for value in cells.values if value is not None]
+        return {"R": list(cells.regions)}, fill, [{"field": "told", "title": "region"}], transforms
+    finite_values = [value for value in cells.values if value is not None]
     legend = {
         "title": better(cells.title, cells.better), "titleColor": TEXT, "titleLimit": 420,
         "gradientLength": 220,
@@ -366,13 +368,13 @@ def _painted(
     fill = {
         "field": "v",
         "type": "quantitative",
-        "scale": {"scheme": "viridis", "reverse": cells.dark == "high", **scale_of(known)},
-        "legend": legend if known else None,
+        "scale": {"scheme": "viridis", "reverse": cells.dark == "high", **scale_of(finite_values)},
+        "legend": legend if finite_values else None,
         "condition": [shut, blank],
     }
     lists: dict[str, list[float | int | str | None]] = {"V": list(cells.values)}
     nothing = "not measured" if cells.is_measured else "unknown"
-    made = [
+    transforms = [
         _made("v", "V[datum.i]"),
         _made("told", f"datum.v === null ? '{nothing}' : format(datum.v, ',.4~r')"),
     ]
@@ -380,9 +382,9 @@ def _painted(
     if cells.lows:
         lists |= {"LO": list(cells.lows), "HI": list(cells.highs)}
         ends = "format(LO[datum.i], ',.4~r') + ' to ' + format(HI[datum.i], ',.4~r')"
-        made.append(_made("band", f"LO[datum.i] === null ? '' : {ends}"))
+        transforms.append(_made("band", f"LO[datum.i] === null ? '' : {ends}"))
         tooltip.append({"field": "band", "title": "95 % interval"})
-    return lists, fill, tooltip, made
+    return lists, fill, tooltip, transforms
 
 
 def _dots(
@@ -419,7 +421,7 @@ def _drawn_marks(
         if state
     ]
     rows += [{"x": m.column + 0.5, "y": m.row + 0.5, "kind": m.kind, "text": m.text} for m in marks]
-    seen = {row["kind"] for row in rows}
+    present = {row["kind"] for row in rows}
     groups: tuple[tuple[tuple[Kind, ...], Spec], ...] = (
         (shut, {"filled": False, "stroke": TEXT, "strokeWidth": 1, "size": side**2}),
         (_OF_RUNS, {"fill": "white", "stroke": INK, "strokeWidth": 1.4, "size": side**2}),
@@ -430,7 +432,7 @@ def _drawn_marks(
     )
     layers: list[Spec] = []
     for group, look in groups:
-        kinds = [kind for kind in group if kind in seen]
+        kinds = [kind for kind in group if kind in present]
         shape: Spec = {
             "field": "kind",
             "type": "nominal",
@@ -511,8 +513,8 @@ def parallel(
         for i, (at, text) in enumerate(zip(line.at, line.texts, strict=True))
         if at is not None
     ]  # fmt: skip
-    names = [one.title for one in axes]
-    known = [line.value for line in lines if line.value is not None]
+    names = [axis.title for axis in axes]
+    line_values = [line.value for line in lines if line.value is not None]
     x: Spec = {
         "field": "axis",
         "type": "ordinal",
@@ -528,18 +530,18 @@ def parallel(
     }  # fmt: skip
     # a row is left out if its axis is under the brush and it is not; a run, if any row of it is
     under = f"{BRUSH}.axis && indexof({BRUSH}.axis, datum.axis) >= 0"
-    kept: list[Spec] = [
+    transforms: list[Spec] = [
         {"calculate": f"{under} && !inrange(datum.at, {BRUSH}.at) ? 1 : 0", "as": "out"},
         {"joinaggregate": [{"op": "max", "field": "out", "as": "left"}], "groupby": ["run"]},
     ]
     colour: Spec = {
         "field": "value",
         "type": "quantitative",
-        "scale": {"scheme": _SCHEME, "reverse": dark == "high", **scale_of(known)},
+        "scale": {"scheme": _SCHEME, "reverse": dark == "high", **scale_of(line_values)},
         "legend": {
             "title": better(title), "titleColor": TEXT, "titleLimit": 420,
             "gradientLength": 220,
-        } if known else None,
+        } if line_values else None,
         "condition": {"test": "datum.value === null", "value": MUTED},
     }  # fmt: skip
     lines_drawn: Spec = {
@@ -555,7 +557,7 @@ def parallel(
             "scale": {"domain": list(_KINDS), "range": [[1, 0], [4, 3]]},
         }  # fmt: skip
     ticks = [{"axis": i, "at": at, "text": text}
-             for i, one in enumerate(axes) for at, text in one.ticks]  # fmt: skip
+             for i, axis in enumerate(axes) for at, text in axis.ticks]  # fmt: skip
     return {
         "$schema": SCHEMA,
         "padding": {"left": 16, "right": 5, "top": 5, "bottom": 5},
@@ -566,12 +568,12 @@ def parallel(
         "data": {"values": rows},
         "layer": [
             {
-                "transform": kept,
+                "transform": transforms,
                 "mark": {"type": "line", "strokeWidth": 1.6, "invalid": None},
                 "encoding": lines_drawn,
             },
             {
-                "transform": kept,
+                "transform": transforms,
                 "params": [
                     {"name": BRUSH, "select": {"type": "interval", "encodings": ["x", "y"]}}
                 ],

@@ -146,13 +146,13 @@ def gantt(
     click = {"name": JOB, "select": {"type": "point", "fields": [JOB], "toggle": False}}
     legend = {"title": frame.legend, "titleColor": TEXT, "symbolType": "square"}
     kind = {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}
-    chosen = {"param": JOB, "empty": False}
+    selected = {"param": JOB, "empty": False}
     # the edge of a large one tells it from its neighbour, that of a small one keeps it visible
     is_large = {
         "test": f"datum.end - datum.start > {(frame.to_s - frame.from_s) / 250} && "
         f"datum.high - datum.low > {frame.procs / 100}"
     }
-    drawn: Spec = {
+    bars: Spec = {
         "name": "jobs",
         "mark": {"type": "rect", "clip": True, "cursor": "pointer"},
         "params": [click],
@@ -161,10 +161,10 @@ def gantt(
             "fill": kind,
             "stroke": {
                 **kind,
-                "condition": [{**chosen, "value": ACCENT}, {**is_large, "value": "#ffffff"}],
+                "condition": [{**selected, "value": ACCENT}, {**is_large, "value": "#ffffff"}],
             },
             "strokeWidth": {
-                "condition": [{**chosen, "value": 3}, {**is_large, "value": 0.5}], "value": 0.7,
+                "condition": [{**selected, "value": 3}, {**is_large, "value": 0.5}], "value": 0.7,
             },
             "tooltip": [
                 {"field": JOB, "title": "job"}, {"field": "procs", "title": "processors"},
@@ -173,7 +173,7 @@ def gantt(
         },
     }  # fmt: skip
     layers = [_shaded(shades, x, y)] if shades else []
-    layers += [drawn, *_parted(frame, y)]
+    layers += [bars, *_parted(frame, y)]
     return {**_head(height), "data": {"values": rows}, "layer": layers}
 
 
@@ -299,19 +299,25 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
     The tick is the median, the dot the mean. Classes without a job stay empty. The scale goes up to
     ``most_s`` seconds, so that two runs can be compared; to the longest wait if None.
     """
-    rows = [asdict(one) for one in waits if one.n]
-    longest = max((one.max for one in waits if one.max is not None), default=0.0)
+    rows = [asdict(waits_of_class) for waits_of_class in waits if waits_of_class.n]
+    longest = max(
+        (waits_of_class.max for waits_of_class in waits if waits_of_class.max is not None),
+        default=0.0,
+    )
     most = longest if most_s is None else most_s
     y = {
-        "field": "name", "type": "nominal", "sort": [one.name for one in waits], "title": None,
-        "scale": {"domain": [one.name for one in waits]}, "axis": {"labelLimit": 200},
+        "field": "name", "type": "nominal", "sort": [waits_of_class.name for waits_of_class in waits], "title": None,
+        "scale": {"domain": [waits_of_class.name for waits_of_class in waits]}, "axis": {"labelLimit": 200},
     }  # fmt: skip
     axis = {"values": _ticks(most), "labelExpr": _WAIT_LABEL, "labelOverlap": True}
     scale = {"type": "symlog", "constant": 60, "domain": [0, max(most, 60.0)]}
     x = {"type": "quantitative", "title": "wait", "scale": scale, "axis": axis}
-    told = [{"field": name, "format": ",.0f"} for name in ("median", "mean", "p95", "max")]
+    statistics = [{"field": name, "format": ",.0f"} for name in ("median", "mean", "p95", "max")]
     tooltip = [{"field": "name", "title": "class"}, {"field": "n", "title": "jobs"}]
-    tooltip += [{**one, "title": f"{one['field']} [s]"} for one in told]
+    tooltip += [
+        {**waits_of_class, "title": f"{waits_of_class['field']} [s]"}
+        for waits_of_class in statistics
+    ]
     end = {"field": "high"}
     return {
         **_head(30 + 30 * len(waits)),
@@ -342,8 +348,8 @@ def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, othe
 
     The step is the median of a stretch of time; 8 of 10 of its jobs lie in the area.
     """
-    rows = [asdict(one) for one in changes]
-    most = max((max(abs(one.low), abs(one.high)) for one in changes), default=0.0)
+    rows = [asdict(change) for change in changes]
+    most = max((max(abs(change.low), abs(change.high)) for change in changes), default=0.0)
     ticks = _ticks(most)
     values = sorted({*ticks, *(-tick for tick in ticks)})
     y = {
@@ -353,9 +359,9 @@ def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, othe
     }  # fmt: skip
     x = {**_time_x("start_s", from_s, to_s), "title": "submitted, as above"}
     span = {"x": x, "x2": {"field": "end_s"}}
-    told = [{"field": name, "title": f"{title} [s]", "format": ",.0f"} for name, title in (
+    statistics = [{"field": name, "title": f"{title} [s]", "format": ",.0f"} for name, title in (
         ("low", "1 in 10 below"), ("median", "median"), ("high", "1 in 10 above"))]  # fmt: skip
-    tooltip = [{"field": "n", "title": "jobs"}, *told]
+    tooltip = [{"field": "n", "title": "jobs"}, *statistics]
     return {
         **_head(180),
         "data": {"values": rows},
@@ -390,7 +396,7 @@ def _rows(line: StepLine, *, peaks: bool = False) -> list[Spec]:
 
 def _time_x(field: str, from_s: float, to_s: float) -> Spec:
     """Return an axis of time since the first submission, with ticks at whole days, hours, ..."""
-    step = next((one for one in _STEPS_S if to_s - from_s <= 8 * one), _STEPS_S[-1])
+    step = next((step_s for step_s in _STEPS_S if to_s - from_s <= 8 * step_s), _STEPS_S[-1])
     first, last = math.ceil(from_s / step), math.floor(to_s / step)
     every = max(1, (last - first) // 8)
     clock = "" if step >= _DAY_S else "%H:%M" if step >= 60 else "%H:%M:%S"
@@ -450,18 +456,18 @@ class FleetDrawing:
     step_h: float
 
 
-def fleet_picture(drawn: FleetDrawing) -> Spec:
+def fleet_picture(drawing: FleetDrawing) -> Spec:
     """Return the panels below each other, over one axis of hours."""
-    last = len(drawn.panels) - 1
+    last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
         "title": {
-            "text": drawn.title, "anchor": "start", "color": TEXT, "fontWeight": "normal",
+            "text": drawing.title, "anchor": "start", "color": TEXT, "fontWeight": "normal",
             "fontSize": 15, "offset": 12, "limit": 780,
         },
         "spacing": 14,
-        "vconcat": [_panel(one, drawn.step_h, i == last) for i, one in enumerate(drawn.panels)],
+        "vconcat": [_panel(panel, drawing.step_h, i == last) for i, panel in enumerate(drawing.panels)],
         "resolve": {"scale": {"color": "independent"}},
     }  # fmt: skip
 

@@ -50,7 +50,7 @@ class MazeIncident:
 
     x: float
     y: float
-    what: str
+    kind: str
     at_s: float
 
 
@@ -118,37 +118,39 @@ class FloodDrawing:
     title: str
 
 
-def maze_picture(drawn: MazeDrawing) -> Spec:
+def maze_picture(drawing: MazeDrawing) -> Spec:
     """Return walls, the way of the runner coloured by time, what befell it, and the enemies."""
     edge = 38
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
-        "title": _title(drawn.title, "red: enemies, each from its diamond; light squares: rubble"),
-        "width": edge * drawn.columns,
-        "height": edge * drawn.rows,
+        "title": _title(
+            drawing.title, "red: enemies, each from its diamond; light squares: rubble"
+        ),
+        "width": edge * drawing.columns,
+        "height": edge * drawing.rows,
         "layer": [
-            _floor(drawn),
-            *(_beat(number, drawn) for number in range(len(drawn.beats))),
-            _way(drawn),
-            _lines(drawn.carried, drawn, color=INK, strokeDash=[2, 5], opacity=0.6),
-            _lines(drawn.walls, drawn, color=INK, strokeWidth=3.5, strokeCap="square"),
-            _doors(drawn),
-            _befell(drawn),
+            _floor(drawing),
+            *(_beat(number, drawing) for number in range(len(drawing.beats))),
+            _way(drawing),
+            _lines(drawing.carried, drawing, color=INK, strokeDash=[2, 5], opacity=0.6),
+            _lines(drawing.walls, drawing, color=INK, strokeWidth=3.5, strokeCap="square"),
+            _doors(drawing),
+            _befell(drawing),
         ],
         "resolve": {"scale": {"color": "independent", "shape": "independent"}},
     }
 
 
-def flood_picture(drawn: FloodDrawing) -> Spec:
+def flood_picture(drawing: FloodDrawing) -> Spec:
     """Return the catchment with its water, and beside it the rain and every sensor's series."""
-    lower = [_hydrograph(drawn, number) for number in range(len(drawn.sensors))]
+    lower = [_hydrograph(drawing, number) for number in range(len(drawing.sensors))]
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
-        "title": _title(drawn.title, "blue: the deepest water of the storm; lines: streams"),
+        "title": _title(drawing.title, "blue: the deepest water of the storm; lines: streams"),
         "spacing": 40,
-        "hconcat": [_map(drawn), {"vconcat": [_rain(drawn), *lower], "spacing": 12}],
+        "hconcat": [_map(drawing), {"vconcat": [_rain(drawing), *lower], "spacing": 12}],
         "resolve": {"scale": {"color": "independent"}},
     }
 
@@ -165,19 +167,19 @@ def _axis(field: str, last: int, *, down: bool = False) -> Spec:
     return {"field": field, "type": "quantitative", "scale": scale, "axis": None}
 
 
-def _place(drawn: MazeDrawing) -> Spec:
-    return {"x": _axis("x", drawn.columns), "y": _axis("y", drawn.rows, down=True)}
+def _place(drawing: MazeDrawing) -> Spec:
+    return {"x": _axis("x", drawing.columns), "y": _axis("y", drawing.rows, down=True)}
 
 
-def _between(drawn: MazeDrawing) -> Spec:
-    return {**_place(drawn), "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+def _between(drawing: MazeDrawing) -> Spec:
+    return {**_place(drawing), "x2": {"field": "x2"}, "y2": {"field": "y2"}}
 
 
-def _lines(lines: Sequence[Segment], drawn: MazeDrawing, **mark: Any) -> Spec:
+def _lines(lines: Sequence[Segment], drawing: MazeDrawing, **mark: Any) -> Spec:
     return {
         "data": {"values": [_row(line) for line in lines]},
         "mark": {"type": "rule", **mark},
-        "encoding": _between(drawn),
+        "encoding": _between(drawing),
     }
 
 
@@ -185,48 +187,50 @@ def _row(line: Segment) -> Spec:
     return {"x": line.x, "y": line.y, "x2": line.x2, "y2": line.y2, "at_s": line.at_s}
 
 
-def _floor(drawn: MazeDrawing) -> Spec:
-    rows = [{"x": x + 0.12, "y": y + 0.12, "x2": x + 0.88, "y2": y + 0.88} for x, y in drawn.rubble]
+def _floor(drawing: MazeDrawing) -> Spec:
+    rows = [
+        {"x": x + 0.12, "y": y + 0.12, "x2": x + 0.88, "y2": y + 0.88} for x, y in drawing.rubble
+    ]
     return {
         "data": {"values": rows},
         "mark": {"type": "rect", "color": "#e4dccb", "cornerRadius": 5},
-        "encoding": _between(drawn),
+        "encoding": _between(drawing),
     }
 
 
-def _beat(number: int, drawn: MazeDrawing) -> Spec:
+def _beat(number: int, drawing: MazeDrawing) -> Spec:
     """Draw where an enemy went, faintly, and where it began."""
     aside = (number % 3 - 1) * 0.14  # ways of several do not hide each other
     moved = [
-        Segment(one.x + aside, one.y + aside, one.x2 + aside, one.y2 + aside)
-        for one in drawn.beats[number]
+        Segment(segment.x + aside, segment.y + aside, segment.x2 + aside, segment.y2 + aside)
+        for segment in drawing.beats[number]
     ]
-    x, y = drawn.starts[number]
+    x, y = drawing.starts[number]
     start = {
         "data": {"values": [{"x": x + aside, "y": y + aside}]},
         "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 90, "color": WARN,
                  "opacity": 0.75},
-        "encoding": _place(drawn),
+        "encoding": _place(drawing),
     }  # fmt: skip
-    return {"layer": [_lines(moved, drawn, color=WARN, opacity=0.22, strokeWidth=1.5), start]}
+    return {"layer": [_lines(moved, drawing, color=WARN, opacity=0.22, strokeWidth=1.5), start]}
 
 
-def _way(drawn: MazeDrawing) -> Spec:
+def _way(maze: MazeDrawing) -> Spec:
     colour = {
         "field": "at_s",
         "type": "quantitative",
-        "scale": {"scheme": "plasma", "domainMax": max([1.0, *(s.at_s for s in drawn.way)]) * 1.15},
+        "scale": {"scheme": "plasma", "domainMax": max([1.0, *(s.at_s for s in maze.way)]) * 1.15},
         "legend": {"title": "the runner's way, seconds", "orient": "bottom", "gradientLength": 220,
                    "titleColor": TEXT},
     }  # fmt: skip
-    drawing = _lines(drawn.way, drawn, strokeWidth=6, strokeCap="round")
+    drawing = _lines(maze.way, maze, strokeWidth=6, strokeCap="round")
     return {**drawing, "encoding": {**drawing["encoding"], "color": colour}}
 
 
-def _doors(drawn: MazeDrawing) -> Spec:
+def _doors(drawing: MazeDrawing) -> Spec:
     rows = [
         {"x": 0.5, "y": 0.5, "text": "IN"},
-        {"x": drawn.columns - 0.5, "y": drawn.rows - 0.5, "text": "OUT"},
+        {"x": drawing.columns - 0.5, "y": drawing.rows - 0.5, "text": "OUT"},
     ]
     return {
         "data": {"values": rows},
@@ -234,19 +238,19 @@ def _doors(drawn: MazeDrawing) -> Spec:
             {
                 "mark": {"type": "point", "shape": "circle", "filled": True, "size": 700,
                          "color": "#009e73", "opacity": 1},
-                "encoding": _place(drawn),
+                "encoding": _place(drawing),
             },
             {
                 "mark": {"type": "text", "color": "white", "fontWeight": "bold", "fontSize": 10},
-                "encoding": {**_place(drawn), "text": {"field": "text"}},
+                "encoding": {**_place(drawing), "text": {"field": "text"}},
             },
         ],
     }  # fmt: skip
 
 
-def _befell(drawn: MazeDrawing) -> Spec:
+def _befell(drawing: MazeDrawing) -> Spec:
     kinds = list(MARKS)
-    rows = [{"x": m.x, "y": m.y, "what": m.what, "at_s": m.at_s} for m in drawn.marks]
+    rows = [{"x": m.x, "y": m.y, "what": m.kind, "at_s": m.at_s} for m in drawing.marks]
     shapes, colours = ([MARKS[kind][i] for kind in kinds] for i in (0, 1))
     legend = {"title": None, "orient": "bottom", "symbolOpacity": 1}
     return {
@@ -254,7 +258,7 @@ def _befell(drawn: MazeDrawing) -> Spec:
         "mark": {"type": "point", "filled": True, "size": 170, "opacity": 1, "stroke": "white",
                  "strokeWidth": 1.5},
         "encoding": {
-            **_place(drawn),
+            **_place(drawing),
             "shape": {"field": "what", "type": "nominal", "legend": legend,
                       "scale": {"domain": kinds, "range": shapes}},
             "color": {"field": "what", "type": "nominal", "legend": legend,
@@ -264,21 +268,21 @@ def _befell(drawn: MazeDrawing) -> Spec:
     }  # fmt: skip
 
 
-def _map(drawn: FloodDrawing) -> Spec:
-    n = drawn.columns
-    n_rows = len(drawn.elevation_m) // n
-    shades = _hillshade(drawn.elevation_m, n)
+def _map(drawing: FloodDrawing) -> Spec:
+    n = drawing.columns
+    n_rows = len(drawing.elevation_m) // n
+    shades = _hillshade(drawing.elevation_m, n)
     cells = [
         {
             "x": i % n, "x2": i % n + 1, "y": i // n, "y2": i // n + 1,
-            "ground": _ground(height, drawn.elevation_m, shades[i]),
-            "water": drawn.deepest_mm[i], "height": height,
+            "ground": _ground(height, drawing.elevation_m, shades[i]),
+            "water": drawing.deepest_mm[i], "height": height,
         }
-        for i, height in enumerate(drawn.elevation_m)
+        for i, height in enumerate(drawing.elevation_m)
     ]  # fmt: skip
     place = {"x": _axis("x", n), "y": _axis("y", n_rows, down=True)}
     square = {**place, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
-    most = max([1.0, *drawn.deepest_mm])
+    most = max([1.0, *drawing.deepest_mm])
     water = {
         "transform": [{"filter": "datum.water > 3"}],
         "mark": {"type": "rect", "tooltip": True},
@@ -297,7 +301,7 @@ def _map(drawn: FloodDrawing) -> Spec:
             },
         },
     }  # fmt: skip
-    at = [{"x": one.x, "y": one.y, "name": one.name[0]} for one in drawn.sensors]
+    at = [{"x": feature.x, "y": feature.y, "name": feature.name[0]} for feature in drawing.sensors]
     return {
         "width": 470,
         "height": 470 * n_rows // n,
@@ -310,7 +314,7 @@ def _map(drawn: FloodDrawing) -> Spec:
             },
             water,
             {
-                "data": {"values": [_row(one) for one in drawn.streams]},
+                "data": {"values": [_row(feature) for feature in drawing.streams]},
                 "mark": {"type": "rule", "color": BLUE, "opacity": 0.55, "strokeWidth": 1.6,
                          "strokeCap": "round"},
                 "encoding": square,
@@ -359,19 +363,19 @@ def _ground(height_m: float, elevation_m: Sequence[float], light: float) -> str:
     first, second = (EARTH[0], EARTH[1]) if share < 0.5 else (EARTH[1], EARTH[2])
     part = 2 * share if share < 0.5 else 2 * share - 1
     mixed = [a + part * (b - a) for a, b in zip(_rgb(first), _rgb(second), strict=True)]
-    lit = [min(255.0, one * (0.66 + 0.6 * light)) for one in mixed]
-    return "#" + "".join(f"{round(one):02x}" for one in lit)
+    lit = [min(255.0, channel * (0.66 + 0.6 * light)) for channel in mixed]
+    return "#" + "".join(f"{round(channel):02x}" for channel in lit)
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
-def _hours(drawn: FloodDrawing, *, last: bool) -> Spec:
+def _hours(drawing: FloodDrawing, *, last: bool) -> Spec:
     axis: Spec = {"grid": False, "tickCount": 6}
     if not last:
         axis = {**axis, "labels": False, "ticks": False}
-    end = len(drawn.rain_mmh) * drawn.sample_s / 3600
+    end = len(drawing.rain_mmh) * drawing.sample_s / 3600
     return {
         "field": "hour",
         "type": "quantitative",
@@ -381,11 +385,11 @@ def _hours(drawn: FloodDrawing, *, last: bool) -> Spec:
     }
 
 
-def _rain(drawn: FloodDrawing) -> Spec:
-    step = drawn.sample_s / 3600
+def _rain(drawing: FloodDrawing) -> Spec:
+    step = drawing.sample_s / 3600
     rows = [
         {"hour": i * step, "end": (i + 1) * step, "rain": rain, "none": 0}
-        for i, rain in enumerate(drawn.rain_mmh)
+        for i, rain in enumerate(drawing.rain_mmh)
     ]
     title, scale = "rain, mm/h", {"reverse": True}
     y = {"field": "rain", "type": "quantitative", "title": title, "scale": scale}
@@ -395,21 +399,21 @@ def _rain(drawn: FloodDrawing) -> Spec:
         "data": {"values": rows},
         "mark": {"type": "rect", "color": BLUE, "opacity": 0.7, "stroke": None},
         "encoding": {
-            "x": _hours(drawn, last=False), "x2": {"field": "end"}, "y": y, "y2": {"datum": 0},
+            "x": _hours(drawing, last=False), "x2": {"field": "end"}, "y": y, "y2": {"datum": 0},
         },
     }  # fmt: skip
 
 
-def _hydrograph(drawn: FloodDrawing, number: int) -> Spec:
-    one = drawn.sensors[number]
-    hour = [(i + 0.5) * drawn.sample_s / 3600 for i in range(len(one.observed))]
+def _hydrograph(drawing: FloodDrawing, number: int) -> Spec:
+    sensor = drawing.sensors[number]
+    hour = [(i + 0.5) * drawing.sample_s / 3600 for i in range(len(sensor.observed))]
     rows = [
         {"hour": at, "m3s": value, "kind": kind}
-        for kind, values in (("observed", one.observed), ("simulated", one.simulated))
+        for kind, values in (("observed", sensor.observed), ("simulated", sensor.simulated))
         for at, value in zip(hour, values, strict=True)
     ]
-    x = _hours(drawn, last=number == len(drawn.sensors) - 1)
-    y = {"field": "m3s", "type": "quantitative", "title": f"{one.name}, m3/s",
+    x = _hours(drawing, last=number == len(drawing.sensors) - 1)
+    y = {"field": "m3s", "type": "quantitative", "title": f"{sensor.name}, m3/s",
          "axis": {"tickCount": 4}}  # fmt: skip
     legend = {"title": None, "orient": "top", "symbolOpacity": 1} if number == 0 else None
     scale = {"domain": ["observed", "simulated"], "range": [MUTED, ACCENT]}

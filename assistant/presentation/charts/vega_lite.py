@@ -258,7 +258,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
         "title": second_title,
         "scale": scale_of([p.second for p in points]),
     }
-    kinds, drawn = ["on the front", "dominated"], [ACCENT, "#b8c0c8"]
+    kinds, colours = ["on the front", "dominated"], [ACCENT, "#b8c0c8"]
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
@@ -279,7 +279,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
                     "color": {
                         "field": "kind",
                         "type": "nominal",
-                        "scale": {"domain": kinds, "range": drawn},
+                        "scale": {"domain": kinds, "range": colours},
                     },
                     "shape": {
                         "field": "constraints",

@@ -169,18 +169,18 @@ def classes(shares: Sequence[ClassShare], title: str) -> Spec:
 
     With ``jobs_at`` in them, the part of the jobs on a power of two is drawn full, the other faint.
     """
-    halved = any(one.jobs_at is not None for one in shares)
+    halved = any(share.jobs_at is not None for share in shares)
     jobs, work = "share of the jobs", "share of the work"
     rows: list[dict[str, object]] = []
-    for one in shares:
-        at = one.jobs if one.jobs_at is None else one.jobs_at
-        told = {"class": one.name, "all": one.jobs, "at": one.jobs_at}
-        rows.append({**told, "kind": jobs, "from": 0.0, "to": at, "part": "full"})
+    for share in shares:
+        at = share.jobs if share.jobs_at is None else share.jobs_at
+        fields = {"class": share.name, "all": share.jobs, "at": share.jobs_at}
+        rows.append({**fields, "kind": jobs, "from": 0.0, "to": at, "part": "full"})
         if halved:
-            rows.append({**told, "kind": jobs, "from": at, "to": one.jobs, "part": "faint"})
-        rows.append({**told, "kind": work, "from": 0.0, "to": one.work, "all": one.work,
+            rows.append({**fields, "kind": jobs, "from": at, "to": share.jobs, "part": "faint"})
+        rows.append({**fields, "kind": work, "from": 0.0, "to": share.work, "all": share.work,
                      "part": "full"})  # fmt: skip
-    names = [one.name for one in shares]
+    names = [share.name for share in shares]
     tooltip: list[Spec] = [
         {"field": "class", "title": title},
         {"field": "kind", "title": "of"},
@@ -217,26 +217,29 @@ def classes(shares: Sequence[ClassShare], title: str) -> Spec:
 
 
 def curves(
-    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str, *, seconds: bool
+    distributions: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str,
+    *,
+    seconds: bool,
 ) -> Spec:
     """Empirical distribution functions over each other, one line each, also told by its dashes.
 
     Args:
-        named: name of the line to values and to the shares of all that are at most so large.
+        distributions: name of the line to values and to the shares of all that are at most so large.
         title: of the values.
         seconds: values are seconds, else numbers of processors.
     """
     rows = [
-        {"line": name, "value": value, "share": told}
-        for name, (values, shares) in named.items()
-        for value, told in _from_zero(values, shares)
+        {"line": name, "value": value, "share": share}
+        for name, (values, shares) in distributions.items()
+        for value, share in _from_zero(values, shares)
     ]
-    most = max((max(values) for values, _ in named.values() if values), default=1.0)
+    most = max((max(values) for values, _ in distributions.values() if values), default=1.0)
     ticks = [tick for tick in (SECONDS_TICKS if seconds else COUNT_TICKS) if tick <= most]
     axis: dict[str, Any] = {"values": ticks, "labelOverlap": "greedy"}
     if seconds:
         axis["labelExpr"] = _SECONDS_WORDS
-    names = list(named)
+    names = list(distributions)
     scale = {"type": "symlog", "constant": 1} if seconds else {"type": "log", "base": 2}
     key = {"title": None, "orient": "top", "symbolStrokeWidth": 2} if len(names) > 1 else None
     return {
@@ -264,18 +267,18 @@ def curves(
     }  # fmt: skip
 
 
-def hours_of_the_day(named: Mapping[str, Sequence[float]]) -> Spec:
+def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
     """Shares of the jobs by hour of the day, a line a workload, also told by its dashes.
 
     Args:
-        named: name of the line to its 24 shares, midnight first.
+        hour_shares: name of the line to its 24 shares, midnight first.
     """
     rows = [
-        {"line": name, "hour": hour, "share": told}
-        for name, shares in named.items()
-        for hour, told in enumerate(shares)
+        {"line": name, "hour": hour, "share": share}
+        for name, shares in hour_shares.items()
+        for hour, share in enumerate(shares)
     ]
-    names = list(named)
+    names = list(hour_shares)
     key = {"title": None, "orient": "top", "symbolStrokeWidth": 2}
     return {
         **_frame(640, 200),
@@ -312,10 +315,15 @@ def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
     Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay empty.
     """
     rows = [
-        {"asked": names[asked], "ran": names[ran], "jobs": int(n_jobs), "same": asked == ran}
-        for asked, of_class in enumerate(grid)
+        {
+            "asked": names[requested],
+            "ran": names[ran],
+            "jobs": int(n_jobs),
+            "same": requested == ran,
+        }
+        for requested, of_class in enumerate(grid)
         for ran, n_jobs in enumerate(of_class)
-        if n_jobs or asked == ran
+        if n_jobs or requested == ran
     ]
     x = {
         "field": "asked", "type": "ordinal", "title": "requested time",
@@ -384,11 +392,11 @@ def users(shares: Sequence[ClassShare]) -> Spec:
     """Share of the jobs and of the work of some users as bars, in their order."""
     jobs, work = "share of the jobs", "share of the work"
     rows = [
-        {"user": one.name, "kind": kind, "share": told}
-        for one in shares
-        for kind, told in ((jobs, one.jobs), (work, one.work))
+        {"user": user.name, "kind": kind, "share": share}
+        for user in shares
+        for kind, share in ((jobs, user.jobs), (work, user.work))
     ]
-    names = [one.name for one in shares]
+    names = [user.name for user in shares]
     return {
         **_frame(320, 26 * max(len(names), 1)),
         "data": {"values": rows},

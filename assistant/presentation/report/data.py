@@ -218,7 +218,7 @@ def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
 
 
 def _measures(
-    best: ConfigurationSummary | None, today: ConfigurationSummary | None, wanted: tuple[str, ...]
+    best: ConfigurationSummary | None, today: ConfigurationSummary | None, first: tuple[str, ...]
 ) -> tuple[MeasureRow, ...]:
     """Return every measure of the best, those that the objective looks at first."""
     if best is None:
@@ -231,7 +231,7 @@ def _measures(
             best=_measure_text(name, value),
             change=_change_text(old.get(name) if old is not None else None, value),
         )
-        for name, value in sorted(best.outcome.measures.items(), key=lambda m: m[0] not in wanted)
+        for name, value in sorted(best.outcome.measures.items(), key=lambda m: m[0] not in first)
     )
 
 

@@ -66,52 +66,52 @@ def svg(spec: Spec) -> Markup:
     return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own drawing, no foreign markup
 
 
-def chance_bar(told: ForecastSection) -> Spec | None:
+def chance_bar(section: ForecastSection) -> Spec | None:
     """Return the chance with its band; None if there is none, or if it is decided."""
-    if told.chance is None or told.band is None:
+    if section.chance is None or section.band is None:
         return None
-    return forecast.chance_bar(told.chance, told.band)
+    return forecast.chance_bar(section.chance, section.band)
 
 
-def fan(data: ReportData, told: ForecastSection, title: str) -> Spec | None:
+def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
     """Return best so far with what may come, over runs; None without anything to come.
 
     ``title`` names the value with its unit.
     """
-    if not told.fan:
+    if not section.fan:
         return None
-    left = None if told.remaining is None else told.remaining.median
+    left = None if section.remaining is None else section.remaining.median
     return forecast.best_with_fan(
-        data.points, told.fan, today=data.today_value, goal=told.goal, end=left, title=title
+        data.points, section.fan, today=data.today_value, goal=section.goal, end=left, title=title
     )
 
 
-def fan_goes_on(data: ReportData, told: ForecastSection) -> bool:
+def fan_goes_on(data: ReportData, section: ForecastSection) -> bool:
     """Return whether the better end of the fan lies outside of its picture."""
-    return forecast.goes_on(data.points, told.fan, told.goal)
+    return forecast.goes_on(data.points, section.fan, section.goal)
 
 
-def over_time(data: ReportData, told: ForecastSection, title: str) -> Spec | None:
+def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
     """Return the same over the time of day; None without a deadline, or anything to come."""
-    if told.deadline_s is None or not told.fan:
+    if section.deadline_s is None or not section.fan:
         return None
     return forecast.best_over_time(
         data.points,
-        told.fan,
-        now_s=told.at_s,
-        goal=told.goal,
-        deadline_s=told.deadline_s,
+        section.fan,
+        now_s=section.at_s,
+        goal=section.goal,
+        deadline_s=section.deadline_s,
         title=title,
     )
 
 
-def chance_over_runs(data: ReportData, told: ForecastSection) -> Spec | None:
+def chance_over_runs(data: ReportData, section: ForecastSection) -> Spec | None:
     """Return the chance as it was told on the way; None if it was not told twice."""
-    if len(told.course) < 2:
+    if len(section.course) < 2:
         return None
-    marks = [ChanceMark(point.runs, point.chance, *point.band) for point in told.course]
-    end = told.reached_at if told.reached else data.n_completed + data.n_failed
-    return forecast.chance_over_runs(marks, end, told.reached)
+    marks = [ChanceMark(point.runs, point.chance, *point.band) for point in section.course]
+    end = section.reached_at if section.reached else data.n_completed + data.n_failed
+    return forecast.chance_over_runs(marks, end, section.reached)
 
 
 MAX_EFFECT_CHARTS = 12
@@ -129,7 +129,7 @@ def render_html(data: ReportData) -> str:
     }
     environment.filters.update(filters)
     title = _titled(data.value_name, data.unit)
-    drawn = data.effects[:MAX_EFFECT_CHARTS]
+    effects = data.effects[:MAX_EFFECT_CHARTS]
     return environment.get_template("report.html.j2").render(
         data=data,
         best_so_far=svg(vega_lite.best_so_far(data.points, data.today_value, title))
@@ -145,7 +145,7 @@ def render_html(data: ReportData) -> str:
                 effect,
                 svg(vega_lite.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
             )
-            for effect in drawn
+            for effect in effects
         ],
         effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
         **_adjusted(data, title),
@@ -156,8 +156,12 @@ def render_html(data: ReportData) -> str:
 
 def _promises(data: ReportData) -> Markup | None:
     """Return the drawing of what suggestions promised and what came; None without a promise."""
-    drawn = () if data.trust is None else prediction_marks(data.trust.told.promises)
-    return svg(forecast.prediction_chart(drawn, data.trust.title)) if data.trust and drawn else None
+    promise_marks = () if data.trust is None else prediction_marks(data.trust.record.promises)
+    return (
+        svg(forecast.prediction_chart(promise_marks, data.trust.title))
+        if data.trust and promise_marks
+        else None
+    )
 
 
 def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
@@ -184,18 +188,18 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
 
 def _forecast(data: ReportData, title: str) -> dict[str, Any]:
     """Return the drawings of the forecast; None for what is not drawn."""
-    told = data.forecast
-    if told is None:
+    section = data.forecast
+    if section is None:
         names = ("chance_bar", "fan", "over_time", "chance_over_runs")
         return {**dict.fromkeys(names), "fan_goes_on": False}
     specs = {
-        "chance_bar": chance_bar(told),
-        "fan": fan(data, told, title),
-        "over_time": over_time(data, told, title),
-        "chance_over_runs": chance_over_runs(data, told),
+        "chance_bar": chance_bar(section),
+        "fan": fan(data, section, title),
+        "over_time": over_time(data, section, title),
+        "chance_over_runs": chance_over_runs(data, section),
     }
-    drawn = {name: None if spec is None else svg(spec) for name, spec in specs.items()}
-    return {**drawn, "fan_goes_on": fan_goes_on(data, told)}
+    drawings_svg = {name: None if spec is None else svg(spec) for name, spec in specs.items()}
+    return {**drawings_svg, "fan_goes_on": fan_goes_on(data, section)}
 
 
 def write_report(data: ReportData, path: Path) -> Path:
@@ -313,9 +317,9 @@ def drawing(spec: Spec, ending: str, title: str) -> bytes:
     return (svg if ending == ".svg" else _PAGE.format(title=escape(title), drawing=svg)).encode()
 
 
-def comparison_rows(found: PlatformComparison) -> list[tuple[str, ...]]:
+def comparison_rows(likeness: PlatformComparison) -> list[tuple[str, ...]]:
     """Return a row for each comparison, under `LIKENESS`."""
-    return [_row(one) for one in (*found.tasks, *found.gaps)]
+    return [_row(quantiles) for quantiles in (*likeness.tasks, *likeness.gaps)]
 
 
 LIKENESS = (
@@ -324,36 +328,39 @@ LIKENESS = (
 )  # fmt: skip
 
 
-def _row(one: QuantileComparison) -> tuple[str, ...]:
-    middle = len(one.observed) // 2
+def _row(quantiles: QuantileComparison) -> tuple[str, ...]:
+    middle = len(quantiles.observed) // 2
     return (
-        one.name, f"{one.n_observed:,}", f"{one.n_simulated:,}", length(one.observed[middle]),
-        length(one.simulated[middle]), f"{one.ks:.3f}", f"{one.ks_critical:.3f}",
-        length(one.wasserstein_s), f"{one.apart:.1%}",
-        "alike" if one.is_alike else "differs by more than chance",
+        quantiles.name, f"{quantiles.n_observed:,}", f"{quantiles.n_simulated:,}", length(quantiles.observed[middle]),
+        length(quantiles.simulated[middle]), f"{quantiles.ks:.3f}", f"{quantiles.ks_critical:.3f}",
+        length(quantiles.wasserstein_s), f"{quantiles.apart:.1%}",
+        "alike" if quantiles.is_alike else "differs by more than chance",
     )  # fmt: skip
 
 
-def render_comparison(found: PlatformComparison) -> str:
+def render_comparison(likeness: PlatformComparison) -> str:
     """Return the page of Q-Q plots; it needs no script and no network."""
     return _render(
         "likeness.html.j2",
-        found=found,
+        found=likeness,
         header=LIKENESS,
-        rows=comparison_rows(found),
-        tasks=[(one, svg(qq_chart(one))) for one in found.tasks],
-        gaps=[(one, svg(qq_chart(one))) for one in found.gaps],
-        weeks=[(name, one, svg(week_chart(one))) for name, one in found.hours.items()],
+        rows=comparison_rows(likeness),
+        tasks=[(comparison, svg(qq_chart(comparison))) for comparison in likeness.tasks],
+        gaps=[(comparison, svg(qq_chart(comparison))) for comparison in likeness.gaps],
+        weeks=[
+            (name, comparison, svg(week_chart(comparison)))
+            for name, comparison in likeness.hours.items()
+        ],
     )
 
 
-def write_comparison(found: PlatformComparison, path: Path) -> Path:
+def write_comparison(likeness: PlatformComparison, path: Path) -> Path:
     """Write the page of Q-Q plots and return its absolute path.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    return write_page(render_comparison(found), path)
+    return write_page(render_comparison(likeness), path)
 
 
 class DashboardSource(Protocol):
@@ -386,11 +393,11 @@ class DashboardSource(Protocol):
 
 def render_dashboard(board: DashboardSource) -> str:
     """Return the page of a dashboard; it needs no script and no network."""
-    drawn = [
-        (heading, [(panel.title, svg(panel_chart(panel, one))) for panel in one.panels])
-        for heading, one in (("Over time", board.over_time), ("A mean day", board.day))
+    sections = [
+        (heading, [(panel.title, svg(panel_chart(panel, drawing))) for panel in drawing.panels])
+        for heading, drawing in (("Over time", board.over_time), ("A mean day", board.day))
     ]
-    return _render("dashboard.html.j2", board=board, drawn=drawn)
+    return _render("dashboard.html.j2", board=board, drawn=sections)
 
 
 def write_dashboard(board: DashboardSource, path: Path) -> Path:
@@ -402,5 +409,5 @@ def write_dashboard(board: DashboardSource, path: Path) -> Path:
     return write_page(render_dashboard(board), path)
 
 
-def _render(template: str, **told: Any) -> str:
-    return page_environment().get_template(template).render(**told)
+def _render(template: str, **variables: Any) -> str:
+    return page_environment().get_template(template).render(**variables)

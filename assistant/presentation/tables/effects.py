@@ -72,16 +72,16 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
     try:
         report = effects_report(experiment)
     except AnalysisError as error:
-        said = f"Effects were not estimated: {error}"
-        return EffectsSection((), (), (), Margins(None, None, None), (), (said,))
-    drawn = [effect for effect in report.main if len(effect.known) > 1]
-    drawn.sort(key=lambda effect: -(effect.test.f or effect.test.sum_squares or 0.0))
+        reason = f"Effects were not estimated: {error}"
+        return EffectsSection((), (), (), Margins(None, None, None), (), (reason,))
+    comparable = [effect for effect in report.main if len(effect.comparable) > 1]
+    comparable.sort(key=lambda effect: -(effect.test.f or effect.test.sum_squares or 0.0))
     return EffectsSection(
-        figures=tuple(figure_of(effect) for effect in drawn),
+        figures=tuple(figure_of(effect) for effect in comparable),
         unknown=tuple(
             (effect.parameter, effect.test.reason or "")
             for effect in report.main
-            if len(effect.known) < 2 and len(effect.levels) > 1
+            if len(effect.comparable) < 2 and len(effect.levels) > 1
         ),
         contrasts=report.contrasts,
         margins=report.margins,
@@ -98,19 +98,19 @@ def figure_of(effect: MainEffect) -> EffectFigure:
         effect.description,
         f_text(effect.test),
         tuple(
-            LevelChange(level(known.levels[0]), known.change, known.low, known.high, known.n)
-            for known in effect.known
-            if known.change is not None
+            LevelChange(level(change.levels[0]), change.change, change.low, change.high, change.n)
+            for change in effect.comparable
+            if change.change is not None
         ),
     )
 
 
 def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
     """Return what an analysis rests on: the error, the margins, the fit, the prediction."""
-    told = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
-    told += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
-    told += [prediction_text(report.prediction)]
-    return tuple(sentence for sentence in dict.fromkeys(told) if sentence)
+    parts = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
+    parts += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
+    parts += [prediction_text(report.prediction)]
+    return tuple(sentence for sentence in dict.fromkeys(parts) if sentence)
 
 
 def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
@@ -120,45 +120,47 @@ def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
     one side, the other direction is the better one.
     """
     objective = experiment.opened.objective
-    found = [first_response(experiment)]
+    responses = [first_response(experiment)]
     if objective.second is not None:
         second = objective.second
-        found.append(
+        responses.append(
             AnalysedResponse(str(second.wrapper), second.unit, second.goal, is_second=True)
         )
-    names = {one.name for one in found}
+    names = {outcome.name for outcome in responses}
     bounds = {c.measure: c for c in objective.constraints}
     outcomes = [run.outcome for run in experiment.runs if run.outcome is not None]
-    for name in sorted({name for one in outcomes for name in one.measures} - names):
+    for name in sorted({name for outcome in outcomes for name in outcome.measures} - names):
         bound = bounds.get(name)
         goal: Goal | None = None
         if bound is not None and (bound.at_most is None) != (bound.at_least is None):
             goal = "maximise" if bound.at_most is None else "minimise"
         response = AnalysedResponse(name, unit_of(name), goal, measure=name)
-        if any(response.of(one) is not None for one in outcomes):
-            found.append(response)
-    return tuple(found)
+        if any(response.of(outcome) is not None for outcome in outcomes):
+            responses.append(response)
+    return tuple(responses)
 
 
-def headline(report: EffectsReport, found: TermShares) -> str:
+def headline(report: EffectsReport, strengths: TermShares) -> str:
     """Say in a sentence or two what matters; of nothing that is known, why not."""
-    known = [one for one in found.main if one.share is not None]
-    if not known:
+    measured = [strength for strength in strengths.main if strength.share is not None]
+    if not measured:
         return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
-    known.sort(key=lambda one: -(one.share or 0.0))
-    most = known[0]
+    measured.sort(key=lambda strength: -(strength.share or 0.0))
+    most = measured[0]
     text = (
         f"{most.parameters[0]} matters most: it explains {_share(most)} of how {report.value_name} "
         f"varies over the {report.n_runs} runs."
     )
     if not most.share:
         text = f"No parameter explains more of {report.value_name} than chance would."
-    tested = [one for one in known if one.test.p is not None]
+    tested = [strength for strength in measured if strength.test.p is not None]
     if tested:
-        clear = [one.parameters[0] for one in tested if (one.test.p or 0.0) < CLEAR]
-        told = f": {', '.join(clear)}" if clear else ""
-        text += f" Clear beyond chance, one by one: {len(clear)} of {len(tested)} parameters{told}."
-    pair = next((one for one in found.pairs if one.share is not None), None)
+        clear = [strength.parameters[0] for strength in tested if (strength.test.p or 0.0) < CLEAR]
+        names = f": {', '.join(clear)}" if clear else ""
+        text += (
+            f" Clear beyond chance, one by one: {len(clear)} of {len(tested)} parameters{names}."
+        )
+    pair = next((strength for strength in strengths.pairs if strength.share is not None), None)
     if pair is not None and (pair.share or 0.0) < LITTLE:
         text += f" No pair is known to explain {LITTLE:.0%} beyond that."
     elif pair is not None:
@@ -166,9 +168,9 @@ def headline(report: EffectsReport, found: TermShares) -> str:
     return text
 
 
-def _share(one: TermShare) -> str:
-    least = "at least " if one.is_part else ""
-    return f"{least}{one.share or 0.0:.0%}"
+def _share(strength: TermShare) -> str:
+    least = "at least " if strength.is_part else ""
+    return f"{least}{strength.share or 0.0:.0%}"
 
 
 def fit_text(report: EffectsReport) -> str:
@@ -210,17 +212,17 @@ def p_text(p: float | None) -> str:
 def margins_text(margins: Margins, n_unknown: int) -> str:
     """Return Lenth's margins in a sentence, and what is missing among the contrasts."""
     if margins.margin is None:
-        told = margins.reason or ""
+        text = margins.reason or ""
     else:
-        told = (
+        text = (
             f"Lenth's margins: an effect beyond {number(margins.margin)} stands out by itself "
             f"(ME), one beyond {number(margins.simultaneous)} among all (SME); the pseudo standard "
             f"error is {number(margins.pse)}."
         )
     if n_unknown:
         noun = "contrast" if n_unknown == 1 else "contrasts"
-        told += f" {n_unknown} more {noun} of the levels with runs cannot be estimated."
-    return told.strip()
+        text += f" {n_unknown} more {noun} of the levels with runs cannot be estimated."
+    return text.strip()
 
 
 def lack_of_fit_text(test: LackOfFit) -> str:
@@ -233,15 +235,15 @@ def lack_of_fit_text(test: LackOfFit) -> str:
     )
 
 
-def prediction_text(told: PressStatistic) -> str:
+def prediction_text(prediction: PressStatistic) -> str:
     """Return the leave-one-out prediction in a sentence."""
-    if told.r_squared is None:
-        return told.reason or ""
-    worse = "; their mean would predict better" if told.r_squared < 0 else ""
-    text = f"Each run predicted from the others: R² {told.r_squared:.2f}{worse}."
-    if told.n_alone:
-        runs = "1 run" if told.n_alone == 1 else f"{told.n_alone} runs"
-        alone = "it alone determines" if told.n_alone == 1 else "each alone determines"
+    if prediction.r_squared is None:
+        return prediction.reason or ""
+    worse = "; their mean would predict better" if prediction.r_squared < 0 else ""
+    text = f"Each run predicted from the others: R² {prediction.r_squared:.2f}{worse}."
+    if prediction.n_alone:
+        runs = "1 run" if prediction.n_alone == 1 else f"{prediction.n_alone} runs"
+        alone = "it alone determines" if prediction.n_alone == 1 else "each alone determines"
         text += f" Without {runs} that the others cannot predict, since {alone} an effect."
     return text
 
@@ -292,13 +294,13 @@ def level_qualities(
             _estimate(sign, parameter, marginals[i], counts.count(parameter.name, i))
             for i in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
         ]
-        known = [e.value for e in estimates if e.value is not None]
+        values = [e.value for e in estimates if e.value is not None]
         effects.append(
             ParameterEffect(
                 parameter.name,
                 parameter.unit,
                 parameter.description,
-                max(known) - min(known) if len(known) > 1 else None,
+                max(values) - min(values) if len(values) > 1 else None,
                 tuple(estimates),
             )
         )

@@ -50,9 +50,9 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
         return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
     today_run = experiment.baseline
     today = None if today_run is None else experiment.standing(today_run)
-    found = _found(experiment, best, today, today_run)
+    finding = _found(experiment, best, today, today_run)
     more = (*_traded(experiment, best), _spent(experiment), *_why_failed(experiment))
-    return replace(found, sentences=(*found.sentences, *more))
+    return replace(finding, sentences=(*finding.sentences, *more))
 
 
 def _found(
@@ -175,10 +175,10 @@ def _why_failed(experiment: Experiment) -> tuple[str, ...]:
     if not failures:
         return ()
     ((failure, n),) = failures.most_common(1)
-    told = failure if len(failure) <= LONGEST_FAILURE else f"{failure[:LONGEST_FAILURE]} ..."
+    shortened = failure if len(failure) <= LONGEST_FAILURE else f"{failure[:LONGEST_FAILURE]} ..."
     total = failures.total()
-    who = "The failed run says" if total == 1 else f"Of {total} failed runs {n} say"
-    return (f"{who}: {told.rstrip('.')}.",)
+    subject = "The failed run says" if total == 1 else f"Of {total} failed runs {n} say"
+    return (f"{subject}: {shortened.rstrip('.')}.",)
 
 
 def _spent(experiment: Experiment) -> str:

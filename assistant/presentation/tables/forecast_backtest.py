@@ -114,43 +114,43 @@ def forecast_section(
         events: its journal; without it how the forecast went is left out.
         now_s: seconds since 1970-01-01 UTC.
     """
-    seen = forecast(experiment, now_s)
-    has_fan = len(seen.fan) > 1 and not seen.is_over
-    if seen.goal is None and not has_fan:
+    current = forecast(experiment, now_s)
+    has_fan = len(current.fan) > 1 and not current.is_over
+    if current.goal is None and not has_fan:
         return None
-    subject, verdict = ForecastSubject.of(experiment), verdict_of(seen)
+    subject, verdict = ForecastSubject.of(experiment), verdict_of(current)
     course = chance_history(events)
-    now = _point(experiment, seen, is_now=True)
+    now = _point(experiment, current, is_now=True)
     if course and now is not None:
         is_new = replace(now, is_now=False) != course[-1]
         course = (*(course if is_new else course[:-1]), now)
     decided = verdict in ("reached", "missed")
-    goal = seen.goal
+    goal = current.goal
     return ForecastSection(
         verdict=verdict,
-        headline=headline(subject, seen),
-        sentences=forecast_sentences(subject, seen),
-        terms=tuple(term_words(subject, term, now_s) for term in seen.terms),
-        paper=paper_words(seen.paper),
+        headline=headline(subject, current),
+        sentences=forecast_sentences(subject, current),
+        terms=tuple(term_words(subject, term, now_s) for term in current.terms),
+        paper=paper_words(current.paper),
         goal=None if goal is None else goal.goal,
         chance=None if goal is None or decided else goal.chance,
         band=None if goal is None or decided else goal.band,
-        remaining=seen.remaining,
-        fan=seen.fan if has_fan else (),
+        remaining=current.remaining,
+        fan=current.fan if has_fan else (),
         at_s=now_s,
         deadline_s=experiment.sla.deadline_s,
         course=course,
-        went=review_sentences(subject, course, seen),
+        went=review_sentences(subject, course, current),
         reached={"reached": True, "missed": False}.get(verdict),
-        reached_at=_over_until(experiment, seen),
+        reached_at=_over_until(experiment, current),
     )
 
 
-def _over_until(experiment: Experiment, seen: Forecast) -> int | None:
+def _over_until(experiment: Experiment, forecast: Forecast) -> int | None:
     """Return how many runs were over when the goal was reached, the run that reached it too."""
-    if seen.goal is None or seen.goal.reached_by is None:
+    if forecast.goal is None or forecast.goal.reached_by is None:
         return None
-    reached = experiment.run(seen.goal.reached_by)
+    reached = experiment.run(forecast.goal.reached_by)
     until = (reached.ended_s or 0.0, reached.id)
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     return sum((run.ended_s or 0.0, run.id) <= until for run in over)
@@ -168,10 +168,10 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
     Returns:
         The points, oldest first; batches without a goal or with too few results have none.
     """
-    chosen = set(_evenly(_telling(events), most))
+    positions = set(_evenly(_telling(events), most))
     points: list[ChancePoint] = []
     for position, experiment in _states(events):
-        if position not in chosen:
+        if position not in positions:
             continue
         point = _point(experiment, forecast(experiment, events[position].at_s))
         if point is not None and (not points or point != points[-1]):
@@ -179,20 +179,22 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
     return tuple(points)
 
 
-def _point(experiment: Experiment, seen: Forecast, *, is_now: bool = False) -> ChancePoint | None:
+def _point(
+    experiment: Experiment, forecast: Forecast, *, is_now: bool = False
+) -> ChancePoint | None:
     """Return a forecast as a point of the course; None where it tells no chance, or it is over."""
-    goal = seen.goal
-    if goal is None or goal.chance is None or goal.band is None or seen.is_over:
+    goal = forecast.goal
+    if goal is None or goal.chance is None or goal.band is None or forecast.is_over:
         return None
     if is_now and goal.reached_by is not None:
         return None
     return ChancePoint(
         runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
-        left=None if seen.remaining is None else seen.remaining.median,
+        left=None if forecast.remaining is None else forecast.remaining.median,
         goal=goal.goal,
         chance=goal.chance,
         band=goal.band,
-        verdict=verdict_of(seen),
+        verdict=verdict_of(forecast),
         is_now=is_now,
     )
 
@@ -215,15 +217,15 @@ def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
 
 def _telling(events: Sequence[Event]) -> list[int]:
     """Return the positions of those moments with a goal that was open and enough results."""
-    found = []
+    positions = []
     for position, experiment in _states(events):
         goal = experiment.sla.goal
         evidence = evidence_of(experiment)
         if goal is None or evidence.silence:
             continue
         if evidence.losses[0] > -experiment.opened.objective.quality_of(goal):
-            found.append(position)
-    return found
+            positions.append(position)
+    return positions
 
 
 def _evenly(positions: Sequence[int], most: int) -> list[int]:
@@ -239,32 +241,34 @@ def _evenly(positions: Sequence[int], most: int) -> list[int]:
 
 
 def review_sentences(
-    subject: ForecastSubject, course: Sequence[ChancePoint], seen: Forecast
+    subject: ForecastSubject, course: Sequence[ChancePoint], forecast: Forecast
 ) -> tuple[str, ...]:
     """Say how the forecasts went: what was foretold when, and whether the verdicts were right.
 
     A single end proves no probability right or wrong; a verdict it does.
     """
-    if not course or seen.goal is None:
+    if not course or forecast.goal is None:
         return ()
-    told = [_told(course)]
-    wanted = {point.goal for point in course} | {seen.goal.goal}
-    if len(wanted) > 1:
-        goals = ", ".join(subject.value(goal) for goal in sorted(wanted))
-        told.append(f"The goal was changed on the way ({goals}); each chance is of the goal then.")
-        return tuple(told)
-    verdict = verdict_of(seen)
+    sentences_so_far = [_told(course)]
+    goals_agreed = {point.goal for point in course} | {forecast.goal.goal}
+    if len(goals_agreed) > 1:
+        goals = ", ".join(subject.value(goal) for goal in sorted(goals_agreed))
+        sentences_so_far.append(
+            f"The goal was changed on the way ({goals}); each chance is of the goal then."
+        )
+        return tuple(sentences_so_far)
+    verdict = verdict_of(forecast)
     if verdict not in ("reached", "missed"):
-        return tuple(told)
+        return tuple(sentences_so_far)
     came = verdict == "reached"
     missing = [p for p in course if p.verdict in ("likely_miss", "very_likely_miss")]
-    told += _judged(missing, "likely to miss", not came)
-    told += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
-    if len(told) == 1:
-        told.append(
+    sentences_so_far += _judged(missing, "likely to miss", not came)
+    sentences_so_far += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
+    if len(sentences_so_far) == 1:
+        sentences_so_far.append(
             "No verdict was given on the way: the chance was too even, or it was too late for one."
         )
-    return tuple(told)
+    return tuple(sentences_so_far)
 
 
 def _told(course: Sequence[ChancePoint]) -> str:
@@ -327,13 +331,13 @@ class PredictionSection:
     """The scoreboard as it is told.
 
     Args:
-        told: the scoreboard itself.
+        record: the scoreboard itself.
         title: of the value, with its unit.
         sentences: what to make of it.
         rows: a row for each group.
     """
 
-    told: PredictionScoreboard
+    record: PredictionScoreboard
     title: str
     sentences: tuple[str, ...]
     rows: tuple[PredictionRow, ...]
@@ -343,20 +347,20 @@ def prediction_section(experiment: Experiment) -> PredictionSection | None:
     """Return the scoreboard as it is told; None while there is no run."""
     if not experiment.runs:
         return None
-    told = prediction_scoreboard(experiment)
-    title = f"{told.value_name} [{told.unit}]" if told.unit else told.value_name
-    rows = tuple(_row(score) for score in told.scores)
-    return PredictionSection(told, title, prediction_sentences(told), rows)
+    record = prediction_scoreboard(experiment)
+    title = f"{record.value_name} [{record.unit}]" if record.unit else record.value_name
+    rows = tuple(_row(score) for score in record.scores)
+    return PredictionSection(record, title, prediction_sentences(record), rows)
 
 
-def prediction_sentences(told: PredictionScoreboard) -> tuple[str, ...]:
+def prediction_sentences(trust: PredictionScoreboard) -> tuple[str, ...]:
     """Say what to make of it: whether intervals held, whether values leaned, who improved."""
-    parts = [_held(told.coverage), _leaned(told), _improved(told)]
-    if told.unanswered:
-        one = told.unanswered == 1
+    parts = [_held(trust.coverage), _leaned(trust), _improved(trust)]
+    if trust.unanswered:
+        single = trust.unanswered == 1
         parts.append(
-            f"{told.unanswered} more suggestion{' was' if one else 's were'} replaced before "
-            f"anything of {'its' if one else 'their'} batch was submitted, and count as nothing."
+            f"{trust.unanswered} more suggestion{' was' if single else 's were'} replaced before "
+            f"anything of {'its' if single else 'their'} batch was submitted, and count as nothing."
         )
     return tuple(part for part in parts if part)
 
@@ -367,44 +371,44 @@ def _held(coverage: IntervalCoverage | None) -> str:
             "No suggestion with a stated interval has come to a result yet, so nothing can be said "
             "of how far to trust them."
         )
-    said = f"{coverage.inside} of {coverage.n} results lie in the interval that was stated"
+    count_text = f"{coverage.inside} of {coverage.n} results lie in the interval that was stated"
     if coverage.n < FEW:
-        return f"{said}; that is too little to judge, {FEW} are needed."
-    said += (
+        return f"{count_text}; that is too little to judge, {FEW} are needed."
+    count_text += (
         f" ({coverage.share:.0%}, 95 % interval {coverage.low:.0%} to {coverage.high:.0%}; "
         f"{CONFIDENCE:.0%} are promised)"
     )
     if coverage.high < CONFIDENCE:
-        return f"{said}: the intervals are too narrow, so trust them less than they say."
+        return f"{count_text}: the intervals are too narrow, so trust them less than they say."
     if coverage.low > CONFIDENCE:
-        return f"{said}: the intervals are wider than they need be."
-    return f"{said}: nothing speaks against them."
+        return f"{count_text}: the intervals are wider than they need be."
+    return f"{count_text}: nothing speaks against them."
 
 
-def _leaned(told: PredictionScoreboard) -> str:
-    error = told.error
+def _leaned(trust: PredictionScoreboard) -> str:
+    error = trust.error
     if error is None or error.n < FEW or error.low is None or error.high is None:
         return ""
-    unit = f" {told.unit}" if told.unit else ""
+    unit = f" {trust.unit}" if trust.unit else ""
     text = (
-        f"On average {told.value_name} came {number(abs(error.value))}{unit} "
+        f"On average {trust.value_name} came {number(abs(error.value))}{unit} "
         f"{'above' if error.value > 0 else 'below'} what was expected (95 % interval "
         f"{number(error.low)} to {number(error.high)})"
     )
     if error.low <= 0 <= error.high:
         return f"{text}: that may be chance."
-    good = (error.value < 0) == (told.goal == "minimise")
+    good = (error.value < 0) == (trust.goal == "minimise")
     return f"{text}: expectations are too {'cautious' if good else 'hopeful'}."
 
 
-def _improved(told: PredictionScoreboard) -> str:
+def _improved(trust: PredictionScoreboard) -> str:
     """Say how often suggestions and the analyst's runs improved the best; nothing without any."""
     parts = [
         f"{score.improved} of {score.completed} that were {word}"
         for group, word in (
             ("suggested", "suggested"), ("edited", "edited"), ("own", "the analyst's own"),
         )
-        for score in told.scores
+        for score in trust.scores
         if score.group == group and score.completed
     ]  # fmt: skip
     if not parts:
@@ -431,17 +435,17 @@ def _row(score: GroupScore) -> PredictionRow:
     )
 
 
-def _coverage(told: IntervalCoverage | None) -> str:
-    if told is None:
+def _coverage(coverage: IntervalCoverage | None) -> str:
+    if coverage is None:
         return "unknown"
-    return f"{told.inside} of {told.n} ({told.low:.0%} to {told.high:.0%})"
+    return f"{coverage.inside} of {coverage.n} ({coverage.low:.0%} to {coverage.high:.0%})"
 
 
-def _error(told: MeanError | None) -> str:
-    if told is None:
+def _error(error: MeanError | None) -> str:
+    if error is None:
         return "unknown"
-    interval = "" if told.low is None else f" ({number(told.low)} to {number(told.high)})"
-    return f"{_signed(told.value)}{interval}"
+    interval = "" if error.low is None else f" ({number(error.low)} to {number(error.high)})"
+    return f"{_signed(error.value)}{interval}"
 
 
 def _signed(value: float | None) -> str:
@@ -452,9 +456,9 @@ def prediction_marks(promises: tuple[PredictionRecord, ...]) -> tuple[Prediction
     """Return promises as they are drawn: a row for each that a run of its own batch kept or not."""
     return tuple(
         PredictionMark(
-            f"run {one.run_id}, batch {one.batch}", one.expected, one.low, one.high, one.came,
-            one.inside,
+            f"run {promise.run_id}, batch {promise.batch}", promise.expected, promise.low, promise.high, promise.came,
+            promise.inside,
         )
-        for one in promises
-        if one.group != "left out"
+        for promise in promises
+        if promise.group != "left out"
     )  # fmt: skip

@@ -60,13 +60,13 @@ class QueueSnapshot:
     @classmethod
     def of(cls, experiment: Experiment, now_s: float) -> QueueSnapshot:
         """Return the queue as it stands now."""
-        held = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
+        held_runs = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
         return cls(
             at_s=now_s,
             n_events=experiment.n_events,
             version=experiment.version,
             running=experiment.runs_in(RunState.RUNNING),
-            waiting=(*experiment.waiting, *held),
+            waiting=(*experiment.waiting, *held_runs),
             ends=queue_ends(experiment, now_s),
         )
 
@@ -99,11 +99,11 @@ class QueueSnapshot:
 
     def end_of(self, run: Run) -> str:
         """Return when a run that goes on will end, with where 8 of 10 futures lie."""
-        found = self.ends.going.get(run.id)
-        return "unknown" if found is None else end_text(found, self.at_s)
+        interval = self.ends.going.get(run.id)
+        return "unknown" if interval is None else end_text(interval, self.at_s)
 
 
-def end_text(found: Interval, now_s: float) -> str:
+def end_text(interval: Interval, now_s: float) -> str:
     """Return when something ends: the middle of the futures, then what 8 of 10 lie within.
 
     >>> when(Interval(20.3, 31.4, 45.0), 0.0)
@@ -111,15 +111,19 @@ def end_text(found: Interval, now_s: float) -> str:
     >>> when(Interval(600.0, 1200.0, None), 0.0)
     'about 00:20 UTC (in 10 min 00 s or later)'
     """
-    if found.median is None or found.low is None:
+    if interval.median is None or interval.low is None:
         return "unknown"
-    soon = found.median < SOON_S
-    middle = f"in {_about(found.median)}" if soon else f"about {clock(now_s + found.median, now_s)}"
-    if found.high is None:
-        return f"{middle} (in {_about(found.low)} or later)"
-    if found.high < 0.1:
+    soon = interval.median < SOON_S
+    middle = (
+        f"in {_about(interval.median)}"
+        if soon
+        else f"about {clock(now_s + interval.median, now_s)}"
+    )
+    if interval.high is None:
+        return f"{middle} (in {_about(interval.low)} or later)"
+    if interval.high < 0.1:
         return middle
-    low, high = _about(found.low), _about(found.high)
+    low, high = _about(interval.low), _about(interval.high)
     return f"{middle} ({low} to {high})" if soon else f"{middle} (in {low} to {high})"
 
 
@@ -209,10 +213,10 @@ KIND_WORDS = (
 
 def expected_text(experiment: Experiment, configuration: Configuration) -> str:
     """Return "9,870 s (9,700 to 10,150)", the value expected and its 95% interval, or "unknown"."""
-    found = expected_measure(experiment, configuration)
-    if found is None:
+    prediction = expected_measure(experiment, configuration)
+    if prediction is None:
         return "unknown"
-    return f"{_value(experiment, found.value)} ({_ends(found)})"
+    return f"{_value(experiment, prediction.value)} ({_ends(prediction)})"
 
 
 def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
@@ -242,17 +246,19 @@ def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuratio
     runs = "1 run" if n == 1 else f"{n:,} runs"
     if not n:
         return "Your list: nothing is taken."
-    found = [(at, expected_measure(experiment, one)) for at, one in numbered]
-    told = [(at, one) for at, one in found if one is not None]
-    if not told:
+    predictions = [(at, expected_measure(experiment, prediction)) for at, prediction in numbered]
+    known_predictions = [
+        (at, prediction) for at, prediction in predictions if prediction is not None
+    ]
+    if not known_predictions:
         return f"Your list: {runs}; what they give cannot be predicted yet."
     minimise = experiment.opened.objective.goal == "minimise"
-    told.sort(key=lambda pair: pair[1].value if minimise else -pair[1].value)
-    at, best = told[0]
+    known_predictions.sort(key=lambda pair: pair[1].value if minimise else -pair[1].value)
+    at, best = known_predictions[0]
     first = f"no. {at} the best with {_value(experiment, best.value)} ({_ends(best)})"
     if n == 1:
         return f"Your list: 1 run, predicted {_value(experiment, best.value)} ({_ends(best)})."
-    values = sorted(one.value for _, one in told)
+    values = sorted(prediction.value for _, prediction in known_predictions)
     low, high = number(values[0]), _value(experiment, values[-1])
     return f"Your list: {runs}, predicted {low} to {high}; {first}."
 
@@ -282,36 +288,41 @@ class SuggestionExplanation:
 
 def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExplanation:
     """Return why a configuration was suggested, and what is expected of it by now."""
-    one, unit = suggestion.configuration, experiment.opened.objective.unit
-    told = [suggestion.reason, f"It was chosen by {suggestion.strategy} ({kind_text(suggestion)})."]
-    found = expected_measure(experiment, one)
+    configuration, unit = suggestion.configuration, experiment.opened.objective.unit
+    sentences = [
+        suggestion.reason,
+        f"It was chosen by {suggestion.strategy} ({kind_text(suggestion)}).",
+    ]
+    prediction = expected_measure(experiment, configuration)
     n = len(experiment.measured)
-    if found is None:
-        told.append(f"What it gives cannot be predicted: {n} of at least {FEW} results are known.")
+    if prediction is None:
+        sentences.append(
+            f"What it gives cannot be predicted: {n} of at least {FEW} results are known."
+        )
     else:
-        told.append(
-            f"Expected: {expected_text(experiment, one)}, with a 95 % interval, by the model of "
+        sentences.append(
+            f"Expected: {expected_text(experiment, configuration)}, with a 95 % interval, by the model of "
             f"{n:,} results."
         )
     if suggestion.chance is not None:
-        told.append(
+        sentences.append(
             f"Its chance to beat the best run was {percent(suggestion.chance)} when it was "
             "suggested."
         )
     best = experiment.best
     standing = None if best is None else experiment.standing(best)
     if best is not None and standing is not None:
-        told.append(
+        sentences.append(
             f"The best so far is run {best.id} with {quantity(standing.outcome.value, unit)}."
         )
     if suggestion.near is not None:
-        told.append(_nearness(experiment, one, suggestion.near))
-    return SuggestionExplanation(tuple(told), _levels(experiment, one))
+        sentences.append(_nearness(experiment, configuration, suggestion.near))
+    return SuggestionExplanation(tuple(sentences), _levels(experiment, configuration))
 
 
-def _nearness(experiment: Experiment, one: Configuration, near: Configuration) -> str:
+def _nearness(experiment: Experiment, configuration: Configuration, near: Configuration) -> str:
     space = experiment.space
-    here, there = space.values(one), space.values(near)
+    here, there = space.values(configuration), space.values(near)
     differing = [
         f"{p.name} ({setting(here[p.name], p.unit)} instead of {setting(there[p.name], p.unit)})"
         for p in space.parameters
@@ -328,9 +339,9 @@ def _nearness(experiment: Experiment, one: Configuration, near: Configuration) -
     return f"It differs from {which}{gave}: {', '.join(differing)}."
 
 
-def _levels(experiment: Experiment, one: Configuration) -> tuple[LevelRow, ...]:
+def _levels(experiment: Experiment, configuration: Configuration) -> tuple[LevelRow, ...]:
     space, model = experiment.space, experiment.measured_anova
-    values = space.values(one)
+    values = space.values(configuration)
     best = None if experiment.best is None else space.values(experiment.best.configuration)
     rows = []
     for parameter in space.parameters:
@@ -343,8 +354,8 @@ def _levels(experiment: Experiment, one: Configuration) -> tuple[LevelRow, ...]:
             ends = sorted(map(value_of, marginal.interval))
             n = marginal.count
             if n:
-                told = ExpectedMeasure(value_of(marginal.value), ends[0], ends[1])
-                typical = f"{_value(experiment, told.value)} ({_ends(told)})"
+                expected = ExpectedMeasure(value_of(marginal.value), ends[0], ends[1])
+                typical = f"{_value(experiment, expected.value)} ({_ends(expected)})"
         of_best = "" if best is None else level(best[parameter.name])
         rows.append(LevelRow(parameter.name, setting(value, parameter.unit), of_best, typical, n))
     return tuple(rows)
@@ -354,5 +365,5 @@ def _value(experiment: Experiment, value: float) -> str:
     return quantity(value, experiment.opened.objective.unit).partition(" (")[0]
 
 
-def _ends(found: ExpectedMeasure) -> str:
-    return f"{number(found.low)} to {number(found.high)}"
+def _ends(prediction: ExpectedMeasure) -> str:
+    return f"{number(prediction.low)} to {number(prediction.high)}"

@@ -65,8 +65,8 @@ class TermUsage:
 
 def sla_terms(experiment: Experiment) -> tuple[TermUsage, ...]:
     """Return every agreed term with what came of it so far; empty if nothing is agreed."""
-    found = (_runs, _deadline, _cost, _run_limit, _goal)
-    return tuple(use for of in found if (use := of(experiment)) is not None)
+    terms = (_runs, _deadline, _cost, _run_limit, _goal)
+    return tuple(use for of in terms if (use := of(experiment)) is not None)
 
 
 def sla_words(experiment: Experiment) -> tuple[str, ...]:
@@ -79,9 +79,9 @@ def _runs(experiment: Experiment) -> TermUsage | None:
     if limit is None:
         return None
     over = max(0, used - limit)
-    told = f"{used:,} used" + (f", {over:,} too many" if over else "")
+    outcome = f"{used:,} used" + (f", {over:,} too many" if over else "")
     agreed = "1 run" if limit == 1 else f"{limit:,} runs"
-    return TermUsage("runs", limit, used, over, _kept(experiment, over), None, agreed, told)
+    return TermUsage("runs", limit, used, over, _kept(experiment, over), None, agreed, outcome)
 
 
 def _deadline(experiment: Experiment) -> TermUsage | None:
@@ -91,13 +91,13 @@ def _deadline(experiment: Experiment) -> TermUsage | None:
     ended = [run.ended_s for run in _executed(experiment) if run.ended_s is not None]
     last_s = max(ended, default=None)
     over = 0.0 if last_s is None else max(0.0, last_s - limit)
-    told = "no run has ended"
+    outcome = "no run has ended"
     if last_s is not None:
         when = "after" if over else "before"
-        told = f"the last run ended {quantity(_rounded(abs(last_s - limit)), 's')} {when} it"
+        outcome = f"the last run ended {quantity(_rounded(abs(last_s - limit)), 's')} {when} it"
     agreed = f"until {moment(limit)}"
     verdict = _kept(experiment, over)
-    return TermUsage("deadline", limit, last_s, over, verdict, None, agreed, told)
+    return TermUsage("deadline", limit, last_s, over, verdict, None, agreed, outcome)
 
 
 def _cost(experiment: Experiment) -> TermUsage | None:
@@ -105,18 +105,18 @@ def _cost(experiment: Experiment) -> TermUsage | None:
     if sla.tariff is None or spent is None:
         return None
     limit, used = sla.max_cost, spent.total
-    told = _cost_told(sla, spent)
+    outcome = _cost_told(sla, spent)
     if limit is None:
         agreed = f"cost without a limit ({sla.tariff})"
-        return TermUsage("cost", None, used, 0.0, "unlimited", None, agreed, told)
+        return TermUsage("cost", None, used, 0.0, "unlimited", None, agreed, outcome)
     over = 0.0 if used is None else max(0.0, used - limit)
     if over:
-        told = f"{told}; {number(over)} too much"
+        outcome = f"{outcome}; {number(over)} too much"
     agreed = f"a cost of {sla.cost_text} ({sla.tariff})"
     verdict = _kept(experiment, over)
     if used is None and verdict == "met":
         verdict = "unknown"
-    return TermUsage("cost", limit, used, over, verdict, None, agreed, told)
+    return TermUsage("cost", limit, used, over, verdict, None, agreed, outcome)
 
 
 def unknown_cost(experiment: Experiment, run: Run) -> str:
@@ -155,13 +155,13 @@ def _run_limit(experiment: Experiment) -> TermUsage | None:
     longest = max((run.duration_s for run in timed if run.duration_s is not None), default=None)
     longer = [run for run in timed if run.duration_s is not None and run.duration_s > limit]
     over = 0.0 if longest is None else max(0.0, longest - limit)
-    told = "no run took longer"
+    outcome = "no run took longer"
     if longer:
         failed = all(run.state is RunState.FAILED for run in longer)
-        told = f"{_counted(len(longer))} took longer{', and failed' if failed else ''}"
+        outcome = f"{_counted(len(longer))} took longer{', and failed' if failed else ''}"
     agreed = f"{number_text(limit)} s a run"
     verdict = _kept(experiment, over)
-    return TermUsage("run_limit", limit, longest, over, verdict, None, agreed, told)
+    return TermUsage("run_limit", limit, longest, over, verdict, None, agreed, outcome)
 
 
 def _goal(experiment: Experiment) -> TermUsage | None:
@@ -169,8 +169,8 @@ def _goal(experiment: Experiment) -> TermUsage | None:
     if limit is None:
         return None
     best = None if experiment.best is None else experiment.standing(experiment.best)
-    known = None if best is None or not best.outcome.feasible else best.outcome
-    used = None if known is None else known.value
+    best_outcome = None if best is None or not best.outcome.feasible else best.outcome
+    used = None if best_outcome is None else best_outcome.value
     bound = "at most" if objective.goal == "minimise" else "at least"
     agreed = f"{objective.wrapper} {bound} {goal_text(experiment)}"
     run = experiment.goal_run
@@ -179,13 +179,13 @@ def _goal(experiment: Experiment) -> TermUsage | None:
             "goal", limit, used, 0.0, "met", run.id, agreed, f"reached by run {run.id}"
         )
     verdict: TermVerdict = "open" if experiment.finished is None else "missed"
-    if known is None:
-        told = "not reached; nothing that meets every constraint is known"
-        return TermUsage("goal", limit, None, None, verdict, None, agreed, told)
-    over = abs(known.value - limit)
+    if best_outcome is None:
+        outcome = "not reached; nothing that meets every constraint is known"
+        return TermUsage("goal", limit, None, None, verdict, None, agreed, outcome)
+    over = abs(best_outcome.value - limit)
     unit = objective.unit
-    told = f"not reached; the best is {quantity(known.value, unit)}, {quantity(over, unit)} away"
-    return TermUsage("goal", limit, used, over, verdict, None, agreed, told)
+    outcome = f"not reached; the best is {quantity(best_outcome.value, unit)}, {quantity(over, unit)} away"
+    return TermUsage("goal", limit, used, over, verdict, None, agreed, outcome)
 
 
 def _kept(experiment: Experiment, over: float) -> TermVerdict:
@@ -268,20 +268,20 @@ def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
     """Return every warning with what the analyst did about it."""
     rows = []
     for advice in experiment.advice:
-        given = experiment.answer_to(advice)
+        reply = experiment.answer_to(advice)
         answer = "not answered" if experiment.open_advice == advice else "overtaken, not answered"
-        if given is not None:
-            level = given.exploitation
-            answer = given.answer + (f" to {level:.0%}" if given.answer == "changed" else "")
-            if given.alternative is not None:
-                answer += f": {advice.alternatives[given.alternative].text}"
-        seen = advice.forecast
+        if reply is not None:
+            level = reply.exploitation
+            answer = reply.answer + (f" to {level:.0%}" if reply.answer == "changed" else "")
+            if reply.alternative is not None:
+                answer += f": {advice.alternatives[reply.alternative].text}"
+        forecast = advice.forecast
         rows.append(
             WarningRow(
                 advice.number,
-                seen.executed,
-                seen.remaining,
-                seen.shortfall,
+                forecast.executed,
+                forecast.remaining,
+                forecast.shortfall,
                 advice.text,
                 advice.basis == "forecast",
                 tuple(map(proposal, advice.alternatives)),

@@ -81,19 +81,19 @@ class ForecastSubject:
         return f"{middle} ({number(low)} to {self.value(high)} in 8 of 10 cases)"
 
 
-def verdict_of(seen: Forecast) -> GoalVerdict:
+def verdict_of(forecast: Forecast) -> GoalVerdict:
     """Return how the goal stands."""
-    goal = seen.goal
+    goal = forecast.goal
     if goal is None:
         return "no_goal"
     if goal.reached_by is not None:
         return "reached"
-    if seen.is_over:
+    if forecast.is_over:
         return "missed"
     if goal.chance is None:
         return "silent"
-    verdict = _verdict_by(goal.chance, _is_nearly_used(seen))
-    return "open" if seen.is_beyond and verdict != "on_track" else verdict
+    verdict = _verdict_by(goal.chance, _is_nearly_used(forecast))
+    return "open" if forecast.is_beyond and verdict != "on_track" else verdict
 
 
 def _verdict_by(chance: float, is_late: bool) -> GoalVerdict:
@@ -105,36 +105,36 @@ def _verdict_by(chance: float, is_late: bool) -> GoalVerdict:
     return "on_track" if miss <= ON_TRACK else "open"
 
 
-def _is_nearly_used(seen: Forecast) -> bool:
-    left = None if seen.remaining is None else seen.remaining.median
+def _is_nearly_used(forecast: Forecast) -> bool:
+    left = None if forecast.remaining is None else forecast.remaining.median
     if left is None:
         return False
-    return is_late(max(seen.paper.executed - seen.under_way, 0), left)
+    return is_late(max(forecast.paper.executed - forecast.under_way, 0), left)
 
 
-def headline(subject: ForecastSubject, seen: Forecast) -> str:
+def headline(subject: ForecastSubject, forecast: Forecast) -> str:
     """Return the forecast in a sentence or two: how the goal stands, the chance and its band."""
-    verdict, goal = verdict_of(seen), seen.goal
+    verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None:
-        return _without_goal(subject, seen)
-    wanted = subject.value(goal.goal)
+        return _without_goal(subject, forecast)
+    goal_value = subject.value(goal.goal)
     if verdict == "reached":
-        return f"The goal of {wanted} is reached, by run {goal.reached_by}."
+        return f"The goal of {goal_value} is reached, by run {goal.reached_by}."
     if verdict == "missed":
-        return _missed(subject, seen, wanted)
+        return _missed(subject, forecast, goal_value)
     if goal.chance is None:
-        return f"No chance to reach {wanted} is told yet: {seen.silence or 'too little is known'}."
-    chance = f"Chance to reach {wanted} {_horizon(seen)}: {_banded(seen)}."
+        return f"No chance to reach {goal_value} is told yet: {forecast.silence or 'too little is known'}."
+    chance = f"Chance to reach {goal_value} {_horizon(forecast)}: {_banded(forecast)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
 
 
-def _missed(subject: ForecastSubject, seen: Forecast, wanted: str) -> str:
+def _missed(subject: ForecastSubject, forecast: Forecast, goal_value: str) -> str:
     if subject.is_finished:
-        return f"The goal of {wanted} was not reached."
-    if not seen.under_way:
-        return f"Nothing is left to run, and the goal of {wanted} is not reached."
+        return f"The goal of {goal_value} was not reached."
+    if not forecast.under_way:
+        return f"Nothing is left to run, and the goal of {goal_value} is not reached."
     late = "nothing can end within the agreement any more"
-    return f"{_going(seen.under_way)}, and {late}; the goal of {wanted} is not reached."
+    return f"{_going(forecast.under_way)}, and {late}; the goal of {goal_value} is not reached."
 
 
 def _judged(verdict: GoalVerdict, chance: float) -> str:
@@ -148,23 +148,23 @@ def _judged(verdict: GoalVerdict, chance: float) -> str:
     }.get(verdict, "")
 
 
-def _without_goal(subject: ForecastSubject, seen: Forecast) -> str:
-    if seen.best is not None and not seen.is_over:
-        return f"No goal is agreed, so no chance is told. {best_words(subject, seen)}"
-    if seen.is_over or not seen.silence:
+def _without_goal(subject: ForecastSubject, forecast: Forecast) -> str:
+    if forecast.best is not None and not forecast.is_over:
+        return f"No goal is agreed, so no chance is told. {best_words(subject, forecast)}"
+    if forecast.is_over or not forecast.silence:
         return "No goal is agreed, so no chance is told."
-    return f"No goal is agreed, and nothing can be foreseen yet: {seen.silence}."
+    return f"No goal is agreed, and nothing can be foreseen yet: {forecast.silence}."
 
 
-def _horizon(seen: Forecast) -> str:
+def _horizon(forecast: Forecast) -> str:
     """Return the runs that a chance is told of."""
-    if not seen.is_beyond:
-        return f"with the {left_words(seen.remaining)}"
-    return f"within the next {MOST_LEFT} of the {left_words(seen.remaining)}"
+    if not forecast.is_beyond:
+        return f"with the {left_words(forecast.remaining)}"
+    return f"within the next {MOST_LEFT} of the {left_words(forecast.remaining)}"
 
 
-def _banded(seen: Forecast) -> str:
-    goal = seen.goal
+def _banded(forecast: Forecast) -> str:
+    goal = forecast.goal
     if goal is None or goal.chance is None:
         return "unknown"
     if goal.band is None:
@@ -172,37 +172,37 @@ def _banded(seen: Forecast) -> str:
     return f"{percent(goal.chance)} ({band_words(goal.band)} depending on the space)"
 
 
-def chance_words(seen: Forecast) -> str:
+def chance_words(forecast: Forecast) -> str:
     """Return the chance in a few words, for a line; empty while there is none."""
-    verdict, goal = verdict_of(seen), seen.goal
+    verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None or goal.chance is None or verdict == "missed":
         return ""
     if verdict == "reached":
         return f"goal reached by run {goal.reached_by}"
-    within = f" within {MOST_LEFT} runs" if seen.is_beyond else ""
+    within = f" within {MOST_LEFT} runs" if forecast.is_beyond else ""
     return f"chance of the goal {percent(goal.chance)}{within}"
 
 
-def forecast_sentences(subject: ForecastSubject, seen: Forecast) -> tuple[str, ...]:
+def forecast_sentences(subject: ForecastSubject, forecast: Forecast) -> tuple[str, ...]:
     """Return what stands below the headline: how far it is, when it ends, what to be wary of."""
-    told: list[str] = []
-    verdict, goal = verdict_of(seen), seen.goal
+    parts: list[str] = []
+    verdict, goal = verdict_of(forecast), forecast.goal
     if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
-        told += _far(seen)
-    if not seen.is_over:
-        best = best_words(subject, seen)
-        told += [best] if best and goal is not None else []
-        if seen.under_way:
-            told.append(f"{_going(seen.under_way)}, and counted as left until over.")
-        told += [end_words(seen)] if seen.remaining is not None else []
-        if seen.binding is not None and len(seen.terms) > 1:
-            told.append(f"The tightest term: {TERMS[seen.binding]}.")
-        told += [f"Caution: {caution}." for caution in seen.cautions]
-    return tuple(told)
+        parts += _far(forecast)
+    if not forecast.is_over:
+        best = best_words(subject, forecast)
+        parts += [best] if best and goal is not None else []
+        if forecast.under_way:
+            parts.append(f"{_going(forecast.under_way)}, and counted as left until over.")
+        parts += [end_words(forecast)] if forecast.remaining is not None else []
+        if forecast.binding is not None and len(forecast.terms) > 1:
+            parts.append(f"The tightest term: {TERMS[forecast.binding]}.")
+        parts += [f"Caution: {caution}." for caution in forecast.cautions]
+    return tuple(parts)
 
 
-def _far(seen: Forecast) -> list[str]:
-    goal, told = seen.goal, []
+def _far(forecast: Forecast) -> list[str]:
+    goal, parts = forecast.goal, []
     if goal is None:
         return []
     steps = goal.steps_away
@@ -215,40 +215,40 @@ def _far(seen: Forecast) -> list[str]:
                 f"; with twice the runs left the chance is {percent(doubled)} instead of "
                 f"{percent(goal.chance)}"
             )
-        told.append(f"{far}. A step is the mean distance of the next three results from the best.")
+        parts.append(f"{far}. A step is the mean distance of the next three results from the best.")
     needed = None if goal.runs_needed is None else goal.runs_needed.median
     if goal.runs_needed is None:
-        return told
+        return parts
     if needed is None or needed > MOST_LEFT:
-        told.append(f"More likely than not: not within {MOST_LEFT} further runs.")
+        parts.append(f"More likely than not: not within {MOST_LEFT} further runs.")
     else:
         time_s = None if goal.seconds_needed is None else goal.seconds_needed.median
         n = math.ceil(needed)
         further = "1 further run" if n == 1 else f"{n} further runs"
         lasting = "" if time_s is None else f", {duration(time_s)} at the pace so far"
-        told.append(f"More likely than not: within {further}{lasting}.")
-    return told
+        parts.append(f"More likely than not: within {further}{lasting}.")
+    return parts
 
 
-def best_words(subject: ForecastSubject, seen: Forecast) -> str:
+def best_words(subject: ForecastSubject, forecast: Forecast) -> str:
     """Say what the best may come to with the runs left; empty while that is unknown."""
-    if seen.best is None or seen.is_over:
+    if forecast.best is None or forecast.is_over:
         return ""
-    after = f"next {MOST_LEFT} runs" if seen.is_beyond else left_words(seen.remaining)
-    return f"Best {subject.measure} expected after the {after}: {subject.values(seen.best)}."
+    after = f"next {MOST_LEFT} runs" if forecast.is_beyond else left_words(forecast.remaining)
+    return f"Best {subject.measure} expected after the {after}: {subject.values(forecast.best)}."
 
 
-def end_words(seen: Forecast) -> str:
+def end_words(forecast: Forecast) -> str:
     """Say when the runs left are over, as an interval of times of day."""
-    left = seen.seconds_left
+    left = forecast.seconds_left
     if left is None or left.low is None:
         return "When the runs left are over is unknown."
-    first = clock(seen.at_s + left.low, seen.at_s)
+    first = clock(forecast.at_s + left.low, forecast.at_s)
     if left.high is None or left.median is None:
         return f"The runs left are over at {first} or later."
     if left.high < 60:
         return "The runs left are over within a minute."
-    last, middle = (clock(seen.at_s + s, seen.at_s) for s in (left.high, left.median))
+    last, middle = (clock(forecast.at_s + s, forecast.at_s) for s in (left.high, left.median))
     if first == last:
         return f"The runs left are over by about {last}."
     return (
@@ -354,23 +354,23 @@ def clock(at_s: float, now_s: float) -> str:
     return f"{then:%Y-%m-%d %H:%M} UTC"
 
 
-def paper_words(seen: PaperForecast) -> str:
+def paper_words(forecast: PaperForecast) -> str:
     """Say how the budget stands by the paper's rule, which nothing has calibrated."""
     rule = "By the paper's rule (uncalibrated)"
-    if seen.remaining is None and seen.remaining_by_runs is None:
+    if forecast.remaining is None and forecast.remaining_by_runs is None:
         terms = "neither a number of runs nor a deadline nor a cost"
         return f"{rule}: unknown, since {terms} tells how many are left."
-    if seen.basis != "plan" and not seen.regions:
+    if forecast.basis != "plan" and not forecast.regions:
         return f"{rule}: unknown. There is no region of good results yet."
-    if seen.pending is None:
+    if forecast.pending is None:
         return f"{rule}: unknown. What is pending cannot be counted."
-    if seen.shortfall is None or seen.remaining is None:
-        return f"{rule}: unknown. {_runs(seen.pending)} pending; what remains is not known yet."
-    n = len(seen.regions)
-    where = "of your plan" if seen.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
-    pending = f"{_runs(seen.pending)} pending {where}, {seen.remaining:,} left"
-    if seen.shortfall > 0:
-        return f"{rule}: a miss. {pending}: {seen.shortfall:,} too few."
+    if forecast.shortfall is None or forecast.remaining is None:
+        return f"{rule}: unknown. {_runs(forecast.pending)} pending; what remains is not known yet."
+    n = len(forecast.regions)
+    where = "of your plan" if forecast.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
+    pending = f"{_runs(forecast.pending)} pending {where}, {forecast.remaining:,} left"
+    if forecast.shortfall > 0:
+        return f"{rule}: a miss. {pending}: {forecast.shortfall:,} too few."
     return f"{rule}: no miss. {pending}."
 
 

@@ -46,9 +46,9 @@ def quantity(value: float | None, unit: str) -> str:
         return text
     for size, large, small_size, small in _DURATIONS:
         if abs(value) >= size:
-            whole, rest = divmod(round(abs(value) / small_size), round(size / small_size))
+            large_units, rest = divmod(round(abs(value) / small_size), round(size / small_size))
             sign = "-" if value < 0 else ""
-            return f"{text} ({sign}{whole} {large} {rest:02d} {small})"
+            return f"{text} ({sign}{large_units} {large} {rest:02d} {small})"
     return text
 
 

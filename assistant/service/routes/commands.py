@@ -38,50 +38,52 @@ SessionAction = Callable[[Session], object]
 
 def _answer(decided: CommandResult) -> Response:
     """Return what came of a decision; the events are sent as they are stored."""
-    told = {
+    header = {
         "experiment": decided.experiment_id,
         "version": decided.version,
         "first": decided.first,
         "again": decided.again,
     }
-    body = f'{json.dumps(told)[:-1]}, "events": [{",".join(decided.lines)}]}}'
+    body = f'{json.dumps(header)[:-1]}, "events": [{",".join(decided.lines)}]}}'
     return Response(body, media_type="application/json", headers={"ETag": f'"{decided.version}"'})
 
 
 @command_router.post("/experiments", response_model=CommandResultOut)
-def open_experiment(body: schemas.OpenIn, asked: IdempotentRequestOf, house: ServiceOf) -> Response:
+def open_experiment(
+    body: schemas.OpenIn, request: IdempotentRequestOf, house: ServiceOf
+) -> Response:
     """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
     if (body.settings is None) == (body.described is None):
         raise refusal(422, "an experiment is opened by settings or as described: send one of them")
     if body.settings is not None:
-        return _answer(house.open_settings(body.settings, body.name, asked))
+        return _answer(house.open_settings(body.settings, body.name, request))
     try:
-        told = {**(body.described or {}), "type": "ExperimentOpened"}
-        described = decode_event(json.dumps(told))
+        event_body = {**(body.described or {}), "type": "ExperimentOpened"}
+        described = decode_event(json.dumps(event_body))
     except CodecError as error:
         raise refusal(422, f"the description is wrong: {error}") from error
     if not isinstance(described, ExperimentOpened):
         raise refusal(422, "the description is not one of an experiment")
-    return _answer(house.open_described(described, asked))
+    return _answer(house.open_described(described, request))
 
 
 @command_router.post(
     "/experiments/{experiment}/journal", response_model=CommandResultOut, dependencies=[OWNER]
 )
 def append(
-    experiment: ExperimentId, body: schemas.EventsIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.EventsIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Store what a session of the owner's has decided elsewhere, if it follows the journal."""
     try:
-        events = tuple(decode_event(json.dumps(one)) for one in body.events)
+        events = tuple(decode_event(json.dumps(record)) for record in body.events)
     except CodecError as error:
         raise refusal(422, str(error)) from error
-    return _answer(house.append(experiment, body.position, events, asked))
+    return _answer(house.append(experiment, body.position, events, request))
 
 
 @command_router.post("/experiments/{experiment}/suggestions", response_model=CommandResultOut)
 def suggest(
-    experiment: ExperimentId, body: schemas.SuggestIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.SuggestIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Propose a batch; with it comes the warning, if the agreement is about to be missed."""
     acts: dict[str, SessionAction] = {
@@ -89,7 +91,7 @@ def suggest(
         "initial": lambda session: session.initial_evaluation(body.n),
         "confirmation": lambda session: session.confirm(body.n),
     }
-    return _answer(house.decide(experiment, asked, acts[body.kind]))
+    return _answer(house.decide(experiment, request, acts[body.kind]))
 
 
 @command_router.post(
@@ -99,7 +101,7 @@ def submit(
     experiment: ExperimentId,
     number: Annotated[int, Path(ge=1, le=10**9)],
     body: schemas.SubmitIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Submit a batch, or what is taken of it, with edits; the rest is rejected by that."""
@@ -111,33 +113,36 @@ def submit(
         edits = {int(position): levels for position, levels in body.edits.items()}
         session.submit(batches[number - 1], keep=body.keep, edits=edits)
 
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs", response_model=CommandResultOut)
 def include(
-    experiment: ExperimentId, body: schemas.IncludeIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.IncludeIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Submit a configuration of one's own."""
     act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/replicates", response_model=CommandResultOut)
 def replicate(
-    experiment: ExperimentId, body: schemas.ReplicateIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.ReplicateIn,
+    request: VersionedRequestOf,
+    house: ServiceOf,
 ) -> Response:
     """Submit more runs of a configuration that has one."""
     act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/baseline", response_model=CommandResultOut)
 def submit_baseline(
-    experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Submit today's configuration, once."""
-    return _answer(house.decide(experiment, asked, lambda session: session.submit_baseline()))
+    return _answer(house.decide(experiment, request, lambda session: session.submit_baseline()))
 
 
 @command_router.patch("/experiments/{experiment}/runs/{run}", response_model=CommandResultOut)
@@ -145,7 +150,7 @@ def reprioritise(
     experiment: ExperimentId,
     run: RunNumber,
     body: schemas.PriorityIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Let a waiting run start earlier or later; it holds from the next claim on."""
@@ -156,25 +161,25 @@ def reprioritise(
         else:
             session.reprioritise(run, body.priority)
 
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/hold", response_model=CommandResultOut)
 def hold(
-    experiment: ExperimentId, run: RunNumber, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Let a waiting run wait until it is released."""
-    return _answer(house.decide(experiment, asked, lambda session: session.hold(run)))
+    return _answer(house.decide(experiment, request, lambda session: session.hold(run)))
 
 
 @command_router.post(
     "/experiments/{experiment}/runs/{run}/release", response_model=CommandResultOut
 )
 def release(
-    experiment: ExperimentId, run: RunNumber, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Let a run that is held start in its turn."""
-    return _answer(house.decide(experiment, asked, lambda session: session.release(run)))
+    return _answer(house.decide(experiment, request, lambda session: session.release(run)))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/cancel", response_model=CommandResultOut)
@@ -182,12 +187,12 @@ def cancel(
     experiment: ExperimentId,
     run: RunNumber,
     body: schemas.ReasonIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Give a run up, whether it waits or goes on."""
     act: SessionAction = lambda session: session.cancel(run, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/stop", response_model=CommandResultOut)
@@ -195,12 +200,12 @@ def stop(
     experiment: ExperimentId,
     run: RunNumber,
     body: schemas.StopIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """End a run that goes on; what it has reported last is its result, unless it is not kept."""
     act: SessionAction = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/rating", response_model=CommandResultOut)
@@ -208,22 +213,25 @@ def rate(
     experiment: ExperimentId,
     run: RunNumber,
     body: schemas.RatingIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Call a result good or bad, or take the verdict back."""
-    return _answer(house.decide(experiment, asked, lambda session: session.rate(run, body.good)))
+    return _answer(house.decide(experiment, request, lambda session: session.rate(run, body.good)))
 
 
 @command_router.post("/experiments/{experiment}/steering", response_model=CommandResultOut)
 def steer(
-    experiment: ExperimentId, body: schemas.SteeringIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.SteeringIn,
+    request: VersionedRequestOf,
+    house: ServiceOf,
 ) -> Response:
     """Choose in another way from now on."""
     return _answer(
         house.decide(
             experiment,
-            asked,
+            request,
             lambda session: session.change_strategy(body.strategy, body.options, body.exploitation),
         )
     )
@@ -231,35 +239,35 @@ def steer(
 
 @command_router.post("/experiments/{experiment}/agreement", response_model=CommandResultOut)
 def agree(
-    experiment: ExperimentId, body: schemas.SlaIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Agree on other terms from now on: all of them."""
     sla = body.agreement()
-    return _answer(house.decide(experiment, asked, lambda session: session.change_budget(sla)))
+    return _answer(house.decide(experiment, request, lambda session: session.change_budget(sla)))
 
 
 @command_router.post("/experiments/{experiment}/watch", response_model=CommandResultOut)
 def watch(
     experiment: ExperimentId,
     body: schemas.WarningPolicyIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Count regions or pending runs, or warn, in another way from now on."""
     try:
-        wanted = _WATCH.validate_python(body.watch)
+        policy = _WATCH.validate_python(body.watch)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise refusal(422, f"the watch is wrong at '{place}': {first['msg']}") from error
-    return _answer(house.decide(experiment, asked, lambda session: session.change_watch(wanted)))
+    return _answer(house.decide(experiment, request, lambda session: session.change_watch(policy)))
 
 
 @command_router.post("/experiments/{experiment}/levels", response_model=CommandResultOut)
 def change_level(
     experiment: ExperimentId,
     body: schemas.LevelChangeIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Close, reopen, add or prefer a level."""
@@ -272,44 +280,46 @@ def change_level(
     }
     act = acts[body.change]
     return _answer(
-        house.decide(experiment, asked, lambda session: act(session)(body.parameter, body.value))
+        house.decide(experiment, request, lambda session: act(session)(body.parameter, body.value))
     )
 
 
 @command_router.post("/experiments/{experiment}/exclusions", response_model=CommandResultOut)
 def exclude(
-    experiment: ExperimentId, body: schemas.ExcludeIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.ExcludeIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Never propose what meets a condition."""
-    return _answer(house.decide(experiment, asked, lambda session: session.exclude(body.condition)))
+    return _answer(
+        house.decide(experiment, request, lambda session: session.exclude(body.condition))
+    )
 
 
 @command_router.post("/experiments/{experiment}/plan", response_model=CommandResultOut)
 def plan(
-    experiment: ExperimentId, body: schemas.PlanIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Declare a range of values as the pending strategy."""
-    return _answer(house.decide(experiment, asked, lambda session: session.plan(body.levels)))
+    return _answer(house.decide(experiment, request, lambda session: session.plan(body.levels)))
 
 
 @command_router.post("/experiments/{experiment}/weights", response_model=CommandResultOut)
 def weigh(
-    experiment: ExperimentId, body: schemas.WeightIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.WeightIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Let a region count more or less."""
     act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/advice/answer", response_model=CommandResultOut)
 def answer(
-    experiment: ExperimentId, body: schemas.AnswerIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.AnswerIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Answer the open warning; accepting makes the change and the batch that follows from it."""
     return _answer(
         house.decide(
             experiment,
-            asked,
+            request,
             lambda session: session.answer_advice(body.answer, body.exploitation, body.alternative),
         )
     )
@@ -317,57 +327,59 @@ def answer(
 
 @command_router.post("/experiments/{experiment}/import", response_model=CommandResultOut)
 def import_results(
-    experiment: ExperimentId, body: schemas.ImportIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.ImportIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Take in results from before; they cost nothing of the budget. All or none."""
-    results = [(one.values, schemas.measures_of(one.measures) or {}) for one in body.results]
+    results = [
+        (result.values, schemas.measures_of(result.measures) or {}) for result in body.results
+    ]
     act: SessionAction = lambda session: session.import_results(  # noqa: E731
         results, replicates=body.replicates
     )
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
-def recover(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> Response:
+def recover(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> Response:
     """Return runs to the queue that a process which is gone had started without a lease."""
-    return _answer(house.decide(experiment, asked, lambda session: session.recover()))
+    return _answer(house.decide(experiment, request, lambda session: session.recover()))
 
 
 @command_router.post("/experiments/{experiment}/automatic", response_model=CommandResultOut)
 def hand_over(
     experiment: ExperimentId,
     body: schemas.AutoSteeringChangeIn,
-    asked: VersionedRequestOf,
+    request: VersionedRequestOf,
     house: ServiceOf,
 ) -> Response:
     """Let it steer itself while it is active, or give it back to the person."""
     how = None if body.automatic is None else AutoSteering(**body.automatic.model_dump())
     act: SessionAction = lambda session: session.hand_over(how, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/finish", response_model=CommandResultOut)
 def finish(
-    experiment: ExperimentId, body: schemas.ReasonIn, asked: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.ReasonIn, request: VersionedRequestOf, house: ServiceOf
 ) -> Response:
     """Close the experiment."""
     act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, asked, act))
+    return _answer(house.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/reopen", response_model=CommandResultOut)
-def reopen(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> Response:
+def reopen(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> Response:
     """Go on with a finished experiment."""
-    return _answer(house.decide(experiment, asked, lambda session: session.reopen()))
+    return _answer(house.decide(experiment, request, lambda session: session.reopen()))
 
 
 @command_router.post("/experiments/{experiment}/start", status_code=204)
-def start(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> None:
+def start(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> None:
     """Let workers have the runs of an experiment."""
-    house.activate(experiment, True, asked)
+    house.activate(experiment, True, request)
 
 
 @command_router.post("/experiments/{experiment}/pause", status_code=204)
-def pause(experiment: ExperimentId, asked: VersionedRequestOf, house: ServiceOf) -> None:
+def pause(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> None:
     """Let workers have no more runs of an experiment; what goes on may end."""
-    house.activate(experiment, False, asked)
+    house.activate(experiment, False, request)

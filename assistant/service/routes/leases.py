@@ -54,7 +54,7 @@ T = TypeVar("T")
     },
 )
 async def claim(
-    asked: IdempotentRequestOf,
+    keyed_request: IdempotentRequestOf,
     request: Request,
     context: ContextOf,
     body: schemas.LeaseRequestIn = NO_WISHES,
@@ -81,19 +81,19 @@ async def claim(
     def take() -> RunLease | Response:
         if only is not None and house.store.length(only):
             house.hearing.note(only)
-        got = house.queue.claim(worker, body.lease_s, only, asked.key, body.without)
-        return got or _nothing(house, only)
+        lease = house.queue.claim(worker, body.lease_s, only, keyed_request.key, body.without)
+        return lease or _nothing(house, only)
 
-    got = await _at_work(context, take)
-    if isinstance(got, Response):
+    lease = await _at_work(context, take)
+    if isinstance(lease, Response):
         house.counts.claimed("none")
-        return got
-    house.counts.claimed("again" if got.again else "given")
-    annotate_request(request.scope, experiment=got.experiment_id, run=got.run_id)
-    told = _claim(got)
+        return lease
+    house.counts.claimed("again" if lease.again else "given")
+    annotate_request(request.scope, experiment=lease.experiment_id, run=lease.run_id)
+    answer = _claim(lease)
     if wants_plain_text(accept):
-        return Response(plain_text(told.model_dump()), media_type=MEDIA_TYPE)
-    return told
+        return Response(plain_text(answer.model_dump()), media_type=MEDIA_TYPE)
+    return answer
 
 
 def _nothing(house: ExperimentService, only: str | None) -> Response:
@@ -136,11 +136,11 @@ async def report(
 ) -> None:
     """Tell what a run that goes on has measured so far."""
 
-    def told() -> None:
+    def record() -> None:
         _tell(request, context, token)
         context.house.queue.report(token, schemas.measures_of(body.measures) or {})
 
-    await _at_work(context, told)
+    await _at_work(context, record)
 
 
 @lease_router.post("/claims/{token}/result", responses=responses(404))
@@ -152,7 +152,7 @@ async def result(
         raise refusal(422, "a result has measures, or a failure that says why there are none")
     queue, counts = context.house.queue, context.house.counts
 
-    def told() -> bool:
+    def record() -> bool:
         _tell(request, context, token)
         measures = schemas.measures_of(body.measures)
         try:
@@ -165,7 +165,7 @@ async def result(
         annotate_request(request.scope, state=state)
         return first
 
-    return ResultReceiptOut(recorded=True, first_time=await _at_work(context, told))
+    return ResultReceiptOut(recorded=True, first_time=await _at_work(context, record))
 
 
 @lease_router.post(
@@ -252,14 +252,14 @@ def _refuse_name(book: ApiTokenStore, caller: Caller, worker: str) -> None:
         raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
 
 
-def _claim(got: RunLease) -> RunLeaseOut:
+def _claim(lease: RunLease) -> RunLeaseOut:
     return RunLeaseOut(
-        experiment=got.experiment_id,
-        run=got.run_id,
-        token=got.token,
-        attempt=got.attempt,
-        values=dict(got.values),
-        seed=got.seed,
-        limit_s=got.limit_s,
-        lease_s=got.lease_s,
+        experiment=lease.experiment_id,
+        run=lease.run_id,
+        token=lease.token,
+        attempt=lease.attempt,
+        values=dict(lease.values),
+        seed=lease.seed,
+        limit_s=lease.limit_s,
+        lease_s=lease.lease_s,
     )

@@ -67,9 +67,9 @@ def experiments(house: ServiceOf) -> list[ExperimentItemOut]:
     """List what is stored, latest first."""
     return [
         ExperimentItemOut(
-            experiment=one.id, name=one.name, opened_s=one.opened_s, events=one.n_events
+            experiment=stored.id, name=stored.name, opened_s=stored.opened_s, events=stored.n_events
         )
-        for one in house.store.experiments()
+        for stored in house.store.experiments()
     ]
 
 
@@ -94,12 +94,12 @@ def experiment(
 
     ``Accept: text/plain`` gives how far it is and what is best as lines of ``name=value``.
     """
-    told = overview(house, house.look(experiment))
-    tag = {"ETag": f'"{told.version}"'}
+    body = overview(house, house.look(experiment))
+    tag = {"ETag": f'"{body.version}"'}
     if wants_plain_text(accept):
-        return Response(plain_text(summary_fields(told)), media_type=LINES, headers=tag)
+        return Response(plain_text(summary_fields(body)), media_type=LINES, headers=tag)
     response.headers.update(tag)
-    return told
+    return body
 
 
 @query_router.get("/experiments/{experiment}/runs")
@@ -112,8 +112,8 @@ def runs(
 ) -> list[RunOut]:
     """Return runs in the order of their submission, from the one behind ``after``."""
     view = house.look(experiment)
-    found = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
-    return [run_out(view, run) for run in found[:limit]]
+    matches = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
+    return [run_out(view, run) for run in matches[:limit]]
 
 
 @query_router.get("/experiments/{experiment}/queue")
@@ -209,19 +209,19 @@ async def _stream(
     It ends with the service, and with the token of whoever listens.
     """
     store, book = context.house.store, context.house.book
-    at, quiet_s, seen = start, 0.0, -1
+    at, quiet_s, last_change = start, 0.0, -1
     while not context.drain.has_begun:
         if caller.holder is not None and not book.lets_in(caller.holder):
             return
         changes, lines = store.changes, []
-        if changes != seen:
+        if changes != last_change:
             try:
                 lines = await to_thread.run_sync(
                     store.lines, experiment, at, PAGE, limiter=context.watch
                 )
             except AssistantError:
                 return  # the client comes back, and is told why then
-            seen = -1 if len(lines) == PAGE else changes
+            last_change = -1 if len(lines) == PAGE else changes
         for line in lines:
             yield f"id: {at}\nevent: {json.loads(line)['type']}\ndata: {line}\n\n"
             at += 1

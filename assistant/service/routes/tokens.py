@@ -49,12 +49,12 @@ def caller(request: Request) -> CallerOut:
 @token_router.get("/tokens", dependencies=[STEERER])
 def tokens(house: ServiceOf) -> list[ApiTokenOut]:
     """List the tokens with names, latest first; the tokens themselves are kept nowhere."""
-    return [ApiTokenOut(**_told(one)) for one in house.book.holders()]
+    return [ApiTokenOut(**_told(holder)) for holder in house.book.holders()]
 
 
 @token_router.post("/tokens", dependencies=[STEERER], responses=responses(409, 422))
 def make(
-    body: ApiTokenIn, asked: IdempotentRequestOf, request: Request, house: ServiceOf
+    body: ApiTokenIn, keyed_request: IdempotentRequestOf, request: Request, house: ServiceOf
 ) -> NewApiTokenOut:
     """Make a token with a name, and tell it this once.
 
@@ -70,7 +70,7 @@ def make(
             "a token ends no later than the one by which it is made",
             f"send an expires_s of at most {ends_s:.0f}",
         )
-    again = house.once(asked)
+    again = house.once(keyed_request)
     try:
         token = house.issue_token(
             body.name, role, experiment_id=body.experiment, expires_s=body.expires_s,
@@ -79,27 +79,29 @@ def make(
     except UnknownExperimentError as error:  # which the body names, not the path
         raise SettingsError(str(error)) from error
     if not again:
-        house.remember(asked)
+        house.remember(keyed_request)
     annotate_request(request.scope, made=body.name)
-    made = house.book.holder_of(token.encode())
-    if made is None:
+    holder = house.book.holder_of(token.encode())
+    if holder is None:
         raise refusal(409, f"the token '{body.name}' was revoked while it was made")
-    return NewApiTokenOut(token=token, **_told(made))
+    return NewApiTokenOut(token=token, **_told(holder))
 
 
 @token_router.delete(
     "/tokens/{name}", status_code=204, dependencies=[STEERER], responses=responses(404, 409, 422)
 )
-def revoke(name: TokenName, asked: IdempotentRequestOf, request: Request, house: ServiceOf) -> None:
+def revoke(
+    name: TokenName, keyed_request: IdempotentRequestOf, request: Request, house: ServiceOf
+) -> None:
     """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
-    if house.once(asked):
+    if house.once(keyed_request):
         return
     there = house.book.get(name)
     if there is None:
         raise refusal(404, f"there is no token '{name}'", "GET /v1/tokens lists what there is")
     _refuse_more(caller_of(request), there.role)
     house.revoke_token(name)
-    house.remember(asked)
+    house.remember(keyed_request)
     annotate_request(request.scope, revoked=name)
 
 
@@ -137,7 +139,7 @@ registration_router = APIRouter(
 )
 def register_program(
     body: schemas.RegisterIn,
-    asked: IdempotentRequestOf,
+    request: IdempotentRequestOf,
     house: ServiceOf,
     caller: Annotated[Caller, Depends(RoleRequirement(Role.STEERER))],
     accept: Annotated[str, Header()] = "application/json",
@@ -151,11 +153,14 @@ def register_program(
     """
     how = body.automatic
     automatic = AutoSteering(**how.model_dump()) if isinstance(how, schemas.AutoSteeringIn) else how
-    wanted = ProgramRegistration(body.name, body.settings, automatic, body.resume)
-    made = register(house, wanted, asked, caller.name)
-    told = RegistrationOut(
-        experiment=made.experiment_id, token=made.token, worker=made.holder, resumed=made.resumed
+    registration = ProgramRegistration(body.name, body.settings, automatic, body.resume)
+    program = register(house, registration, request, caller.name)
+    answer = RegistrationOut(
+        experiment=program.experiment_id,
+        token=program.token,
+        worker=program.holder,
+        resumed=program.resumed,
     )
     if wants_plain_text(accept):
-        return Response(plain_text(told.model_dump()), status_code=201, media_type=MEDIA_TYPE)
-    return told
+        return Response(plain_text(answer.model_dump()), status_code=201, media_type=MEDIA_TYPE)
+    return answer

@@ -48,82 +48,84 @@ _SENTENCES = 8
 _ROWS = 40
 
 
-def study_results(kept: StoredStudy) -> None:
+def study_results(study: StoredStudy) -> None:
     """Draw a study that was played to its end."""
     try:
         with st.spinner("Reading the results …"):
-            seen = _study_outcome(str(kept.folder), stamp(kept), kept)
+            outcome = _study_outcome(str(study.folder), stamp(study), study)
     except Exception as error:
         st.error(escape_markdown(sentence(error)), icon=":material/error:")
         return
-    st.markdown(escape_markdown(seen.headline))
-    _sentences(seen.findings)
-    _take_away(kept, seen)
-    _charts(seen)
+    st.markdown(escape_markdown(outcome.headline))
+    _sentences(outcome.findings)
+    _take_away(study, outcome)
+    _charts(outcome)
     st.subheader("Every cell")
     st.dataframe(
-        pd.DataFrame(seen.table), hide_index=True, width="stretch",
-        height="content" if len(seen.table) <= _ROWS else "auto", alt="every cell of the study",
+        pd.DataFrame(outcome.table), hide_index=True, width="stretch",
+        height="content" if len(outcome.table) <= _ROWS else "auto", alt="every cell of the study",
     )  # fmt: skip
     st.subheader("What was played")
-    for name, text in seen.facts.items():
+    for name, text in outcome.facts.items():
         st.markdown(f"**{escape_markdown(name)}**: {escape_markdown(text)}")
 
 
-def _sentences(found: tuple[StudyFinding, ...]) -> None:
+def _sentences(findings: tuple[StudyFinding, ...]) -> None:
     """Draw what the study shows, the surest first, and what it leaves open folded away."""
-    if not found:
+    if not findings:
         st.info(
             "One value of each axis is no comparison: play it with two confidences, insights or "
             "strategies to see what they change.",
             icon=":material/compare_arrows:",
         )
         return
-    sure = [one for one in found if one.sure]
+    sure = [finding for finding in findings if finding.sure]
     if sure:
-        first, *others = (escape_markdown(one.text) for one in sure)
-        more = "\n".join(f"- {text}" for text in others[: _SENTENCES - 1])
+        first, *further = (escape_markdown(finding.text) for finding in sure)
+        more = "\n".join(f"- {text}" for text in further[: _SENTENCES - 1])
         st.success(f"**{first}**\n\n{more}", icon=":material/insights:")
     else:
         st.info(
             "These episodes show no difference that chance does not explain; more of them may.",
             icon=":material/question_mark:",
         )
-    rest = [*sure[_SENTENCES:], *(one for one in found if not one.sure)]
+    rest = [*sure[_SENTENCES:], *(finding for finding in findings if not finding.sure)]
     if rest:
         with st.expander(f"{len(rest)} more comparisons" if len(rest) > 1 else "1 more comparison"):
-            st.markdown("\n".join(f"- {escape_markdown(one.text)}" for one in rest))
+            st.markdown("\n".join(f"- {escape_markdown(finding.text)}" for finding in rest))
     st.caption("Each difference with its 95 % interval, by the bootstrap over episodes.")
 
 
-def _charts(seen: StudyOutcome) -> None:
+def _charts(outcome: StudyOutcome) -> None:
     st.subheader("Figures")
-    drawn = seen.charts[:MOST_CHARTS]
-    for at in range(0, len(drawn), 2):  # row by row, so that their order is kept in a narrow window
-        for column, (told, spec) in zip(
-            st.columns(2, gap="large"), drawn[at : at + 2], strict=False
+    charts = outcome.charts[:MOST_CHARTS]
+    for at in range(
+        0, len(charts), 2
+    ):  # row by row, so that their order is kept in a narrow window
+        for column, (description, spec) in zip(
+            st.columns(2, gap="large"), charts[at : at + 2], strict=False
         ):
             with column:
-                st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=told)
-    if len(seen.charts) > MOST_CHARTS:
-        st.caption(f"{len(seen.charts) - MOST_CHARTS} more are in the report.")
-    for note in seen.notes:
+                st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=description)
+    if len(outcome.charts) > MOST_CHARTS:
+        st.caption(f"{len(outcome.charts) - MOST_CHARTS} more are in the report.")
+    for note in outcome.notes:
         st.caption(escape_markdown(note))
 
 
-def _take_away(kept: StoredStudy, seen: StudyOutcome) -> None:
+def _take_away(study: StoredStudy, outcome: StudyOutcome) -> None:
     with st.container(horizontal=True):
         for label, make, file, kind in (
-            ("Download the report (HTML)", seen.html, "html", "text/html"),
+            ("Download the report (HTML)", outcome.html, "html", "text/html"),
             (
-                "Episodes (Parquet)", lambda: results_of(kept), "parquet",
+                "Episodes (Parquet)", lambda: results_of(study), "parquet",
                 "application/vnd.apache.parquet",
             ),
-            ("Cells (CSV)", seen.csv, "csv", "text/csv"),
-            ("Figures (SVG)", seen.figures, "zip", "application/zip"),
+            ("Cells (CSV)", outcome.csv, "csv", "text/csv"),
+            ("Figures (SVG)", outcome.figures, "zip", "application/zip"),
         ):  # fmt: skip
             st.download_button(
-                label, make, f"{kept.name}.{file}", kind, on_click="ignore",
+                label, make, f"{study.name}.{file}", kind, on_click="ignore",
                 key=f"agents-take-{file}", icon=":material/download:",
                 type="primary" if file == "html" else "secondary",
             )  # fmt: skip
@@ -152,20 +154,20 @@ _EVERY_S = 1.0
 def page(store: Path) -> Intent | None:
     """Draw the page. Returns the wish to play, stop, go on with or remove a study."""
     shelf = _shelf(str(store.absolute()))
-    kept = shelf.kept()
+    studies = shelf.studies()
     st.title("Agents")
     st.caption(
         "Simulated analysts steer sweeps over spaces whose every configuration was measured: how "
         "much do suggestions help people who know a lot, know nothing, or are wrong?"
     )
-    _select_view(kept)
+    _select_view(studies)
     view = st.segmented_control(
         "View", list(_VIEWS), key=_VIEW, label_visibility="collapsed", required=True,
         format_func=_VIEWS.__getitem__,
     )  # fmt: skip
     if view == "played":
-        return _played(shelf, kept)
-    if not kept:
+        return _played(shelf, studies)
+    if not studies:
         st.info(
             "No study was played yet. What is filled in below is a small one: *Play* takes "
             "seconds, and what came of it stays here.",
@@ -179,19 +181,19 @@ def _shelf(store: str) -> StudyRepository:
     return StudyRepository.beside(Path(store))
 
 
-def _select_view(kept: Sequence[StoredStudy]) -> None:
+def _select_view(studies: Sequence[StoredStudy]) -> None:
     """Choose what is shown: what a button asked for, what the address names, or what there is."""
     state = st.session_state
-    named = st.query_params.get("study") or state.get(_LAST)
+    study_name = st.query_params.get("study") or state.get(_LAST)
     if _GO in state:
         view, name = state.pop(_GO)
         state[_VIEW] = view
         if name:
             state[_OPEN] = name
     elif _VIEW not in state:
-        state[_VIEW] = "played" if kept else "set up"
-        if any(one.name == named for one in kept):
-            state[_OPEN] = named
+        state[_VIEW] = "played" if studies else "set up"
+        if any(study.name == study_name for study in studies):
+            state[_OPEN] = study_name
 
 
 # -- setting up --------------------------------------------------------------------------------
@@ -201,25 +203,25 @@ def _set_up(shelf: StudyRepository) -> Intent | None:
     agents_fields.from_file()
     beside = FieldMessages()
     draft = agents_fields.draw_study_fields(beside)
-    told = study_document(draft)
+    document = study_document(draft)
     st.divider()
-    places = beside.tell(_with_refusal(told.faults), missing=True)
+    places = beside.tell(_with_refusal(document.faults), missing=True)
     for fault in places:
         st.error(escape_markdown(fault.text), icon=":material/error:")
-    if told.study is not None:
-        st.markdown(f":material/grid_on: {_amount(told.study)}")
+    if document.study is not None:
+        st.markdown(f":material/grid_on: {_amount(document.study)}")
     answer_at(PLAY)
     pressed = st.button(
         "Play", key=PLAY, type="primary", icon=":material/play_arrow:",
-        disabled=told.text is None,
+        disabled=document.text is None,
     )  # fmt: skip
-    _as_file(told)
-    if not pressed or told.text is None:
+    _as_file(document)
+    if not pressed or document.text is None:
         return None
-    text = told.text
+    text = document.text
 
     def do() -> str:
-        _check_inputs(draft, told)
+        _check_inputs(draft, document)
         name = shelf.start(text, draft.full_name)
         _lead("played", name)
         return ""
@@ -229,10 +231,10 @@ def _set_up(shelf: StudyRepository) -> Intent | None:
 
 def _with_refusal(faults: Sequence[FormFault]) -> list[FormFault]:
     """Return what is wrong by itself, and what playing it was refused for."""
-    told = refusal()
-    if told is None or not told.place.startswith(KEY) or faults:
+    result = refusal()
+    if result is None or not result.place.startswith(KEY) or faults:
         return list(faults)
-    return [FormFault(told.place, told.text)]
+    return [FormFault(result.place, result.text)]
 
 
 def _amount(study: Study) -> str:
@@ -241,7 +243,7 @@ def _amount(study: Study) -> str:
     return f"{cells}, {n:,} {'episode' if n == 1 else 'episodes'} each: {n_cells * n:,} episodes."
 
 
-def _check_inputs(draft: StudyDraft, told: StudyDocument) -> None:
+def _check_inputs(draft: StudyDraft, document: StudyDocument) -> None:
     """Read what the study needs before anything is kept.
 
     Raises:
@@ -252,25 +254,25 @@ def _check_inputs(draft: StudyDraft, told: StudyDocument) -> None:
             read_log(str(draft.log_path), {})
         except Exception as error:
             raise agents_fields.error_at(f"{KEY}log", error) from error
-    if told.study is not None and not draft.applications:
+    if document.study is not None and not draft.applications:
         try:
-            truths(told.study)
+            truths(document.study)
         except Exception as error:
             raise agents_fields.error_at(f"{KEY}tables", error) from error
 
 
-def _as_file(told: StudyDocument) -> None:
+def _as_file(document: StudyDocument) -> None:
     with st.expander("The same study as a file", icon=":material/description:"):
-        if told.text is None:
+        if document.text is None:
             st.caption("It stands here once every field is as it should be.")
             return
         st.caption(
             "It gives the same results on any command line of this machine: "
             "`copperline agents run study.toml --to FOLDER`."
         )
-        st.code(told.text, language="toml")
+        st.code(document.text, language="toml")
         st.download_button(
-            "Download the study", told.text, "study.toml", "application/toml",
+            "Download the study", document.text, "study.toml", "application/toml",
             key="agents-download", icon=":material/download:", on_click="ignore",
         )  # fmt: skip
 
@@ -283,20 +285,20 @@ def _lead(view: View, name: str = "") -> None:
 # -- what was played ---------------------------------------------------------------------------
 
 
-def _played(shelf: StudyRepository, kept: Sequence[StoredStudy]) -> Intent | None:
-    if not kept:
+def _played(shelf: StudyRepository, studies: Sequence[StoredStudy]) -> Intent | None:
+    if not studies:
         st.info(
             "No study was played yet. Set one up; what is filled in there takes seconds.",
             icon=":material/groups:",
         )
         answer_at(_ACT)
         return None
-    names = {one.name: one for one in kept}
+    names = {study.name: study for study in studies}
     if st.session_state.get(_OPEN) not in names:
-        st.session_state[_OPEN] = kept[0].name
-    is_live = any(one.state == "playing" for one in kept)
+        st.session_state[_OPEN] = studies[0].name
+    is_live = any(study.state == "playing" for study in studies)
     st.fragment(_study_list, run_every=_EVERY_S if is_live else None)(
-        shelf, {one.name: one.state for one in kept}
+        shelf, {study.name: study.state for study in studies}
     )
     name: str = st.selectbox(
         "Study", list(names), key=_OPEN, format_func=lambda name: _label(names[name])
@@ -306,115 +308,117 @@ def _played(shelf: StudyRepository, kept: Sequence[StoredStudy]) -> Intent | Non
     return _open(shelf, names[name])
 
 
-def _label(one: StoredStudy) -> str:
-    return one.title if one.title == one.name else f"{one.title} ({one.name})"
+def _label(study: StoredStudy) -> str:
+    return study.title if study.title == study.name else f"{study.title} ({study.name})"
 
 
-def _study_list(shelf: StudyRepository, drawn: Mapping[str, StudyState]) -> None:
+def _study_list(shelf: StudyRepository, drawn_states: Mapping[str, StudyState]) -> None:
     """Draw every study with how far it is; the page is drawn anew once a state is another one."""
-    kept = shelf.kept()
-    if {one.name: one.state for one in kept} != drawn:
+    studies = shelf.studies()
+    if {study.name: study.state for study in studies} != drawn_states:
         st.rerun()
-    is_live = "playing" in drawn.values()
+    is_live = "playing" in drawn_states.values()
     rows = [
         {
-            "study": one.title,
-            "state": _STATES[one.state],
-            "how far": _how_far(one).removesuffix(" episodes"),
-            **({"time left": _left(one)} if is_live else {}),
-            "begun": moment(one.begun_s),
+            "study": study.title,
+            "state": _STATES[study.state],
+            "how far": _how_far(study).removesuffix(" episodes"),
+            **({"time left": _left(study)} if is_live else {}),
+            "begun": moment(study.begun_s),
         }
-        for one in kept
+        for study in studies
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="the studies")
 
 
-def _how_far(one: StoredStudy) -> str:
-    told = one.progress
-    if one.state == "done":
+def _how_far(study: StoredStudy) -> str:
+    progress = study.progress
+    if study.state == "done":
         return "all"
-    if told is None:
-        return "beginning" if one.state == "playing" else "nothing yet"
-    of = "" if told.total is None else f" of {told.total:,}"
-    what = "episodes" if told.stage == "playing" else f"combinations ({told.stage})"
-    return f"{told.done:,}{of} {what}"
+    if progress is None:
+        return "beginning" if study.state == "playing" else "nothing yet"
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    unit = "episodes" if progress.stage == "playing" else f"combinations ({progress.stage})"
+    return f"{progress.done:,}{of} {unit}"
 
 
-def _left(one: StoredStudy) -> str:
-    if one.state != "playing" or one.progress is None:
+def _left(study: StoredStudy) -> str:
+    if study.state != "playing" or study.progress is None:
         return ""
-    left_s = one.progress.left_s
+    left_s = study.progress.left_s
     return "not known yet" if left_s is None else duration(max(0.1, left_s))
 
 
-def _open(shelf: StudyRepository, one: StoredStudy) -> Intent | None:
+def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
     """Draw a study with what can be done about it."""
-    st.header(escape_markdown(one.title))
-    st.caption(f"Kept in `{one.folder}`.")
-    if one.state == "playing":
-        return _study_in_progress(shelf, one)
-    if one.state == "done":
-        study_results(one)
-    elif one.state == "stopped":
+    st.header(escape_markdown(study.title))
+    st.caption(f"Kept in `{study.folder}`.")
+    if study.state == "playing":
+        return _study_in_progress(shelf, study)
+    if study.state == "done":
+        study_results(study)
+    elif study.state == "stopped":
         st.warning(
-            f"Stopped: {_how_far(one)}. What was played is kept, and playing goes on from there.",
+            f"Stopped: {_how_far(study)}. What was played is kept, and playing goes on from there.",
             icon=":material/pause_circle:",
         )
     else:
-        st.error(escape_markdown(one.sentence), icon=":material/error:")
+        st.error(escape_markdown(study.sentence), icon=":material/error:")
     wish = None
     with st.container(horizontal=True):
-        if one.state != "done" and st.button(
-            "Go on" if one.state == "stopped" else "Try again",
+        if study.state != "done" and st.button(
+            "Go on" if study.state == "stopped" else "Try again",
             key="agents-go-on",
             type="primary",
             icon=":material/play_arrow:",
         ):
-            wish = _wish(lambda: shelf.go_on(one.name), "", "Starting the study")
+            wish = _wish(lambda: shelf.go_on(study.name), "", "Starting the study")
         st.button(
             "Set up one like it", key="agents-again", icon=":material/content_copy:",
-            on_click=_again, args=(one,),
+            on_click=_again, args=(study,),
         )  # fmt: skip
-        if st.session_state.get(_SURE) == one.name:
+        if st.session_state.get(_SURE) == study.name:
             if st.button("Yes, remove it with its results", key="agents-remove-sure"):
-                wish = _wish(lambda: shelf.remove(one.name), f"{one.title} is removed.", "Removing")
+                wish = _wish(
+                    lambda: shelf.remove(study.name), f"{study.title} is removed.", "Removing"
+                )
             st.button("Keep it", key="agents-keep", on_click=_ask, args=(None,))
         else:
             st.button(
-                "Remove …", key="agents-remove", type="tertiary", on_click=_ask, args=(one.name,)
+                "Remove …", key="agents-remove", type="tertiary", on_click=_ask, args=(study.name,)
             )
     return wish
 
 
-def _study_in_progress(shelf: StudyRepository, one: StoredStudy) -> Intent | None:
+def _study_in_progress(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
     """Draw how far a study is that is being played, and the button that stops it."""
-    st.fragment(_bar, run_every=_EVERY_S)(shelf, one.name)
+    st.fragment(_bar, run_every=_EVERY_S)(shelf, study.name)
     st.caption(
         "It is played by a process of its own: this page may be closed, and others see the same."
     )
     if st.button("Stop", key="agents-stop", icon=":material/stop:"):
-        return _wish(lambda: shelf.stop(one.name), "", "Stopping")
+        return _wish(lambda: shelf.stop(study.name), "", "Stopping")
     return None
 
 
 def _bar(shelf: StudyRepository, name: str) -> None:
-    one = shelf.study(name)
-    if one is None or one.state != "playing":
+    study = shelf.study(name)
+    if study is None or study.state != "playing":
         st.rerun()
-    told = one.progress
-    if told is None:
+    progress = study.progress
+    if progress is None:
         st.progress(0.0, "Beginning")
         return
-    left = f", {_left(one)} left" if told.left_s is not None else ""
-    share = 0.0 if not told.total else min(1.0, told.done / told.total)
-    st.progress(share, f"{_how_far(one)}{left}")
+    left = f", {_left(study)} left" if progress.left_s is not None else ""
+    share = 0.0 if not progress.total else min(1.0, progress.done / progress.total)
+    st.progress(share, f"{_how_far(study)}{left}")
 
 
-def _wish(act: Callable[[], None], told: str, waiting: str) -> Intent:
+def _wish(act: Callable[[], None], message: str, waiting: str) -> Intent:
     def do() -> str:
         _ask(None)
         act()
-        return told
+        return message
 
     return Intent(_ACT, do, waiting)
 
@@ -424,10 +428,10 @@ def _ask(name: str | None) -> None:
     st.session_state[_SURE] = name
 
 
-def _again(one: StoredStudy) -> None:
+def _again(study: StoredStudy) -> None:
     """Fill the fields in with a study that was played."""
     try:
-        agents_fields.fill_fields(draft_of(study_of(one)))
+        agents_fields.fill_fields(draft_of(study_of(study)))
     except Exception as error:
         agents_fields.fail(error)
     _lead("set up")

@@ -55,8 +55,8 @@ class StudyDraft:
         exploitation: levels of the clustering advice, as they were typed, or `NO_ADVICE`.
         accepts: whether an analyst accepts an advice; ``sometimes`` is with probability ``share``.
         share: in per cent.
-        known: strategies with options that came with a file.
-        kept: tables of a study file that no field shows.
+        file_strategies: strategies with options that came with a file.
+        extra_tables: tables of a study file that no field shows.
     """
 
     name: str = ""
@@ -79,8 +79,8 @@ class StudyDraft:
     reaction_s: float = 0.0
     replications: int = 20
     seed: int = 1
-    known: tuple[StrategyChoice, ...] = ()
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    file_strategies: tuple[StrategyChoice, ...] = ()
+    extra_tables: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -98,8 +98,8 @@ class StudyDraft:
     @property
     def full_name(self) -> str:
         """The name, or one made of what is studied."""
-        named = [*self.applications, *(path.stem for path in self.paths)]
-        return self.name.strip() or f"Analysts on {', '.join(named) or 'nothing yet'}"
+        spaces = [*self.applications, *(path.stem for path in self.paths)]
+        return self.name.strip() or f"Analysts on {', '.join(spaces) or 'nothing yet'}"
 
     def has(self, trait: str) -> bool:
         """Return whether any of the kinds of analyst has a trait."""
@@ -146,46 +146,48 @@ def draft_of(text: str) -> StudyDraft:
     Raises:
         AssistantError: the first fault of the file, in one sentence.
     """
-    asked: dict[str, TableRequest] = {}
+    applications_by_name: dict[str, TableRequest] = {}
 
-    def note(one: TableRequest) -> Path:
-        asked[one.name] = one
-        return Path(one.name)
+    def note(application: TableRequest) -> Path:
+        applications_by_name[application.name] = application
+        return Path(application.name)
 
     study, workers = parse_study(text, "the study file", Path(), note, "")
-    about = asked.get("scheduling", TableRequest("scheduling"))
+    about = applications_by_name.get("scheduling", TableRequest("scheduling"))
     stop, manner = study.stop, study.manner
     accepts: Accepts = {0.0: "never", 1.0: "always"}.get(manner.acceptance, "sometimes")  # type: ignore[assignment]
     return StudyDraft(
         name=study.name,
-        applications=tuple(asked),
+        applications=tuple(applications_by_name),
         log="" if about.log is None else str(about.log),
         first=about.first,
-        tables="\n".join(table.path for table in study.tables if table.name not in asked),
+        tables="\n".join(
+            table.path for table in study.tables if table.name not in applications_by_name
+        ),
         strategies=tuple(map(str, study.strategies)),
         kinds=study.kinds,
         insights=study.insights,
         confidences=tuple(map(str, study.confidences)),
-        learning=tuple(LEARNS if one else LEARNS_NOT for one in study.learning),
+        learning=tuple(LEARNS if entry else LEARNS_NOT for entry in study.learning),
         ends="budget" if stop.runs else "optimum",
         censored=round(100 * stop.censored_at),
         runs=tuple(map(str, stop.runs)) or StudyDraft().runs,
         exploitation=()
         if stop.exploitation == (None,)
-        else tuple(NO_ADVICE if one is None else f"{one:g}" for one in stop.exploitation),
+        else tuple(NO_ADVICE if entry is None else f"{entry:g}" for entry in stop.exploitation),
         accepts=accepts,
         share=round(100 * manner.acceptance) if accepts == "sometimes" else StudyDraft().share,
         batch=manner.batch,
         reaction_s=manner.reaction_s,
         replications=study.replications,
         seed=study.seed,
-        known=tuple(one for one in study.strategies if one.options),
-        kept=_kept(study, workers),
+        file_strategies=tuple(entry for entry in study.strategies if entry.options),
+        extra_tables=_kept(study, workers),
     )
 
 
-def _unmeasured(asked: TableRequest) -> Path:
-    return Path(asked.name)
+def _unmeasured(application: TableRequest) -> Path:
+    return Path(application.name)
 
 
 def _kept(study: Study, workers: int | None) -> dict[str, Any]:
@@ -195,15 +197,19 @@ def _kept(study: Study, workers: int | None) -> dict[str, Any]:
     ends = {n: getattr(stop, n) for n in names if getattr(stop, n) != getattr(usual, n)}
     if round(100 * stop.censored_at) != 100 * stop.censored_at:
         ends["censored_at"] = stop.censored_at
-    kept: dict[str, Any] = {"stop": ends, "workers": workers}
+    extra_tables: dict[str, Any] = {"stop": ends, "workers": workers}
     for name, value, plain in (
         ("insight", study.insight, Insight("none")), ("learner", study.learner, Learning()),
     ):  # fmt: skip
-        told = asdict(value)
-        kept[name] = {n: one for n, one in told.items() if one != asdict(plain)[n] and n != "kind"}
+        settings = asdict(value)
+        extra_tables[name] = {
+            n: setting
+            for n, setting in settings.items()
+            if setting != asdict(plain)[n] and n != "kind"
+        }
     if study.manner.acceptance not in (0.0, 1.0, round(study.manner.acceptance, 2)):
-        kept["analyst"] = {"acceptance": study.manner.acceptance}
-    return {name: value for name, value in kept.items() if value}
+        extra_tables["analyst"] = {"acceptance": study.manner.acceptance}
+    return {name: value for name, value in extra_tables.items() if value}
 
 
 # -- the tables of the file --------------------------------------------------------------------
@@ -213,29 +219,31 @@ def _tables(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "name": draft.full_name, "seed": draft.seed, "replications": draft.replications,
     }  # fmt: skip
-    if "workers" in draft.kept:
-        tables["workers"] = draft.kept["workers"]
+    if "workers" in draft.extra_tables:
+        tables["workers"] = draft.extra_tables["workers"]
     _spaces(draft, tables, faults)
-    for name, values, what in (
+    for name, values, noun in (
         ("strategies", draft.strategies, "strategy"), ("kinds", draft.kinds, "kind of analyst"),
     ):  # fmt: skip
         if not values:
-            faults.append(_missing(name, f"Choose one {what} at least."))
-    known = {str(one): one for one in draft.known}
+            faults.append(_missing(name, f"Choose one {noun} at least."))
+    file_strategies = {str(entry): entry for entry in draft.file_strategies}
     tables["strategies"] = [
-        {"name": known[one].name, **dict(known[one].options)} if one in known else one
-        for one in draft.strategies
+        {"name": file_strategies[entry].name, **dict(file_strategies[entry].options)}
+        if entry in file_strategies
+        else entry
+        for entry in draft.strategies
     ]
     tables["kinds"] = list(draft.kinds)
     _traits(draft, tables, faults)
-    tables["stop"] = {**_stop(draft, faults), **draft.kept.get("stop", {})}
+    tables["stop"] = {**_stop(draft, faults), **draft.extra_tables.get("stop", {})}
     accepts = draft.share / 100 if draft.accepts == "sometimes" else draft.accepts
     usual = AnalystProfile()
-    told = {"batch": draft.batch, "acceptance": accepts, "reaction_s": float(draft.reaction_s)}
+    manner = {"batch": draft.batch, "acceptance": accepts, "reaction_s": float(draft.reaction_s)}
     plain = {"batch": usual.batch, "acceptance": "always", "reaction_s": usual.reaction_s}
-    tables["analyst"] = {n: one for n, one in told.items() if one != plain[n]}
+    tables["analyst"] = {n: entry for n, entry in manner.items() if entry != plain[n]}
     for name in ("insight", "learner", "analyst"):
-        tables[name] = {**tables.get(name, {}), **draft.kept.get(name, {})}
+        tables[name] = {**tables.get(name, {}), **draft.extra_tables.get(name, {})}
         if not tables[name]:
             del tables[name]
     if draft.log_path is not None:
@@ -277,11 +285,11 @@ def _traits(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) 
             faults.append(_missing("insights", "Choose one insight at least."))
     if draft.has("confidence"):
         tables["confidences"] = _each(
-            draft.confidences, int, lambda one: 0 <= one <= 100, "confidences", faults,
+            draft.confidences, int, lambda entry: 0 <= entry <= 100, "confidences", faults,
             "A confidence is a whole number of per cent from 0 to 100",
         )  # fmt: skip
     if draft.has("learning"):
-        tables["learning"] = [one == LEARNS for one in draft.learning]
+        tables["learning"] = [entry == LEARNS for entry in draft.learning]
         if not draft.learning:
             faults.append(_missing("learning", "Choose whether she learns, or both."))
 
@@ -291,12 +299,12 @@ def _stop(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
         return {"censored_at": draft.censored / 100}
     ends: dict[str, Any] = {
         "runs": _each(
-            draft.runs, int, lambda one: one >= 1, "runs", faults,
+            draft.runs, int, lambda entry: entry >= 1, "runs", faults,
             "A budget is a whole number of runs from 1 on",
         )
     }  # fmt: skip
     levels = _each(
-        [one for one in draft.exploitation if one != NO_ADVICE], float, lambda one: 0 <= one <= 1,
+        [entry for entry in draft.exploitation if entry != NO_ADVICE], float, lambda entry: 0 <= entry <= 1,
         "exploitation", faults, "A level of exploitation is a share from 0 to 1", may_lack=True,
     )  # fmt: skip
     if draft.exploitation:
@@ -310,24 +318,24 @@ def _each(
     allowed: Callable[[T], bool],
     name: str,
     faults: list[FormFault],
-    wanted: str,
+    requirement: str,
     *,
     may_lack: bool = False,
 ) -> list[T]:
     """Return numbers that were typed one by one; the first that is none is a fault."""
-    found: list[T] = []
-    for one in typed:
+    numbers: list[T] = []
+    for entry in typed:
         try:
-            value = kind(one.strip())
+            value = kind(entry.strip())
         except ValueError:
             value = None
         if value is None or not math.isfinite(value) or not allowed(value):  # type: ignore[arg-type]
-            faults.append(FormFault(f"{KEY}{name}", f"{wanted}, not '{one}'."))
+            faults.append(FormFault(f"{KEY}{name}", f"{requirement}, not '{entry}'."))
             return []
-        found.append(value)
-    if not found and not may_lack:
-        faults.append(_missing(name, f"{wanted}; name one at least."))
-    return found
+        numbers.append(value)
+    if not numbers and not may_lack:
+        faults.append(_missing(name, f"{requirement}; name one at least."))
+    return numbers
 
 
 def _missing(name: str, text: str) -> FormFault:

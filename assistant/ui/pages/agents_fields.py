@@ -44,8 +44,8 @@ _ACCEPTS: tuple[Accepts, ...] = ("always", "never", "sometimes")
 
 def current_study_draft() -> StudyDraft:
     """Return what was filled in so far."""
-    found: StudyDraft = st.session_state.setdefault(_DRAFT, StudyDraft())
-    return found
+    study_draft: StudyDraft = st.session_state.setdefault(_DRAFT, StudyDraft())
+    return study_draft
 
 
 def from_file() -> None:
@@ -101,128 +101,132 @@ def fill_fields(filled: StudyDraft) -> None:
 
 def draw_study_fields(beside: FieldMessages) -> StudyDraft:
     """Draw the fields. Returns what is filled in, which is kept."""
-    found = current_study_draft()
+    study_draft = current_study_draft()
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("What is searched")
-        found = _spaces(found, beside)
+        study_draft = _spaces(study_draft, beside)
         st.subheader("When an episode ends")
-        found = _ends(found, beside)
+        study_draft = _ends(study_draft, beside)
         st.subheader("How much is played")
-        found = _amount(found, beside)
+        study_draft = _amount(study_draft, beside)
     with right:
         st.subheader("Who searches")
-        found = _analysts(found, beside)
-    if found.kept:
-        st.caption(escape_markdown(f"Kept from the study file: {', '.join(_names(found.kept))}."))
-    if found != st.session_state[_DRAFT]:
-        st.session_state[_DRAFT] = found
+        study_draft = _analysts(study_draft, beside)
+    if study_draft.extra_tables:
+        st.caption(
+            escape_markdown(
+                f"Kept from the study file: {', '.join(_names(study_draft.extra_tables))}."
+            )
+        )
+    if study_draft != st.session_state[_DRAFT]:
+        st.session_state[_DRAFT] = study_draft
         forget()  # a refusal is of what was filled in before
-    return found
+    return study_draft
 
 
-def _names(kept: Mapping[str, Any]) -> list[str]:
+def _names(tables: Mapping[str, Any]) -> list[str]:
     return sorted(
-        f"{table}.{name}" if isinstance(told, Mapping) else table
-        for table, told in kept.items()
-        for name in (told if isinstance(told, Mapping) else ("",))
+        f"{table}.{name}" if isinstance(entries, Mapping) else table
+        for table, entries in tables.items()
+        for name in (entries if isinstance(entries, Mapping) else ("",))
     )
 
 
-def _spaces(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     applications = new_fields.several(
-        f"{KEY}applications", "Applications", found.applications,
+        f"{KEY}applications", "Applications", draft.applications,
         [name for name in _APPLICATIONS if name in NAMES], others=False,
         format_func=lambda name: _APPLICATIONS.get(name, name),
         help="Measured whole before the first episode, once for all studies. "
-        + " ".join(f"{one.name}: {one.summary}" for one in presets() if one.name in NAMES),
+        + " ".join(f"{preset.name}: {preset.summary}" for preset in presets() if preset.name in NAMES),
     )  # fmt: skip
     beside.at(f"{KEY}applications")
-    found = replace(found, applications=applications)
+    draft = replace(draft, applications=applications)
     if "scheduling" in applications:
         log = new_fields.text(
-            f"{KEY}log", "Job log of scheduling", found.log,
+            f"{KEY}log", "Job log of scheduling", draft.log,
             placeholder="empty for the built-in workload, or logs/your.swf.gz",
             help="SWF, plain or gzipped. A path is relative to the folder that the app runs in.",
         )  # fmt: skip
         first = new_fields.count(
-            f"{KEY}first", "Only its first jobs", found.first, 1, placeholder="all of them"
+            f"{KEY}first", "Only its first jobs", draft.first, 1, placeholder="all of them"
         )
         beside.at(f"{KEY}log")
-        found = replace(found, log=log, first=first)
+        draft = replace(draft, log=log, first=first)
     tables = new_fields.area(
-        f"{KEY}tables", "Measured tables (CSV), one path a line", found.tables, height=68,
+        f"{KEY}tables", "Measured tables (CSV), one path a line", draft.tables, height=68,
         placeholder="none",
         help="A row per configuration: parameter columns, then `objective`, which is minimised. "
         "`copperline tabulate` makes one.",
     )  # fmt: skip
     beside.at(f"{KEY}tables")
     strategies = new_fields.several(
-        f"{KEY}strategies", "Strategies that make the suggestions", found.strategies,
-        [*strategy_names(), *map(str, found.known)], others=False,
+        f"{KEY}strategies", "Strategies that make the suggestions", draft.strategies,
+        [*strategy_names(), *map(str, draft.file_strategies)], others=False,
         help=" ".join(f"{name}: {strategy_entry(name).summary}" for name in strategy_names()),
     )  # fmt: skip
     beside.at(f"{KEY}strategies")
-    return replace(found, tables=tables, strategies=strategies)
+    return replace(draft, tables=tables, strategies=strategies)
 
 
-def _analysts(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     kinds = new_fields.several(
-        f"{KEY}kinds", "Kinds of analyst", found.kinds, [one.name for one in AGENTS],
-        others=False, help=" ".join(f"{one.name}: {one.summary}" for one in AGENTS),
+        f"{KEY}kinds", "Kinds of analyst", draft.kinds, [entry.name for entry in AGENTS],
+        others=False, help=" ".join(f"{entry.name}: {entry.summary}" for entry in AGENTS),
     )  # fmt: skip
     beside.at(f"{KEY}kinds")
-    found = replace(found, kinds=kinds)
-    if found.has("insight"):
+    draft = replace(draft, kinds=kinds)
+    if draft.has("insight"):
         insights = new_fields.several(
-            f"{KEY}insights", "Insight", found.insights, _INSIGHTS, others=False,
+            f"{KEY}insights", "Insight", draft.insights, _INSIGHTS, others=False,
             help="What she believes of the space: good ones hold the optimum, bad ones are from "
             "the worse half, and none is a draw from everything.",
         )  # fmt: skip
         beside.at(f"{KEY}insights")
-        found = replace(found, insights=insights)
-    if found.has("confidence"):
+        draft = replace(draft, insights=insights)
+    if draft.has("confidence"):
         confidences = new_fields.several(
-            f"{KEY}confidences", "Confidence [%]", found.confidences,
-            [str(one) for one in range(0, 101, 10)],
+            f"{KEY}confidences", "Confidence [%]", draft.confidences,
+            [str(entry) for entry in range(0, 101, 10)],
             help="How many of the runs are Copperline's suggestions; the others are her own.",
         )  # fmt: skip
         beside.at(f"{KEY}confidences")
-        found = replace(found, confidences=confidences)
-    if found.has("learning"):
+        draft = replace(draft, confidences=confidences)
+    if draft.has("learning"):
         learning = new_fields.several(
-            f"{KEY}learning", "Learning", found.learning, (LEARNS_NOT, LEARNS), others=False,
+            f"{KEY}learning", "Learning", draft.learning, (LEARNS_NOT, LEARNS), others=False,
             help="Whether results change what she tries next.",
         )  # fmt: skip
         beside.at(f"{KEY}learning")
-        found = replace(found, learning=learning)
-    return _manner(found) if found.has("acceptance") else found
+        draft = replace(draft, learning=learning)
+    return _manner(draft) if draft.has("acceptance") else draft
 
 
-def _manner(found: StudyDraft) -> StudyDraft:
+def _manner(draft: StudyDraft) -> StudyDraft:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         accepts = new_fields.choice(
-            f"{KEY}accepts", "Accepts advice", found.accepts, _ACCEPTS, width=160
+            f"{KEY}accepts", "Accepts advice", draft.accepts, _ACCEPTS, width=160
         )
-        share = found.share
+        share = draft.share
         if accepts == "sometimes":
-            told = new_fields.count(f"{KEY}share", "in so many of 100", share, 0, 100, width=150)
-            share = share if told is None else told
+            percent = new_fields.count(f"{KEY}share", "in so many of 100", share, 0, 100, width=150)
+            share = share if percent is None else percent
         key = f"{KEY}reaction"
-        seed(key, found.reaction_s)
+        seed(key, draft.reaction_s)
         reaction_s = st.number_input(
             "Seconds to react", 0.0, 1e9, value=None, step=1.0, key=key, width=170,
             help="Simulated seconds before she answers; they matter where there is a deadline.",
         )  # fmt: skip
     return replace(
-        found, accepts=accepts, share=share,
-        reaction_s=found.reaction_s if reaction_s is None else float(reaction_s),
+        draft, accepts=accepts, share=share,
+        reaction_s=draft.reaction_s if reaction_s is None else float(reaction_s),
     )  # fmt: skip
 
 
-def _ends(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+def _ends(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     key = f"{KEY}ends"
-    seed(key, found.ends)
+    seed(key, draft.ends)
     ends: Ends = st.radio(
         "An episode ends", list(_ENDS), format_func=_ENDS.__getitem__, horizontal=True, key=key,
         help="At the optimum, runs are counted (the paper's figure 6). With a budget, the best "
@@ -230,42 +234,42 @@ def _ends(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
     )  # fmt: skip
     if ends == "optimum":
         censored = new_fields.count(
-            f"{KEY}censored", "Given up after so many per cent of the space", found.censored, 1, 100
+            f"{KEY}censored", "Given up after so many per cent of the space", draft.censored, 1, 100
         )
-        return replace(found, ends=ends, censored=found.censored if censored is None else censored)
-    runs = new_fields.several(f"{KEY}runs", "Budgets [runs]", found.runs, ("10", "25", "50", "100"))
+        return replace(draft, ends=ends, censored=draft.censored if censored is None else censored)
+    runs = new_fields.several(f"{KEY}runs", "Budgets [runs]", draft.runs, ("10", "25", "50", "100"))
     beside.at(f"{KEY}runs")
     exploitation = new_fields.several(
-        f"{KEY}exploitation", "Levels of the clustering advice", found.exploitation, _LEVELS,
+        f"{KEY}exploitation", "Levels of the clustering advice", draft.exploitation, _LEVELS,
         placeholder="no advice",
         help="The share of the rest that is spent inside regions of good results, proposed at 70 % "
         "of the budget (the paper's exploitation).",
     )  # fmt: skip
     beside.at(f"{KEY}exploitation")
-    return replace(found, ends=ends, runs=runs, exploitation=exploitation)
+    return replace(draft, ends=ends, runs=runs, exploitation=exploitation)
 
 
-def _amount(found: StudyDraft, beside: FieldMessages) -> StudyDraft:
+def _amount(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     with st.container(horizontal=True, vertical_alignment="top"):
         replications = new_fields.count(
-            f"{KEY}replications", "Episodes per cell", found.replications, 1, 100_000, width=160,
+            f"{KEY}replications", "Episodes per cell", draft.replications, 1, 100_000, width=160,
             help="The paper plays 500.",
         )  # fmt: skip
-        batch = new_fields.count(f"{KEY}batch", "Runs at a time", found.batch, 1, 1_000, width=160)
+        batch = new_fields.count(f"{KEY}batch", "Runs at a time", draft.batch, 1, 1_000, width=160)
         seed = new_fields.count(
-            f"{KEY}seed", "Seed", found.seed, 0, width=160,
+            f"{KEY}seed", "Seed", draft.seed, 0, width=160,
             help="The same study with the same seed gives the same results.",
         )  # fmt: skip
     name = new_fields.text(
-        f"{KEY}name", "Name of the study", found.name, placeholder=found.full_name, max_chars=200
+        f"{KEY}name", "Name of the study", draft.name, placeholder=draft.full_name, max_chars=200
     )
     beside.at(f"{KEY}name")
     return replace(
-        found,
+        draft,
         name=name,
-        replications=found.replications if replications is None else replications,
-        batch=found.batch if batch is None else batch,
-        seed=found.seed if seed is None else seed,
+        replications=draft.replications if replications is None else replications,
+        batch=draft.batch if batch is None else batch,
+        seed=draft.seed if seed is None else seed,
     )
 
 

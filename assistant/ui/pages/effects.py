@@ -56,12 +56,12 @@ _PAIR_KEY = "effects-pair-kept"
 
 
 def pairs_section(
-    experiment: Experiment, report: EffectsReport, found: TermShares, response: AnalysedResponse,
+    experiment: Experiment, report: EffectsReport, strengths: TermShares, response: AnalysedResponse,
     only: RunFilter,
 ) -> None:  # fmt: skip
     """Draw how much every parameter and pair explains, and one pair by its combinations."""
     st.subheader("Which pairs act together")
-    if not found.pairs:
+    if not strengths.pairs:
         st.caption("A pair needs two parameters with two levels or more that were run.")
         return
     st.caption(
@@ -70,55 +70,62 @@ def pairs_section(
         "its comparisons can be estimated yet. A question mark: none. Where runs are spread "
         "unevenly the shares add up to less than all. Click a pair to see it."
     )
-    if found.left_out:
+    if strengths.left_out:
         st.caption(
-            f"Not paired, since weaker: {labels.escape_markdown(', '.join(found.left_out))}."
+            f"Not paired, since weaker: {labels.escape_markdown(', '.join(strengths.left_out))}."
         )
-    own = experiment.opened.experiment_id
+    experiment_id = experiment.opened.experiment_id
     left, right = st.columns([1, 1])
-    names = [text_of(one) for one in found.pairs]
-    key = f"effects-matrix-{own}"
+    names = [text_of(strength) for strength in strengths.pairs]
+    key = f"effects-matrix-{experiment_id}"
     with left:
-        strongest = f"{names[0]}: {_share(found.pairs[0])}"
+        strongest = f"{names[0]}: {_share(strengths.pairs[0])}"
         st.vega_lite_chart(
-            low(strength_matrix(found.main, found.pairs)),
+            low(strength_matrix(strengths.main, strengths.pairs)),
             theme=None,
             width="stretch",
             alt=f"share of the variation by parameter and pair; the strongest pair {strongest}",
             key=key,
-            on_select=lambda: _select_pair(own, key, names),
+            on_select=lambda: _select_pair(experiment_id, key, names),
         )
     with right:
-        picked = f"effects-pair-{own}"
+        picked = f"effects-pair-{experiment_id}"
         if st.session_state.get(picked) not in names:
             st.session_state.pop(picked, None)
-        chosen = st.selectbox("Pair", names, key=picked, help="The strongest first.")
-        pair = found.pairs[names.index(chosen)]
-        told = _pair(experiment, pair, response, only)
-        _lines(told, pair, report)
+        pair_name = st.selectbox("Pair", names, key=picked, help="The strongest first.")
+        pair = strengths.pairs[names.index(pair_name)]
+        pair_effect = _pair(experiment, pair, response, only)
+        _lines(pair_effect, pair, report)
     with st.expander("As a table"):
         st.dataframe(
-            strengths_table(found), hide_index=True, width="stretch", alt="parameters and pairs"
+            strengths_table(strengths), hide_index=True, width="stretch", alt="parameters and pairs"
         )
         st.dataframe(
-            combinations_table(told, report.unit), hide_index=True, width="stretch",
-            alt=f"combinations of {chosen}",
+            combinations_table(pair_effect, report.unit), hide_index=True, width="stretch",
+            alt=f"combinations of {pair_name}",
         )  # fmt: skip
 
 
-def text_of(one: TermShare) -> str:
+def text_of(strength: TermShare) -> str:
     """Return a term as it is named."""
-    return " x ".join(one.parameters)
+    return " x ".join(strength.parameters)
 
 
-def _select_pair(own: str, chart: str, names: list[str]) -> None:
+def _select_pair(experiment_id: str, chart: str, names: list[str]) -> None:
     points = st.session_state[chart]["selection"].get(CHOSEN_PAIR)
     if not points:
         return
     ends = points[0]["first"], points[0]["second"]
-    name = next((one for one in names if one in (" x ".join(ends), " x ".join(ends[::-1]))), None)
+    name = next(
+        (
+            candidate
+            for candidate in names
+            if candidate in (" x ".join(ends), " x ".join(ends[::-1]))
+        ),
+        None,
+    )
     if name is not None:  # none is on the diagonal
-        st.session_state[f"effects-pair-{own}"] = name
+        st.session_state[f"effects-pair-{experiment_id}"] = name
 
 
 def _pair(
@@ -132,18 +139,22 @@ def _pair(
         experiment.opened.experiment_id, experiment.version, len(experiment.measured),
         response, only, pair.parameters,
     )  # fmt: skip
-    kept = st.session_state.get(_PAIR_KEY)
-    if kept is None or kept[0] != key:
+    cached = st.session_state.get(_PAIR_KEY)
+    if cached is None or cached[0] != key:
         report = effects_report(experiment, [(first, second)], response, only)
-        kept = st.session_state[_PAIR_KEY] = (key, report.interactions[0])
-    told: InteractionEffect = kept[1]
-    return told
+        cached = st.session_state[_PAIR_KEY] = (key, report.interactions[0])
+    pair_effect: InteractionEffect = cached[1]
+    return pair_effect
 
 
-def _lines(told: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
+def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
     title = f"change of {labels.measure_title(report.value_name, report.unit)}"
-    known = [one for one in told.combinations if one.change is not None] if told else []
-    if told is None or len(known) < 2:
+    combinations = (
+        [combination for combination in pair_effect.combinations if combination.change is not None]
+        if pair_effect
+        else []
+    )
+    if pair_effect is None or len(combinations) < 2:
         why = "" if pair.test.reason is None else f" ({pair.test.reason})"
         st.info(
             f"The runs do not say how these two act together{labels.escape_markdown(why)}. Which runs would: "
@@ -151,61 +162,71 @@ def _lines(told: InteractionEffect | None, pair: TermShare, report: EffectsRepor
         )
         return
     changes = [
-        CombinationChange(level(one.levels[0]), level(one.levels[1]), one.change or 0.0, one.n)
-        for one in known
+        CombinationChange(
+            level(combination.levels[0]),
+            level(combination.levels[1]),
+            combination.change or 0.0,
+            combination.n,
+        )
+        for combination in combinations
     ]
     st.vega_lite_chart(
-        wide(interaction(changes, *told.parameters, title)),
+        wide(interaction(changes, *pair_effect.parameters, title)),
         theme=None,
         width="stretch",
-        alt=f"{title} over {told.parameters[0]}, a line for each {told.parameters[1]}",
+        alt=f"{title} over {pair_effect.parameters[0]}, a line for each {pair_effect.parameters[1]}",
     )
     st.caption(
-        f"{labels.escape_markdown(f_text(told.test))}. Parallel lines would be parameters that act each by "
+        f"{labels.escape_markdown(f_text(pair_effect.test))}. Parallel lines would be parameters that act each by "
         "itself."
     )
 
 
-def strengths_table(found: TermShares) -> pd.DataFrame:
+def strengths_table(strengths: TermShares) -> pd.DataFrame:
     """Return parameters and pairs by what they explain, as it is shown."""
     return pd.DataFrame(
         {
-            "term": text_of(one),
-            "explains": _share(one),
-            "degrees of freedom": f"{one.test.df} of {one.test.full_df}",
-            "F": number(one.test.f),
-            "p": "unknown" if one.test.p is None else p_text(one.test.p).removeprefix("= "),
-            "": one.test.reason or "",
+            "term": text_of(strength),
+            "explains": _share(strength),
+            "degrees of freedom": f"{strength.test.df} of {strength.test.full_df}",
+            "F": number(strength.test.f),
+            "p": "unknown"
+            if strength.test.p is None
+            else p_text(strength.test.p).removeprefix("= "),
+            "": strength.test.reason or "",
         }
-        for one in (*sorted(found.main, key=lambda one: -(one.share or 0.0)), *found.pairs)
+        for strength in (
+            *sorted(strengths.main, key=lambda strength: -(strength.share or 0.0)),
+            *strengths.pairs,
+        )
     )
 
 
-def combinations_table(told: InteractionEffect | None, unit: str) -> pd.DataFrame:
+def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.DataFrame:
     """Return the combinations of a pair, as they are shown; no rows if they are unknown."""
-    if told is None:
+    if pair_effect is None:
         return pd.DataFrame()
-    first, second = told.parameters
+    first, second = pair_effect.parameters
     in_unit = f" [{unit}]" if unit else ""
-    beyond = {one.levels: one for one in told.beyond}
+    beyond = {combination.levels: combination for combination in pair_effect.beyond}
     return pd.DataFrame(
         {
-            first: level(one.levels[0]),
-            second: level(one.levels[1]),
-            "runs": one.n,
-            f"change in all{in_unit}": number(one.change),
-            "95 % interval": labels.interval(one.low, one.high),
-            f"beyond the sum{in_unit}": number(beyond[one.levels].change),
-            "": one.verdict or "",
+            first: level(combination.levels[0]),
+            second: level(combination.levels[1]),
+            "runs": combination.n,
+            f"change in all{in_unit}": number(combination.change),
+            "95 % interval": labels.interval(combination.low, combination.high),
+            f"beyond the sum{in_unit}": number(beyond[combination.levels].change),
+            "": combination.verdict or "",
         }
-        for one in told.combinations
+        for combination in pair_effect.combinations
     )
 
 
-def _share(one: TermShare) -> str:
-    if one.share is None:
+def _share(strength: TermShare) -> str:
+    if strength.share is None:
         return "unknown"
-    return f"{'at least ' if one.is_part else ''}{one.share:.1%}"
+    return f"{'at least ' if strength.is_part else ''}{strength.share:.1%}"
 
 
 def noise_section(report: EffectsReport, title: str) -> None:
@@ -214,21 +235,21 @@ def noise_section(report: EffectsReport, title: str) -> None:
     if len(report.contrasts) < 2:
         st.caption("Fewer than two contrasts of levels can be estimated, so there is no noise yet.")
         return
-    found = standardised_effects(report)
+    contrasts = standardised_effects(report)
     left, right = st.columns(2)
     effect = f"effect on {title}"
     with left:
-        if found is not None:
-            spec = pareto_standardised(found)
-            beyond = sum(abs(t) > found.bonferroni for _, t in found.effects)
-            said = (
-                f"Each contrast in standard errors of {found.df} degrees of freedom. Beyond the "
-                f"first line it is clear if it alone is looked at (|t| {found.limit:.2f}), beyond "
-                f"the second among all {len(found.effects)} ({found.bonferroni:.2f}); {beyond} are."
+        if contrasts is not None:
+            spec = pareto_standardised(contrasts)
+            beyond = sum(abs(t) > contrasts.bonferroni for _, t in contrasts.effects)
+            caption = (
+                f"Each contrast in standard errors of {contrasts.df} degrees of freedom. Beyond the "
+                f"first line it is clear if it alone is looked at (|t| {contrasts.limit:.2f}), beyond "
+                f"the second among all {len(contrasts.effects)} ({contrasts.bonferroni:.2f}); {beyond} are."
             )
         else:
             spec = pareto(report.contrasts, report.margins, effect)
-            said = (
+            caption = (
                 "The error is unknown or 0, so the lines are Lenth's margins, which take the small "
                 "contrasts for noise."
             )
@@ -236,7 +257,7 @@ def noise_section(report: EffectsReport, title: str) -> None:
             low(spec), theme=None, width="stretch",
             alt=f"contrasts by size, the largest {report.contrasts[0].name}",
         )  # fmt: skip
-        st.caption(said)
+        st.caption(caption)
     with right:
         st.vega_lite_chart(
             wide(half_normal(report.half_normal, report.margins, effect)),
@@ -256,24 +277,24 @@ def noise_section(report: EffectsReport, title: str) -> None:
 
 def contrasts_table(report: EffectsReport) -> pd.DataFrame:
     """Return the contrasts, the largest first, as they are shown."""
-    found = standardised_effects(report)
-    ts = {} if found is None else {one.name: t for one, t in found.effects}
+    tests = standardised_effects(report)
+    ts = {} if tests is None else {contrast.name: t for contrast, t in tests.effects}
     unit = f" [{report.unit}]" if report.unit else ""
     return pd.DataFrame(
         {
-            "contrast": one.name,
-            f"effect{unit}": number(one.effect),
-            "t": number(ts.get(one.name)),
-            "": _beyond(one.effect, ts.get(one.name), report),
+            "contrast": contrast.name,
+            f"effect{unit}": number(contrast.effect),
+            "t": number(ts.get(contrast.name)),
+            "": _beyond(contrast.effect, ts.get(contrast.name), report),
         }
-        for one in report.contrasts
+        for contrast in report.contrasts
     )
 
 
 def _beyond(effect: float, t: float | None, report: EffectsReport) -> str:
-    found = standardised_effects(report)
-    if found is not None and t is not None:
-        size, alone, among = abs(t), found.limit, found.bonferroni
+    contrasts = standardised_effects(report)
+    if contrasts is not None and t is not None:
+        size, alone, among = abs(t), contrasts.limit, contrasts.bonferroni
     elif report.margins.margin is not None and report.margins.simultaneous is not None:
         size, alone, among = abs(effect), report.margins.margin, report.margins.simultaneous
     else:
@@ -300,7 +321,7 @@ class EffectsView:
         only: which runs are looked at.
         qualities: what to expect of each level.
         report: the effects; None with ``why``.
-        found: what each parameter and pair explains.
+        strengths: what each parameter and pair explains.
         why: why effects could not be estimated; empty if they were.
     """
 
@@ -308,7 +329,7 @@ class EffectsView:
     only: RunFilter
     qualities: tuple[ParameterEffect, ...]
     report: EffectsReport | None
-    found: TermShares | None
+    strengths: TermShares | None
     why: str = ""
 
     @property
@@ -330,60 +351,64 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     if not response_observations(experiment, response, only):
         st.info("No completed run is left by this choice. Take a filter away.")
         return None
-    looked = _effects_view(experiment, response, only)
-    if looked.report is None or looked.found is None:
-        st.warning(f"Effects were not estimated: {labels.escape_markdown(looked.why)}")
-        return _levels(desk, experiment, looked)
-    st.markdown(f"**{labels.escape_markdown(headline(looked.report, looked.found))}**")
-    decided = _levels(desk, experiment, looked)
-    pairs_section(experiment, looked.report, looked.found, response, only)
-    noise_section(looked.report, looked.title)
-    _model_quality(looked.report)
-    added = effects_missing.section(desk, experiment, looked.found)
+    analysis = _effects_view(experiment, response, only)
+    if analysis.report is None or analysis.strengths is None:
+        st.warning(f"Effects were not estimated: {labels.escape_markdown(analysis.why)}")
+        return _levels(desk, experiment, analysis)
+    st.markdown(f"**{labels.escape_markdown(headline(analysis.report, analysis.strengths))}**")
+    decided = _levels(desk, experiment, analysis)
+    pairs_section(experiment, analysis.report, analysis.strengths, response, only)
+    noise_section(analysis.report, analysis.title)
+    _model_quality(analysis.report)
+    added = effects_missing.section(desk, experiment, analysis.strengths)
     return decided or added
 
 
 def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
     """Draw what is looked at: a response, and which runs."""
-    own = experiment.opened.experiment_id
-    known = responses_of(experiment)
+    experiment_id = experiment.opened.experiment_id
+    responses = responses_of(experiment)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        names = [one.name for one in known]
+        names = [candidate.name for candidate in responses]
         name = st.selectbox(
-            "Effects on", names, key=f"effects-on-{own}", width=300, persist_state="session",
+            "Effects on", names, key=f"effects-on-{experiment_id}", width=300, persist_state="session",
             help="What the sweep optimises comes first, then every other measure of the runs.",
         )  # fmt: skip
         feasible = False
         if experiment.opened.objective.constraints:
             feasible = st.toggle(
-                "Only runs that meet every constraint", key=f"effects-feasible-{own}",
+                "Only runs that meet every constraint", key=f"effects-feasible-{experiment_id}",
                 persist_state="session",
             )  # fmt: skip
         pairs = _tested_levels(experiment)
         texts = {f"{pair[0]} = {level(pair[1])}": pair for pair in pairs}
-        chosen = st.multiselect(
-            "Only runs with", list(texts), key=f"effects-only-{own}", width=420,
+        selected_texts = st.multiselect(
+            "Only runs with", list(texts), key=f"effects-only-{experiment_id}", width=420,
             placeholder="all levels", persist_state="session",
             help="Two levels of one parameter mean either of them.",
         )  # fmt: skip
-    wanted: dict[str, list[Level]] = {}
-    for text in chosen:
+    levels_by_parameter: dict[str, list[Level]] = {}
+    for text in selected_texts:
         parameter, value = texts[text]
-        wanted.setdefault(parameter, []).append(value)
-    levels = tuple((parameter, tuple(values)) for parameter, values in wanted.items())
-    response = next(one for one in known if one.name == name) if name else known[0]
+        levels_by_parameter.setdefault(parameter, []).append(value)
+    levels = tuple((parameter, tuple(values)) for parameter, values in levels_by_parameter.items())
+    response = (
+        next(candidate for candidate in responses if candidate.name == name)
+        if name
+        else responses[0]
+    )
     return response, RunFilter(feasible, levels)
 
 
 def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
     """Return the levels with a completed run, in their order; those of two levels or more."""
-    seen = [observation.configuration.level_ids for observation in experiment.measured]
-    found: list[tuple[str, Level]] = []
+    rows = [observation.configuration.level_ids for observation in experiment.measured]
+    levels: list[tuple[str, Level]] = []
     for position, parameter in enumerate(experiment.space.parameters):
-        ids = sorted({one[position] for one in seen}, key=parameter.ranks.__getitem__)
+        ids = sorted({row_ids[position] for row_ids in rows}, key=parameter.ranks.__getitem__)
         if len(ids) > 1:
-            found += [(parameter.name, parameter.levels[i]) for i in ids]
-    return found
+            levels += [(parameter.name, parameter.levels[i]) for i in ids]
+    return levels
 
 
 def _effects_view(
@@ -394,33 +419,33 @@ def _effects_view(
         experiment.opened.experiment_id, experiment.version, len(experiment.measured),
         response, only,
     )  # fmt: skip
-    kept = st.session_state.get(_VIEW_KEY)
-    if kept is not None and kept[0] == key:
-        looked: EffectsView = kept[1]
-        return looked
+    cached = st.session_state.get(_VIEW_KEY)
+    if cached is not None and cached[0] == key:
+        analysis: EffectsView = cached[1]
+        return analysis
     with st.spinner("Estimating effects …"):
         qualities = level_qualities(experiment, response, only)
         try:
             report = effects_report(experiment, (), response, only)
-            found = term_shares(experiment, response, only)
+            pair_strengths = term_shares(experiment, response, only)
         except AnalysisError as error:
-            looked = EffectsView(response, only, qualities, None, None, str(error))
+            analysis = EffectsView(response, only, qualities, None, None, str(error))
         else:
-            looked = EffectsView(response, only, qualities, report, found)
-    st.session_state[_VIEW_KEY] = (key, looked)
-    return looked
+            analysis = EffectsView(response, only, qualities, report, pair_strengths)
+    st.session_state[_VIEW_KEY] = (key, analysis)
+    return analysis
 
 
-def _levels(desk: ExperimentView, experiment: Experiment, looked: EffectsView) -> Intent | None:
+def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView) -> Intent | None:
     """Draw what each level does, with the buttons for the level that was clicked."""
     st.subheader("Each level")
-    ways = [_EXPECT] if looked.report is None else [_EXPECT, _BY_ITSELF]
+    ways = [_EXPECT] if analysis.report is None else [_EXPECT, _BY_ITSELF]
     way = st.segmented_control(
         "Show", ways, default=_EXPECT, key="effects-way", label_visibility="collapsed",
         persist_state="session",
     )  # fmt: skip
     by_itself = way == _BY_ITSELF
-    title = labels.escape_markdown(looked.title)
+    title = labels.escape_markdown(analysis.title)
     st.caption(
         f"The change of {title} against the mean of the levels, with the effects of the other "
         "parameters taken out (least squares, main effects) and 95 % intervals; one that holds 0 "
@@ -430,51 +455,55 @@ def _levels(desk: ExperimentView, experiment: Experiment, looked: EffectsView) -
         "that the suggestions come from, with 95 % intervals; the widest range first. A level "
         "without a run shows nothing: its effect is unknown."
     )
-    chosen = effects_levels.chooser(experiment)
+    selection = effects_levels.chooser(experiment)
     place, intent = None, None
-    effects = looked.qualities
+    effects = analysis.qualities
     for start in range(0, len(effects), CHARTS_A_ROW):
         row = effects[start : start + CHARTS_A_ROW]
         for column, effect in zip(st.columns(CHARTS_A_ROW), row, strict=False):
             with column:
-                _chart(experiment, looked, effect, by_itself=by_itself)
+                _chart(experiment, analysis, effect, by_itself=by_itself)
         slot = st.container()
-        if chosen is not None and chosen.parameter in [one.parameter for one in row]:
+        if selection is not None and selection.parameter in [
+            parameter_effect.parameter for parameter_effect in row
+        ]:
             place = slot
-    if place is not None and chosen is not None:
+    if place is not None and selection is not None:
         with place:
-            intent = effects_levels.panel(desk, experiment, chosen)
+            intent = effects_levels.panel(desk, experiment, selection)
     with st.expander("As a table"):
-        st.dataframe(levels_table(looked), hide_index=True, width="stretch", alt="each level")
+        st.dataframe(levels_table(analysis), hide_index=True, width="stretch", alt="each level")
     return intent
 
 
 def _chart(
-    experiment: Experiment, looked: EffectsView, effect: ParameterEffect, *, by_itself: bool
+    experiment: Experiment, analysis: EffectsView, effect: ParameterEffect, *, by_itself: bool
 ) -> None:
     """Draw one parameter: a heading with the range, its levels, how many of them were tried."""
     marks = effects_levels.marks(experiment, effect.parameter)
     tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
-    if not by_itself or looked.report is None:
-        _heading(looked, effect.parameter, effect.range_value)
-        shown = [
-            replace(one, level=marks.get(one.level, one.level))
-            for one in effect.levels
-            if one.n or len(effect.levels) <= MOST_DRAWN
+    if not by_itself or analysis.report is None:
+        _heading(analysis, effect.parameter, effect.range_value)
+        marked_levels = [
+            replace(entry, level=marks.get(entry.level, entry.level))
+            for entry in effect.levels
+            if entry.n or len(effect.levels) <= MOST_DRAWN
         ]
-        spec = level_estimates(shown, effect.parameter, effect.unit, "")
-        alt = f"expected {looked.title} by level of {effect.parameter}; {tried}"
+        spec = level_estimates(marked_levels, effect.parameter, effect.unit, "")
+        alt = f"expected {analysis.title} by level of {effect.parameter}; {tried}"
     else:
-        main = next(one for one in looked.report.main if one.parameter == effect.parameter)
-        changes = [one.change for one in main.known if one.change is not None]
-        _heading(looked, effect.parameter, max(changes) - min(changes) if changes else None)
+        main = next(entry for entry in analysis.report.main if entry.parameter == effect.parameter)
+        changes = [entry.change for entry in main.comparable if entry.change is not None]
+        _heading(analysis, effect.parameter, max(changes) - min(changes) if changes else None)
         if len(changes) < 2:
             st.caption(f"Unknown: {labels.escape_markdown(main.test.reason or 'too few runs')}.")
             return
         figure = figure_of(main)
-        levels = [replace(one, level=marks.get(one.level, one.level)) for one in figure.levels]
+        levels = [
+            replace(entry, level=marks.get(entry.level, entry.level)) for entry in figure.levels
+        ]
         spec = main_effects(levels, effect.parameter, effect.unit, "")
-        alt = f"change of {looked.title} by level of {effect.parameter}; {figure.test}"
+        alt = f"change of {analysis.title} by level of {effect.parameter}; {figure.test}"
         tried = figure.test
     key = f"effects-{by_itself}-{effect.parameter}-{experiment.opened.experiment_id}"
     st.vega_lite_chart(
@@ -488,20 +517,20 @@ def _chart(
     st.caption(labels.escape_markdown(tried))
 
 
-def _heading(looked: EffectsView, parameter: str, spread: float | None) -> None:
-    unit = f" {looked.response.unit}" if spread is not None and looked.response.unit else ""
+def _heading(analysis: EffectsView, parameter: str, spread: float | None) -> None:
+    unit = f" {analysis.response.unit}" if spread is not None and analysis.response.unit else ""
     st.markdown(f"**{labels.escape_markdown(parameter)}** · range {number(spread)}{unit}")
 
 
-def levels_table(looked: EffectsView) -> pd.DataFrame:
+def levels_table(analysis: EffectsView) -> pd.DataFrame:
     """Return each level with what to expect and its change by itself, as it is shown."""
     changes = {}
-    for main in looked.report.main if looked.report is not None else ():
-        for one in main.levels:
-            changes[main.parameter, level(one.levels[0])] = one
-    unit = f" [{looked.response.unit}]" if looked.response.unit else ""
+    for main in analysis.report.main if analysis.report is not None else ():
+        for level_effect in main.levels:
+            changes[main.parameter, level(level_effect.levels[0])] = level_effect
+    unit = f" [{analysis.response.unit}]" if analysis.response.unit else ""
     rows = []
-    for effect in looked.qualities:
+    for effect in analysis.qualities:
         for estimate in effect.levels:
             if not estimate.n and len(effect.levels) > MOST_DRAWN:
                 continue

@@ -50,9 +50,17 @@ def marks(experiment: Experiment, name: str) -> dict[str, str]:
     """Return the levels of a parameter that are closed or preferred, as a chart names them."""
     space = experiment.space
     parameter = space.parameter(name)
-    told = {level(parameter.levels[i]): "preferred" for one, i in space.preferred if one == name}
-    told |= {level(parameter.levels[i]): "closed" for one, i in space.closed if one == name}
-    return {text: f"{text} ({state})" for text, state in told.items()}
+    states = {
+        level(parameter.levels[i]): "preferred"
+        for parameter_name, i in space.preferred
+        if parameter_name == name
+    }
+    states |= {
+        level(parameter.levels[i]): "closed"
+        for parameter_name, i in space.closed
+        if parameter_name == name
+    }
+    return {text: f"{text} ({state})" for text, state in states.items()}
 
 
 def clicked(experiment: Experiment, chart: str) -> None:
@@ -60,34 +68,34 @@ def clicked(experiment: Experiment, chart: str) -> None:
     points = st.session_state[chart]["selection"].get(CHOSEN_LEVEL)
     if not points:
         return
-    own, name = experiment.opened.experiment_id, points[0]["parameter"]
-    plain = {told: text for text, told in marks(experiment, name).items()}
-    st.session_state[f"effects-parameter-{own}"] = name
+    experiment_id, name = experiment.opened.experiment_id, points[0]["parameter"]
+    plain = {label: text for text, label in marks(experiment, name).items()}
+    st.session_state[f"effects-parameter-{experiment_id}"] = name
     text = str(points[0]["level"])
-    st.session_state[f"effects-level-{own}-{name}"] = plain.get(text, text)
+    st.session_state[f"effects-level-{experiment_id}-{name}"] = plain.get(text, text)
 
 
 def chooser(experiment: Experiment) -> LevelSelection | None:
     """Draw the fields that name a level, filled by a click. Returns the level, held as it stood."""
-    own, space = experiment.opened.experiment_id, experiment.space
+    experiment_id, space = experiment.opened.experiment_id, experiment.space
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = _parameter(own, space)
+        name = _parameter(experiment_id, space)
         if name is None:
             return None
         listed = {
             level(value): value for value in _levels_on_offer(experiment, space.parameter(name))
         }
-        key = f"effects-level-{own}-{name}"
+        key = f"effects-level-{experiment_id}-{name}"
         if st.session_state.get(key) not in listed:
             st.session_state.pop(key, None)
         text = st.selectbox("Level", list(listed), key=key, width=200)
     return _level_selection(experiment, name, listed[text]) if text in listed else None
 
 
-def _parameter(own: str, space: ParameterSpace) -> str | None:
+def _parameter(experiment_id: str, space: ParameterSpace) -> str | None:
     return st.selectbox(
         "Click a level to close or prefer it, or choose its parameter", space.names,
-        index=None, key=f"effects-parameter-{own}", placeholder="none chosen", width=420,
+        index=None, key=f"effects-parameter-{experiment_id}", placeholder="none chosen", width=420,
     )  # fmt: skip
 
 
@@ -95,20 +103,22 @@ def _levels_on_offer(experiment: Experiment, parameter: Parameter) -> list[Level
     ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
     if len(ids) > MOST_LISTED:
         position = experiment.space.names.index(parameter.name)
-        told = {one.configuration.level_ids[position] for one in experiment.measured}
+        measured_ids = {
+            observation.configuration.level_ids[position] for observation in experiment.measured
+        }
         marked = (*experiment.space.closed, *experiment.space.preferred)
-        told |= {i for name, i in marked if name == parameter.name}
-        ids = [i for i in ids if i in told]
+        measured_ids |= {i for name, i in marked if name == parameter.name}
+        ids = [i for i in ids if i in measured_ids]
     return [parameter.levels[i] for i in ids]
 
 
 def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSelection:
     """Return the choice as it stood when it was made, or when it was renewed."""
     key = f"effects-held-{experiment.opened.experiment_id}"
-    held: LevelSelection | None = st.session_state.get(key)
-    if held is None or (held.parameter, held.value) != (name, value):
-        held = st.session_state[key] = current_level(experiment, name, value)
-    return held
+    selection: LevelSelection | None = st.session_state.get(key)
+    if selection is None or (selection.parameter, selection.value) != (name, value):
+        selection = st.session_state[key] = current_level(experiment, name, value)
+    return selection
 
 
 def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelection:
@@ -126,47 +136,49 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
             if run.configuration.level_ids[position] == level_id
         ),
         sum(
-            one.configuration.level_ids[position] == level_id
-            for one in (batch.suggestions if batch else ())
+            suggestion.configuration.level_ids[position] == level_id
+            for suggestion in (batch.suggestions if batch else ())
         ),
     )
 
 
-def panel(desk: ExperimentView, experiment: Experiment, chosen: LevelSelection) -> Intent | None:
+def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelection) -> Intent | None:
     """Draw what can be decided about a level. Returns what the person wants done."""
     space, session = experiment.space, desk.session
-    name, value = chosen.parameter, chosen.value
+    name, value = selection.parameter, selection.value
     is_closed, is_preferred = _state(space, name, value)
-    own = experiment.opened.experiment_id
-    key = f"{own}-{name}-{level(value)}-{chosen.version}"
+    experiment_id = experiment.opened.experiment_id
+    key = f"{experiment_id}-{name}-{level(value)}-{selection.version}"
     parameter = space.parameter(name)
-    told = f"{name} = {setting(value, parameter.unit)}"
+    text = f"{name} = {setting(value, parameter.unit)}"
     with st.container(border=True):
         state = "closed" if is_closed else "preferred" if is_preferred else "open"
-        st.markdown(f"**{labels.escape_markdown(told)}** is {state}.")
-        answer_at(chosen.place)
+        st.markdown(f"**{labels.escape_markdown(text)}** is {state}.")
+        answer_at(selection.place)
         if experiment.finished is not None:
             st.caption("The experiment is finished, so its levels stay as they are.")
             return None
         cancelled: tuple[int, ...] = ()
         if not is_closed:
-            st.markdown(labels.escape_markdown(consequences(chosen)))
-            if chosen.waiting and st.checkbox(
-                f"When it is closed, cancel {_run_names(chosen.waiting)}", key=f"with-{key}"
+            st.markdown(labels.escape_markdown(consequences(selection)))
+            if selection.waiting and st.checkbox(
+                f"When it is closed, cancel {_run_names(selection.waiting)}", key=f"with-{key}"
             ):
-                cancelled = chosen.waiting
-        changed = experiment.version - chosen.version
+                cancelled = selection.waiting
+        changed = experiment.version - selection.version
         with st.container(horizontal=True, vertical_alignment="center"):
             intent = None
             if is_closed and st.button("Reopen this level", key="effects-reopen"):
                 intent = _intent(
-                    chosen, lambda: session.reopen_level(name, value), f"{told} is open again."
+                    selection, lambda: session.reopen_level(name, value), f"{text} is open again."
                 )
             if not is_closed and st.button("Close this level", key="effects-close"):
-                intent = Intent(chosen.place, lambda: close(desk, chosen, cancelled), "Closing")
+                intent = Intent(
+                    selection.place, lambda: close(desk, selection, cancelled), "Closing"
+                )
             if not is_closed and not is_preferred and st.button("Prefer it", key="effects-prefer"):
                 intent = _intent(
-                    chosen, lambda: session.prefer_level(name, value), f"{told} is preferred."
+                    selection, lambda: session.prefer_level(name, value), f"{text} is preferred."
                 )
             if (
                 not is_closed
@@ -174,30 +186,30 @@ def panel(desk: ExperimentView, experiment: Experiment, chosen: LevelSelection) 
                 and st.button("Prefer it no more", key="effects-unprefer")
             ):
                 intent = _intent(
-                    chosen,
+                    selection,
                     lambda: session.unprefer_level(name, value),
-                    f"{told} is preferred no more.",
+                    f"{text} is preferred no more.",
                 )
             if changed:
                 st.caption(f"{_changes(changed)} since this was shown.")
                 if st.button("Refresh", icon=":material/refresh:", key="effects-renew"):
-                    release(own)
+                    release(experiment_id)
                     st.rerun()
     if intent is None:
         return None
-    release(own)
+    release(experiment_id)
     return intent
 
 
-def consequences(chosen: LevelSelection) -> str:
+def consequences(selection: LevelSelection) -> str:
     """Say what closing a level comes to.
 
     >>> print(consequences(Chosen("x", 1, 0, (), 0)))
     What was run with it stays. No waiting run has it.
     """
     parts = ["What was run with it stays."]
-    n = len(chosen.waiting)
-    ids = ", ".join(map(str, chosen.waiting[:MOST_NAMED]))
+    n = len(selection.waiting)
+    ids = ", ".join(map(str, selection.waiting[:MOST_NAMED]))
     if n > MOST_NAMED:
         ids += f" and {n - MOST_NAMED} more"
     if n == 0:
@@ -210,29 +222,29 @@ def consequences(chosen: LevelSelection) -> str:
         parts.append(
             f"{n} waiting runs have it (runs {ids}): they stay in the queue unless you cancel them."
         )
-    if chosen.suggested:
-        some = "suggestion has" if chosen.suggested == 1 else "suggestions have"
-        parts.append(f"{chosen.suggested} open {some} it and could not be submitted any more.")
+    if selection.suggested:
+        some = "suggestion has" if selection.suggested == 1 else "suggestions have"
+        parts.append(f"{selection.suggested} open {some} it and could not be submitted any more.")
     return " ".join(parts)
 
 
-def close(desk: ExperimentView, chosen: LevelSelection, cancelled: tuple[int, ...]) -> str:
+def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
     """Close a level and cancel the named runs that still wait. Returns what came of it."""
     session = desk.session
-    session.close_level(chosen.parameter, chosen.value)
+    session.close_level(selection.parameter, selection.value)
     gone, left = [], []
     for run_id in cancelled:
         if session.experiment.run(run_id).state is RunState.QUEUED:
-            session.cancel(run_id, f"{chosen.parameter}={level(chosen.value)} was closed")
+            session.cancel(run_id, f"{selection.parameter}={level(selection.value)} was closed")
             gone.append(run_id)
         else:
             left.append(run_id)
-    told = f"{chosen.parameter} = {level(chosen.value)} is closed."
+    message = f"{selection.parameter} = {level(selection.value)} is closed."
     if gone:
-        told += f" {labels.runs(len(gone)).capitalize()} cancelled."
+        message += f" {labels.runs(len(gone)).capitalize()} cancelled."
     if left:
-        told += f" Run {', '.join(map(str, left))} had started meanwhile and was left as it is."
-    return told
+        message += f" Run {', '.join(map(str, left))} had started meanwhile and was left as it is."
+    return message
 
 
 def release(experiment_id: str) -> None:
@@ -240,12 +252,12 @@ def release(experiment_id: str) -> None:
     st.session_state.pop(f"effects-held-{experiment_id}", None)
 
 
-def _intent(chosen: LevelSelection, do: Callable[[], None], said: str) -> Intent:
+def _intent(selection: LevelSelection, do: Callable[[], None], message: str) -> Intent:
     def carried() -> str:
         do()
-        return said
+        return message
 
-    return Intent(chosen.place, carried)
+    return Intent(selection.place, carried)
 
 
 def _state(space: ParameterSpace, name: str, value: Level) -> tuple[bool, bool]:

@@ -30,82 +30,82 @@ class MissingRunsOffer:
     """What was found missing, and when.
 
     Args:
-        asked: in words.
+        target: in words.
         version: of the experiment then.
         report: what was found; None with ``why``.
         why: why nothing could be looked for.
     """
 
-    asked: str
+    target: str
     version: int
     report: MissingReport | None
     why: str = ""
 
 
-def section(desk: ExperimentView, experiment: Experiment, found: TermShares) -> Intent | None:
+def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares) -> Intent | None:
     """Draw what is missing before an effect is known. Returns the wish to add those runs."""
     st.subheader("What is missing")
-    own = experiment.opened.experiment_id
-    targets = targets_of(experiment, found)
+    experiment_id = experiment.opened.experiment_id
+    targets = targets_of(experiment, strengths)
     answer_at(PLACE)
     if not targets:
         st.caption("No parameter has two open levels, so there is no effect to estimate.")
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        asked = st.selectbox(
-            "What shall be known", list(targets), key=f"effects-target-{own}", width=360,
+        target = st.selectbox(
+            "What shall be known", list(targets), key=f"effects-target-{experiment_id}", width=360,
             persist_state="session",
         )  # fmt: skip
-        held = _frozen_offer(experiment, asked or ALL, targets)
-        changed = experiment.version - held.version
+        snapshot = _frozen_offer(experiment, target or ALL, targets)
+        changed = experiment.version - snapshot.version
         if changed:
             noun = "change" if changed == 1 else "changes"
             st.caption(f"{changed} {noun} since this was shown.")
             if st.button("Refresh", icon=":material/refresh:", key="effects-missing-renew"):
-                release(own)
+                release(experiment_id)
                 st.rerun()
-    if held.report is None:
-        st.warning(labels.escape_markdown(held.why))
+    if snapshot.report is None:
+        st.warning(labels.escape_markdown(snapshot.why))
         return None
-    st.markdown(labels.escape_markdown(missing_text(held.report, held.asked)))
-    runs = _which(held.report, own)
+    st.markdown(labels.escape_markdown(missing_text(snapshot.report, snapshot.target)))
+    runs = _which(snapshot.report, experiment_id)
     if not runs:
         return None
-    return _offer(desk, experiment, held, runs)
+    return _offer(desk, experiment, snapshot, runs)
 
 
-def targets_of(experiment: Experiment, found: TermShares) -> dict[str, EstimationTarget]:
+def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
     """Return what can be asked for, in words: all, each parameter, each pair that was tested."""
     space = experiment.space
     able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
     if not able:
         return {}
-    named = {ALL: EstimationTarget()} if able == set(space.names) else {}
-    named |= {
+    targets = {ALL: EstimationTarget()} if able == set(space.names) else {}
+    targets |= {
         f"the effect of {name}": EstimationTarget((name,)) for name in space.names if name in able
     }
-    return named | {
-        f"the interaction of {' and '.join(one.parameters)}": EstimationTarget(one.parameters)
-        for one in found.pairs
-        if set(one.parameters) <= able
+    return targets | {
+        f"the interaction of {' and '.join(pair.parameters)}": EstimationTarget(pair.parameters)
+        for pair in strengths.pairs
+        if set(pair.parameters) <= able
     }
 
 
 def _frozen_offer(
-    experiment: Experiment, asked: str, targets: dict[str, EstimationTarget]
+    experiment: Experiment, target: str, targets: dict[str, EstimationTarget]
 ) -> MissingRunsOffer:
     key = f"effects-missing-{experiment.opened.experiment_id}"
-    held: MissingRunsOffer | None = st.session_state.get(key)
-    if held is None or held.asked != asked:
+    snapshot: MissingRunsOffer | None = st.session_state.get(key)
+    if snapshot is None or snapshot.target != target:
         with st.spinner("Looking for the runs that are missing …"):
             try:
-                held = MissingRunsOffer(
-                    asked, experiment.version, missing_report(experiment, targets[asked])
+                snapshot = MissingRunsOffer(
+                    target, experiment.version, missing_report(experiment, targets[target])
                 )
             except Exception as error:
-                held = MissingRunsOffer(asked, experiment.version, None, sentence(error))
-        st.session_state[key] = held
-    return held
+                snapshot = MissingRunsOffer(target, experiment.version, None, sentence(error))
+        st.session_state[key] = snapshot
+    return snapshot
 
 
 def release(experiment_id: str) -> None:
@@ -113,37 +113,37 @@ def release(experiment_id: str) -> None:
     st.session_state.pop(f"effects-missing-{experiment_id}", None)
 
 
-def missing_text(report: MissingReport, asked: str) -> str:
+def missing_text(report: MissingReport, target: str) -> str:
     """Say what is missing, in a sentence or two."""
-    found, parts = report.found, []
-    if found.n_waiting:
-        wait = "waiting run counts as if it were" if found.n_waiting == 1 else (
+    result, parts = report.missing, []
+    if result.n_waiting:
+        wait = "waiting run counts as if it were" if result.n_waiting == 1 else (
             "waiting runs count as if they were")  # fmt: skip
-        parts.append(f"{found.n_waiting} {wait} over.")
-    if not found.lacking:
-        parts.append(f"Nothing is missing: the runs determine {asked}.")
+        parts.append(f"{result.n_waiting} {wait} over.")
+    if not result.lacking:
+        parts.append(f"Nothing is missing: the runs determine {target}.")
     elif report.runs:
         are = "is" if len(report.runs) == 1 else "are"
-        sure = "; fewer cannot do it" if found.is_smallest else ", found by greedy search"
-        parts.append(f"{labels.runs(len(report.runs))} {are} missing to know {asked}{sure}.")
-    if found.left:
+        sure = "; fewer cannot do it" if result.is_smallest else ", found by greedy search"
+        parts.append(f"{labels.runs(len(report.runs))} {are} missing to know {target}{sure}.")
+    if result.left:
         why = (
             "closed levels, exclusions or failed runs leave no configuration that would tell"
-            if found.looked_at_all
+            if result.looked_at_all
             else "no configuration near the runs would tell, and the space is too large to search"
         )
-        parts.append(f"{found.left} of {found.lacking} comparisons cannot be had: {why}.")
+        parts.append(f"{result.left} of {result.lacking} comparisons cannot be had: {why}.")
     return " ".join(parts)
 
 
-def _which(report: MissingReport, own: str) -> tuple[dict[str, Level], ...]:
+def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level], ...]:
     """Draw the choice between the fewest runs and a whole block, where there are both."""
     ways: dict[str, tuple[dict[str, Level], ...]] = {}
     if report.runs:
         ways[f"The fewest ({len(report.runs)})"] = report.runs
     same = all(values in report.runs for values in report.block_runs)
     # without parameters a block is only one level larger than what is there
-    if report.found.target.parameters and not same:
+    if report.missing.target.parameters and not same:
         n = len(report.block_runs)
         ways[f"A whole factorial block round the runs ({n})"] = report.block_runs
     if not ways:
@@ -151,7 +151,7 @@ def _which(report: MissingReport, own: str) -> tuple[dict[str, Level], ...]:
     if len(ways) == 1 and report.runs:
         return report.runs
     way = st.radio(
-        "Which runs", list(ways), horizontal=True, key=f"effects-ways-{own}-{len(ways)}",
+        "Which runs", list(ways), horizontal=True, key=f"effects-ways-{experiment_id}-{len(ways)}",
         index=0 if report.runs else None,
         help="A block holds every combination of some levels, so its effects mix with no others.",
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _which(report: MissingReport, own: str) -> tuple[dict[str, Level], ...]:
 def _offer(
     desk: ExperimentView,
     experiment: Experiment,
-    held: MissingRunsOffer,
+    snapshot: MissingRunsOffer,
     runs: tuple[dict[str, Level], ...],
 ) -> Intent | None:
     room = experiment.remaining_runs
@@ -183,12 +183,12 @@ def _offer(
             "the budget leaves no more" if n == room else f"at most {MOST_ADDED} are added at once"
         )
         st.caption(f"Only {n}: {why}.")
-    if not st.button(label, type="primary", key=f"effects-add-{held.version}"):
+    if not st.button(label, type="primary", key=f"effects-add-{snapshot.version}"):
         return None
-    return Intent(PLACE, lambda: add(desk, held.asked, runs[:n]), "Adding runs")
+    return Intent(PLACE, lambda: add(desk, snapshot.target, runs[:n]), "Adding runs")
 
 
-def add(desk: ExperimentView, asked: str, runs: tuple[dict[str, Level], ...]) -> str:
+def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
     """Submit the runs, all or none. Returns what came of it.
 
     Raises:
@@ -198,15 +198,15 @@ def add(desk: ExperimentView, asked: str, runs: tuple[dict[str, Level], ...]) ->
     session = desk.session
     experiment = session.experiment
     release(experiment.opened.experiment_id)
-    known = {
+    run_ids = {
         run.configuration: run.id for run in experiment.runs if run.state is not RunState.CANCELLED
     }
     for values in runs:
         configuration = experiment.space.from_values(values)
         experiment.space.check(configuration)
-        if configuration in known:
+        if configuration in run_ids:
             raise ExperimentError(
-                f"run {known[configuration]} has one of these configurations since they were "
+                f"run {run_ids[configuration]} has one of these configurations since they were "
                 "shown; nothing was added, look at what is missing now"
             )
     room = experiment.remaining_runs
@@ -215,7 +215,7 @@ def add(desk: ExperimentView, asked: str, runs: tuple[dict[str, Level], ...]) ->
             f"the budget leaves {labels.runs(room)} since these were shown; nothing was added"
         )
     for values in runs:
-        session.include(values, f"to know {asked}")
+        session.include(values, f"to know {target}")
     return f"{labels.runs(len(runs)).capitalize()} {'was' if len(runs) == 1 else 'were'} added."
 
 

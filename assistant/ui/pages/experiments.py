@@ -62,18 +62,18 @@ def page(
         st.session_state.pop(_SNAPSHOT, None)
         return _welcome(store, opened)
     st.title("Experiments")
-    shown, renewed = _snapshot(tuple(stored))
-    pages = -(-len(shown.stored) // PER_PAGE)
-    at = 1 if pages == 1 else st.pagination(pages, key=f"experiments-page-{shown.number}")
-    rows = shown.stored[PER_PAGE * (at - 1) : PER_PAGE * at]
+    snapshot, renewed = _snapshot(tuple(stored))
+    pages = -(-len(snapshot.stored) // PER_PAGE)
+    at = 1 if pages == 1 else st.pagination(pages, key=f"experiments-page-{snapshot.number}")
+    rows = snapshot.stored[PER_PAGE * (at - 1) : PER_PAGE * at]
     try:
-        known = _summaries(store, rows)
+        summaries = _summaries(store, rows)
     except Exception as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
-    chosen = _table(rows, known, f"experiments-{shown.number}-{at}")
+    selected = _table(rows, summaries, f"experiments-{snapshot.number}-{at}")
     answer_at(_PLACE)
-    return _actions(store, chosen, known, choose, opened) or renewed
+    return _actions(store, selected, summaries, choose, opened) or renewed
 
 
 def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
@@ -128,45 +128,49 @@ def _snapshot(
     stored: tuple[StoredExperiment, ...],
 ) -> tuple[_ExperimentListSnapshot, Intent | None]:
     """Return the rows that are shown, and the wish to see what has come since."""
-    shown: _ExperimentListSnapshot | None = st.session_state.get(_SNAPSHOT)
-    if shown is None:
-        shown = _new_snapshot(stored)
-    n = _n_changes(shown.stored, stored)
+    snapshot: _ExperimentListSnapshot | None = st.session_state.get(_SNAPSHOT)
+    if snapshot is None:
+        snapshot = _new_snapshot(stored)
+    n = _n_changes(snapshot.stored, stored)
     if n == 0:
-        return shown, None
+        return snapshot, None
     text = "1 change since" if n == 1 else f"{n} changes since"
     if st.button(f"{text} - refresh", icon=":material/refresh:", key="experiments-refresh"):
         return _new_snapshot(stored), Intent(_PLACE, lambda: "")
-    return shown, None
+    return snapshot, None
 
 
 def _new_snapshot(stored: tuple[StoredExperiment, ...]) -> _ExperimentListSnapshot:
     number = st.session_state.get(_NUMBER, 0) + 1
     st.session_state[_NUMBER] = number
-    shown = st.session_state[_SNAPSHOT] = _ExperimentListSnapshot(number, stored)
-    return shown
+    snapshot = st.session_state[_SNAPSHOT] = _ExperimentListSnapshot(number, stored)
+    return snapshot
 
 
-def _n_changes(shown: Sequence[StoredExperiment], stored: Sequence[StoredExperiment]) -> int:
+def _n_changes(snapshot: Sequence[StoredExperiment], stored: Sequence[StoredExperiment]) -> int:
     """Count the experiments that are new or have gone on."""
-    before = {one.id: one.n_events for one in shown}
-    return sum(before.get(one.id) != one.n_events for one in stored)
+    before = {experiment.id: experiment.n_events for experiment in snapshot}
+    return sum(before.get(experiment.id) != experiment.n_events for experiment in stored)
 
 
 def _summaries(store: Path, rows: Sequence[StoredExperiment]) -> dict[str, ExperimentSummary]:
     """Return what the list says of each; a journal is read again once it has gone on."""
-    kept = _kept_glances(str(store.absolute()))
-    missing = [one for one in rows if (one.id, one.n_events) not in kept]
+    cache = _kept_glances(str(store.absolute()))
+    missing = [
+        experiment for experiment in rows if (experiment.id, experiment.n_events) not in cache
+    ]
     if missing:
         with st.spinner(f"Reading {len(missing)} journals …"):
             opened = open_store(store, take_key=False)
             try:
-                for one in missing:
-                    events = opened.load(one.id)[: one.n_events]
-                    kept[one.id, one.n_events] = summarise_experiment(Experiment.replay(events))
+                for experiment in missing:
+                    events = opened.load(experiment.id)[: experiment.n_events]
+                    cache[experiment.id, experiment.n_events] = summarise_experiment(
+                        Experiment.replay(events)
+                    )
             finally:
                 opened.close()
-    return {one.id: kept[one.id, one.n_events] for one in rows}
+    return {experiment.id: cache[experiment.id, experiment.n_events] for experiment in rows}
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -186,24 +190,24 @@ class _SummaryCache(dict[tuple[str, int], ExperimentSummary]):
 
 
 def _table(
-    rows: Sequence[StoredExperiment], known: dict[str, ExperimentSummary], key: str
+    rows: Sequence[StoredExperiment], summaries: dict[str, ExperimentSummary], key: str
 ) -> StoredExperiment:
     """Draw the rows. Returns the one that is chosen; the first one if none is."""
     now_s = time.time()
-    glances = [known[one.id] for one in rows]
-    has_warning = any(one.warning for one in glances)
+    glances = [summaries[entry.id] for entry in rows]
+    has_warning = any(entry.warning for entry in glances)
     columns: dict[str, list[object]] = {
-        "name": [one.name for one in glances],
-        "state": [f"{_SIGNS[one.state]} {one.state_words}" for one in glances],
-        "best": [_best(one) for one in glances],
-        "against today": [one.gain for one in glances],
-        "runs": [_done(one) for one in glances],
-        "used": [None if one.share is None else 100 * one.share for one in glances],
-        "time left": [one.time_left(now_s) for one in glances],
+        "name": [entry.name for entry in glances],
+        "state": [f"{_SIGNS[entry.state]} {entry.state_words}" for entry in glances],
+        "best": [_best(entry) for entry in glances],
+        "against today": [entry.gain for entry in glances],
+        "runs": [_done(entry) for entry in glances],
+        "used": [None if entry.share is None else 100 * entry.share for entry in glances],
+        "time left": [entry.time_left(now_s) for entry in glances],
     }
     if has_warning:
-        columns["warning"] = [f"▲ {one.warning}" if one.warning else "" for one in glances]
-    columns["opened"] = [moment(one.opened_s) for one in glances]
+        columns["warning"] = [f"▲ {entry.warning}" if entry.warning else "" for entry in glances]
+    columns["opened"] = [moment(entry.opened_s) for entry in glances]
     event = st.dataframe(
         columns,
         hide_index=True,
@@ -222,43 +226,43 @@ def _table(
         },
         alt="The stored experiments, latest first",
     )
-    chosen: list[int] = event["selection"]["rows"]
+    selected: list[int] = event["selection"]["rows"]
     st.caption(
         "Tick the box at the left of a row to choose it; without a choice the first one is meant."
     )
-    return rows[chosen[0] if chosen and chosen[0] < len(rows) else 0]
+    return rows[selected[0] if selected and selected[0] < len(rows) else 0]
 
 
-def _best(one: ExperimentSummary) -> str:
-    return "" if one.best is None else quantity(one.best, one.unit).partition(" (")[0]
+def _best(summary: ExperimentSummary) -> str:
+    return "" if summary.best is None else quantity(summary.best, summary.unit).partition(" (")[0]
 
 
-def _done(one: ExperimentSummary) -> str:
-    text = f"{one.done}" if one.budget is None else f"{one.done} of {one.budget}"
-    return f"{text}, {one.failed} failed" if one.failed else text
+def _done(summary: ExperimentSummary) -> str:
+    text = f"{summary.done}" if summary.budget is None else f"{summary.done} of {summary.budget}"
+    return f"{text}, {summary.failed} failed" if summary.failed else text
 
 
 def _actions(
     store: Path,
-    chosen: StoredExperiment,
-    known: dict[str, ExperimentSummary],
+    selected: StoredExperiment,
+    summaries: dict[str, ExperimentSummary],
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
-    name = labels.escape_markdown(known[chosen.id].name)
+    name = labels.escape_markdown(summaries[selected.id].name)
     intent = None
     with st.container(horizontal=True):
         if st.button(
-            f"Open {name}", type="primary", icon=":material/folder_open:", key=f"open-{chosen.id}",
+            f"Open {name}", type="primary", icon=":material/folder_open:", key=f"open-{selected.id}",
         ):  # fmt: skip
-            intent = _open(chosen, choose)
+            intent = _open(selected, choose)
         if st.button(
-            "Duplicate", icon=":material/content_copy:", key=f"duplicate-{chosen.id}",
+            "Duplicate", icon=":material/content_copy:", key=f"duplicate-{selected.id}",
             help="Fills in *New* with what this experiment was made from; nothing is started.",
         ):  # fmt: skip
-            run_s = known[chosen.id].run_s
+            run_s = summaries[selected.id].run_s
             intent = Intent(
-                _PLACE, lambda: _duplicated(store, chosen, run_s), "Reading", then="new"
+                _PLACE, lambda: _duplicated(store, selected, run_s), "Reading", then="new"
             )
         if st.button("New experiment", icon=":material/add:", key="new-experiment"):
             intent = _new()
@@ -266,21 +270,21 @@ def _actions(
             intent = _example(store, opened)
         if st.button("Start the AI platform", icon=":material/hub:", key="start-platform"):
             intent = _example(store, opened, PLATFORM)
-    st.caption(f"{chosen.id} · {known[chosen.id].objective} · kept in `{store}`")
+    st.caption(f"{selected.id} · {summaries[selected.id].objective} · kept in `{store}`")
     return intent
 
 
-def _open(chosen: StoredExperiment, choose: Callable[[str], None]) -> Intent:
+def _open(selected: StoredExperiment, choose: Callable[[str], None]) -> Intent:
     def do() -> str:
-        choose(chosen.id)
+        choose(selected.id)
         return ""
 
     return Intent(_PLACE, do, "Opening", then="overview")
 
 
-def _duplicated(store: Path, chosen: StoredExperiment, run_s: float | None) -> str:
+def _duplicated(store: Path, selected: StoredExperiment, run_s: float | None) -> str:
     """Fill in *New* with what an experiment was made from."""
-    new_fields.begin(replace(duplicate(store, chosen.id), run_s=run_s))
+    new_fields.begin(replace(duplicate(store, selected.id), run_s=run_s))
     return ""
 
 
@@ -291,11 +295,11 @@ def duplicate(store: Path, experiment_id: str) -> Form:
         SettingsError: it was opened from Python, so there is no sweep to copy.
         StoreError: it cannot be read.
     """
-    kept = open_store(store, take_key=False)
+    source = open_store(store, take_key=False)
     try:
-        first = kept.load(experiment_id)[0]
+        first = source.load(experiment_id)[0]
     finally:
-        kept.close()
+        source.close()
     if not isinstance(first, ExperimentOpened) or not first.recipe:
         raise SettingsError(
             f"experiment '{experiment_id}' was opened from Python, so there is no sweep to copy; "

@@ -44,12 +44,12 @@ class DryRunResult:
     Args:
         state: ``tried`` if the run was made (it may have failed), ``refused`` if the sweep is
             wrong, ``stopped`` if the person ended it, ``broken`` for a fault of the program.
-        said: what ``copperline try --json`` printed; None unless it was tried.
+        output: what ``copperline try --json`` printed; None unless it was tried.
         sentence: why it was refused or is broken; empty otherwise.
     """
 
     state: Literal["tried", "refused", "stopped", "broken"]
-    said: Mapping[str, Any] | None = None
+    output: Mapping[str, Any] | None = None
     sentence: str = ""
 
 
@@ -74,9 +74,9 @@ class DryRunJob(BackgroundJob):
         ended = self.ended()
         if ended is None:
             return None
-        found = DryRunResult("stopped") if ended.stopped else _parse_exit(ended)
+        result = DryRunResult("stopped") if ended.stopped else _parse_exit(ended)
         self.close()
-        return found
+        return result
 
 
 def _parse_exit(ended: CommandExit) -> DryRunResult:
@@ -145,52 +145,52 @@ def start_dry_run(text: str) -> None:
 
 def latest_dry_run() -> LatestDryRun | None:
     """Return the last trial of this browser, with its result if that is there by now."""
-    found: LatestDryRun | None = st.session_state.get(_LAST)
-    if found is not None and found.tried is None:
+    latest: LatestDryRun | None = st.session_state.get(_LAST)
+    if latest is not None and latest.tried is None:
         tried = dry_run_jobs().fetch(_owner())
         if tried is None and dry_run_jobs().of(_owner()) is None:
             tried = DryRunResult("stopped")
         if tried is not None:
-            found = st.session_state[_LAST] = LatestDryRun(found.digest, tried)
-    return found
+            latest = st.session_state[_LAST] = LatestDryRun(latest.digest, tried)
+    return latest
 
 
 def dry_run_measures() -> list[str]:
     """Return the names of the measures that the last trial gave."""
-    said = _dry_run_output()
-    return sorted(said["measures"]) if said and said.get("measures") else []
+    output = _dry_run_output()
+    return sorted(output["measures"]) if output and output.get("measures") else []
 
 
 def dry_run_seconds() -> float | None:
     """Return how long the run of the last trial took; None if it did not work out."""
-    said = _dry_run_output()
-    return float(said["duration_s"]) if said and said["ok"] else None
+    output = _dry_run_output()
+    return float(output["duration_s"]) if output and output["ok"] else None
 
 
 def _dry_run_output() -> Mapping[str, Any] | None:
-    found = latest_dry_run()
-    return None if found is None or found.tried is None else found.tried.said
+    latest = latest_dry_run()
+    return None if latest is None or latest.tried is None else latest.tried.output
 
 
-def dry_run_section(text: str | None, known: LatestDryRun | None) -> None:
+def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
     """Draw the trial that goes on, or what came of the last one.
 
     Args:
         text: the sweep file as it is now; None while a field is at fault.
-        known: the trial as it was when the page was begun.
+        previous: the trial as it was when the page was begun.
     """
-    found = latest_dry_run()
-    if found is not known:
+    latest = latest_dry_run()
+    if latest is not previous:
         st.rerun()  # it ended while the fields above were drawn without what it told
-    if found is None:
+    if latest is None:
         return
     with st.container(border=True, key="new-state-trial"):
-        if found.tried is None:
+        if latest.tried is None:
             st.fragment(_watch, run_every=_EVERY_S)()
             return
-        if text is None or digest_of(text) != found.digest:
+        if text is None or digest_of(text) != latest.digest:
             st.caption("Of what was filled in before your last change.")
-        _result(found.tried)
+        _result(latest.tried)
 
 
 def _watch() -> None:
@@ -208,36 +208,36 @@ def _watch() -> None:
 def _result(tried: DryRunResult) -> None:
     if tried.state == "stopped":
         st.info("The trial was stopped; nothing of it was kept.", icon=":material/stop_circle:")
-    elif tried.said is None:
+    elif tried.output is None:
         st.error(labels.escape_markdown(tried.sentence), icon=":material/error:")
-    elif tried.said["ok"]:
-        _measured_run(tried.said)
+    elif tried.output["ok"]:
+        _measured_run(tried.output)
     else:
-        _failed(tried.said["failure"])
+        _failed(tried.output["failure"])
 
 
-def _measured_run(said: Mapping[str, Any]) -> None:
-    who = "Today's configuration" if said["today"] else "The first configuration"
-    st.success(f"{who} was run once; nothing was stored.", icon=":material/check_circle:")
+def _measured_run(output: Mapping[str, Any]) -> None:
+    subject = "Today's configuration" if output["today"] else "The first configuration"
+    st.success(f"{subject} was run once; nothing was stored.", icon=":material/check_circle:")
     with st.container(horizontal=True):
-        value = quantity(said["value"], said["unit"]).partition(" (")[0]
-        st.metric(labels.escape_markdown(said["objective"]), value, border=True)
-        st.metric("The run took", duration(said["duration_s"]), border=True)
-        held = "all met" if said["feasible"] else "violated"
-        if said["constraints"]:
-            st.metric("Constraints", held, border=True)
-    st.markdown(labels.escape_markdown(f"{said['budget'][:1].upper()}{said['budget'][1:]}."))
-    if said["note"]:
-        st.caption(labels.escape_markdown(f"{said['note']}."))
-    for one in said["constraints"]:
-        icon = ":material/check:" if one["met"] else ":material/close:"
-        verdict = "met" if one["met"] else "violated"
-        st.markdown(f"{icon} {verdict}: {labels.escape_markdown(one['text'])}")
+        value = quantity(output["value"], output["unit"]).partition(" (")[0]
+        st.metric(labels.escape_markdown(output["objective"]), value, border=True)
+        st.metric("The run took", duration(output["duration_s"]), border=True)
+        verdict_text = "all met" if output["feasible"] else "violated"
+        if output["constraints"]:
+            st.metric("Constraints", verdict_text, border=True)
+    st.markdown(labels.escape_markdown(f"{output['budget'][:1].upper()}{output['budget'][1:]}."))
+    if output["note"]:
+        st.caption(labels.escape_markdown(f"{output['note']}."))
+    for constraint in output["constraints"]:
+        icon = ":material/check:" if constraint["met"] else ":material/close:"
+        verdict = "met" if constraint["met"] else "violated"
+        st.markdown(f"{icon} {verdict}: {labels.escape_markdown(constraint['text'])}")
     with st.expander("All measures"):
         st.dataframe(
             {
-                "measure": list(said["measures"]),
-                "value": [_measured(name, value) for name, value in said["measures"].items()],
+                "measure": list(output["measures"]),
+                "value": [_measured(name, value) for name, value in output["measures"].items()],
             },
             hide_index=True,
             alt="Every measure that the run gave",
@@ -245,8 +245,8 @@ def _measured_run(said: Mapping[str, Any]) -> None:
     with st.expander("The configuration"):
         st.dataframe(
             {
-                "parameter": list(said["configuration"]),
-                "level": [str(value) for value in said["configuration"].values()],
+                "parameter": list(output["configuration"]),
+                "level": [str(value) for value in output["configuration"].values()],
             },
             hide_index=True,
             alt="The levels of the configuration that was run",
@@ -303,8 +303,8 @@ def step_of(place: str) -> int:
     >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
     (0, 1, 4)
     """
-    found = (i for i, places in enumerate(_PLACES) if re.fullmatch(places, place))
-    return next(found, len(STEPS) - 1)
+    steps = (i for i, places in enumerate(_PLACES) if re.fullmatch(places, place))
+    return next(steps, len(STEPS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,38 +322,38 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
         store: the file that the experiment will be kept in.
         opened: told of the new experiment: makes it the open one and sees that it is executed.
     """
-    wanted = _step()
-    step = st.session_state.setdefault(_STEP_KEY, wanted)
-    form, beside, known = new_fields.draft(), FieldMessages(), latest_dry_run()
+    next_step = _step()
+    step = st.session_state.setdefault(_STEP_KEY, next_step)
+    form, beside, latest = new_fields.draft(), FieldMessages(), latest_dry_run()
     st.title("New experiment")
-    _tabs(wanted)
+    _tabs(next_step)
     before = form.what_is_run
-    form, seen = _draw_step(step, form, beside, store)
+    form, preview = _draw_step(step, form, beside, store)
     if form.what_is_run != before:
         form = replace(form, run_s=None)
     new_fields.keep(form)
-    if step != wanted:  # drawn once more, what was typed last has been taken in
+    if step != next_step:  # drawn once more, what was typed last has been taken in
         _visited_steps().add(step)  # it is left: what is missing there is said when one comes back
-        st.session_state[_STEP_KEY] = wanted
+        st.session_state[_STEP_KEY] = next_step
         st.rerun()
-    faults = _with_refusal(seen.faults)
+    faults = _with_refusal(preview.faults)
     elsewhere = beside.tell(faults, missing=step in _visited_steps())
-    text = None if seen.faults else toml_text(seen.tables)
+    text = None if preview.faults else toml_text(preview.tables)
     is_trying = _is_dry_running()
     st.divider()
     run_s = dry_run_seconds() or form.run_s
-    st.markdown(f":material/grid_on: {seen.size_words} {_duration_words(seen, run_s)}")
-    if seen.too_small:
-        st.warning(seen.too_small, icon=":material/unfold_less:")
+    st.markdown(f":material/grid_on: {preview.size_words} {_duration_words(preview, run_s)}")
+    if preview.too_small:
+        st.warning(preview.too_small, icon=":material/unfold_less:")
     _elsewhere(elsewhere, step)
     pressed = _buttons(step, is_trying=is_trying)
     answer_at("new-trial")
-    trial = _dry_run_text(form, seen, text)
-    dry_run_section(trial, known)
+    trial = _dry_run_text(form, preview, text)
+    dry_run_section(trial, latest)
     if pressed.back or pressed.further:
         _visited_steps().add(step)
-        held = [one for one in faults if step_of(one.place) == step]
-        _go(step if pressed.further and held else step + (1 if pressed.further else -1))
+        blocking = [fault for fault in faults if step_of(fault.place) == step]
+        _go(step if pressed.further and blocking else step + (1 if pressed.further else -1))
     if pressed.trial:
         return _dry_run_intent(trial, faults)
     if pressed.start:
@@ -363,10 +363,10 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
 
 def _step() -> int:
     """Return the step that is wanted; one that was asked for by a button comes first."""
-    wanted = st.session_state.pop(_GO, None)
-    if wanted is not None or _STEP not in st.session_state:
-        kept = st.session_state.get(_STEP_KEY, 0)
-        st.session_state[_STEP] = STEPS[kept if wanted is None else wanted]
+    requested_step = st.session_state.pop(_GO, None)
+    if requested_step is not None or _STEP not in st.session_state:
+        drawn_step = st.session_state.get(_STEP_KEY, 0)
+        st.session_state[_STEP] = STEPS[drawn_step if requested_step is None else requested_step]
     return STEPS.index(st.session_state[_STEP] or STEPS[0])
 
 
@@ -377,8 +377,8 @@ def _go(step: int) -> None:
 
 def _visited_steps() -> set[int]:
     """Return the steps of which empty fields are told."""
-    seen: set[int] = st.session_state.setdefault(_VISITED_KEY, set())
-    return seen
+    steps: set[int] = st.session_state.setdefault(_VISITED_KEY, set())
+    return steps
 
 
 def _tabs(step: int) -> None:
@@ -407,17 +407,17 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
 
 def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
     """Return what is wrong by itself, and what starting it was refused for."""
-    told = refusal()
-    if told is None or not told.place.startswith("new-") or told.place == "new-trial":
+    result = refusal()
+    if result is None or not result.place.startswith("new-") or result.place == "new-trial":
         return list(faults)
-    if any(fault.place == told.place for fault in faults):
+    if any(fault.place == result.place for fault in faults):
         return list(faults)
-    return [*faults, FormFault(told.place, told.text)]
+    return [*faults, FormFault(result.place, result.text)]
 
 
 def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
     """Say what is wrong in other steps; what is only missing there, at the end."""
-    for fault in sorted(elsewhere, key=lambda one: step_of(one.place)):
+    for fault in sorted(elsewhere, key=lambda candidate: step_of(candidate.place)):
         at = step_of(fault.place)
         if fault.place == START:
             st.error(labels.escape_markdown(fault.text), icon=":material/error:")
@@ -429,23 +429,23 @@ def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
             )
 
 
-def _duration_words(seen: Outline, run_s: float | None) -> str:
+def _duration_words(preview: Outline, run_s: float | None) -> str:
     """Say how long the budget takes, from how long one run took."""
-    runs = seen.tables.get("runs")
+    runs = preview.tables.get("runs")
     if run_s is None:
         return "*Try one run* tells how long the budget takes."
     if not isinstance(runs, int):
         return f"One run takes {lasting(run_s)}."
-    workers = seen.tables.get("workers", 1)
-    n = min(runs, seen.space.size) if seen.space is not None else runs
+    workers = preview.tables.get("workers", 1)
+    n = min(runs, preview.space.size) if preview.space is not None else runs
     whole_s = -(-n // workers) * run_s
     each = f" of {lasting(run_s)}" if run_s >= 1 else ""
     return f"{labels.runs(n).capitalize()}{each} take {lasting(whole_s)}."
 
 
 def _is_dry_running() -> bool:
-    found = latest_dry_run()
-    return found is not None and found.tried is None
+    latest = latest_dry_run()
+    return latest is not None and latest.tried is None
 
 
 def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
@@ -467,20 +467,20 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
     return _NavigationButtons(back, further, trial, start)
 
 
-def _dry_run_text(form: Form, seen: Outline, text: str | None) -> str | None:
+def _dry_run_text(form: Form, preview: Outline, text: str | None) -> str | None:
     """Return the sweep file of a trial; None while it cannot be tried.
 
     Where only names of measures are missing, the time of a run stands in for the goal: the trial
     is what tells their names.
     """
-    unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in seen.faults)
+    unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in preview.faults)
     if text is not None or not form.is_own_program or not unnamed:
         return text
     program = form.program
     if program.measures == "usual":  # what is printed is not read where the time is all that counts
         program = replace(program, measures="last_line")
-    told = outline(replace(form, program=program, wish=ObjectiveFields("minimise", _TIME)))
-    return None if told.faults else toml_text(told.tables)
+    trial_preview = outline(replace(form, program=program, wish=ObjectiveFields("minimise", _TIME)))
+    return None if trial_preview.faults else toml_text(trial_preview.tables)
 
 
 def _dry_run_intent(text: str | None, faults: list[FormFault]) -> Intent:

@@ -26,8 +26,8 @@ _STATE = "new-state-"
 
 def draft() -> Form:
     """Return what was filled in so far."""
-    found: Form = st.session_state.setdefault(_DRAFT, Form())
-    return found
+    form: Form = st.session_state.setdefault(_DRAFT, Form())
+    return form
 
 
 def keep(form: Form) -> None:
@@ -63,10 +63,10 @@ def leave(beginning: str) -> None:
 
 def follow(key: str, usual: Sequence[str]) -> None:
     """Let a choice of several that is as usual stay so when that has become something else."""
-    kept = f"{_STATE}usual-{key}"
-    before = st.session_state.get(kept)
+    usual_key = f"{_STATE}usual-{key}"
+    before = st.session_state.get(usual_key)
     if before != list(usual):
-        st.session_state[kept] = list(usual)
+        st.session_state[usual_key] = list(usual)
         if before is not None and st.session_state.get(key) == before:
             st.session_state[key] = list(usual)
 
@@ -85,12 +85,12 @@ def area(key: str, label: str, value: str, **more: Any) -> str:
 
 def choice(key: str, label: str, value: T, options: Sequence[T], **more: Any) -> T:
     """Draw a choice of one; a value that is no option any more is shown as one."""
-    shown = list(options) if value in options else [*options, value]
+    entries = list(options) if value in options else [*options, value]
     seed(key, value)
-    if st.session_state[key] not in shown:
-        shown.append(st.session_state[key])
-    chosen: T = st.selectbox(label, shown, key=key, **more)
-    return chosen
+    if st.session_state[key] not in entries:
+        entries.append(st.session_state[key])
+    selected: T = st.selectbox(label, entries, key=key, **more)
+    return selected
 
 
 def several(
@@ -99,27 +99,27 @@ def several(
     values: Sequence[str],
     options: Sequence[str],
     *,
-    others: bool = True,
+    accept_new: bool = True,
     **more: Any,
 ) -> tuple[str, ...]:
-    """Draw a choice of several; ``others``: further ones can be typed, one by one or ``1, 2``."""
+    """Draw a choice of several; ``accept_new``: further ones can be typed, one by one or ``1, 2``."""
     seed(key, list(values))
-    known = {*options, *values}
-    now = apart(st.session_state[key], known)
+    known_texts = {*options, *values}
+    now = apart(st.session_state[key], known_texts)
     if now != st.session_state[key]:
         st.session_state[key] = now
-    shown = list(dict.fromkeys([*options, *values, *now]))
-    return tuple(st.multiselect(label, shown, key=key, accept_new_options=others, **more))
+    entries = list(dict.fromkeys([*options, *values, *now]))
+    return tuple(st.multiselect(label, entries, key=key, accept_new_options=accept_new, **more))
 
 
-def apart(texts: Sequence[str], known: Collection[str] = ()) -> list[str]:
+def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
     """Return what was typed with commas and blanks between as one level each.
 
-    >>> apart(["1, 2,  4", "1,5", "a, b"], known=["a, b"])
+    >>> apart(["1, 2,  4", "1,5", "a, b"], known_texts=["a, b"])
     ['1', '2', '4', '1,5', 'a, b']
     """
-    parts = [[text] if text in known else re.split(r",\s+", text) for text in texts]
-    return list(dict.fromkeys(one.strip() for some in parts for one in some if one.strip()))
+    parts = [[text] if text in known_texts else re.split(r",\s+", text) for text in texts]
+    return list(dict.fromkeys(part.strip() for some in parts for part in some if part.strip()))
 
 
 def tick(key: str, label: str, value: bool, **more: Any) -> bool:
@@ -133,8 +133,8 @@ def count(
 ) -> int | None:
     """Draw a whole number; None is empty."""
     seed(key, value)
-    found = st.number_input(label, low, high, value=None, step=1, key=key, **more)
-    return None if found is None else int(found)
+    number = st.number_input(label, low, high, value=None, step=1, key=key, **more)
+    return None if number is None else int(number)
 
 
 class FieldMessages:

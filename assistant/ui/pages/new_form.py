@@ -51,7 +51,7 @@ class ParameterRow:
         low: the first level of a range.
         high: its last one.
         step: between levels, or their number where they go by a ratio.
-        whole: whether levels by a ratio are rounded to whole numbers.
+        is_integer: whether levels by a ratio are rounded to whole numbers.
         kind: what the levels are.
         unit: for people.
         description: for people.
@@ -65,7 +65,7 @@ class ParameterRow:
     low: str = ""
     high: str = ""
     step: str = ""
-    whole: bool = False
+    is_integer: bool = False
     kind: Kind = "numbers"
     unit: str = ""
     description: str = ""
@@ -207,7 +207,7 @@ class Form:
         initial: first runs, before results decide.
         batch: suggestions at a time; empty is what suits the strategy.
         unattended: whether suggestions are taken by themselves.
-        kept: tables of a sweep file that no field shows, such as hooks, and stay as they are.
+        extra_tables: tables of a sweep file that no field shows, such as hooks, and stay as they are.
         run_s: how long a run took in the experiment that this one is copied from, in seconds; None
             if it is no copy, or runs something else by now.
     """
@@ -232,7 +232,7 @@ class Form:
     initial: int = 10
     batch: int | None = None
     unattended: bool = False
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    extra_tables: Mapping[str, Any] = field(default_factory=dict)
     run_s: float | None = None
 
     @property
@@ -265,10 +265,12 @@ class Form:
         if self.source == "platform":
             return "AI platform"
         if self.source == "command":
-            said = [word for word in self.program.words.split() if not re.search("^-|[={]", word)]
-            names = [Path(word).stem for word in said]
-            own = [name for name in names if not _INTERPRETER.fullmatch(name)]
-            name = next(iter(own or names), "sweep")
+            arguments = [
+                word for word in self.program.words.split() if not re.search("^-|[={]", word)
+            ]
+            names = [Path(word).stem for word in arguments]
+            program_names = [name for name in names if not _INTERPRETER.fullmatch(name)]
+            name = next(iter(program_names or names), "sweep")
             return name if _PLAIN.fullmatch(name) else "sweep"
         if self.source == "function":
             return self.program.function.rpartition(":")[2].strip() or "sweep"
@@ -284,9 +286,9 @@ class Form:
             return ()
         program = self.program
         texts = f"{program.words}\n{program.environment}\n{program.stdin}".replace("{{", "")
-        known = {row.name.strip() for row in self.rows} | _NOT_PARAMETERS
+        row_names = {row.name.strip() for row in self.rows} | _NOT_PARAMETERS
         names = dict.fromkeys(_PLACEHOLDER.findall(texts))
-        return tuple(name for name in names if name.isidentifier() and name not in known)
+        return tuple(name for name in names if name.isidentifier() and name not in row_names)
 
     def with_row(self) -> "Form":
         """Return the form with one more parameter."""
@@ -295,9 +297,9 @@ class Form:
     def with_unsaid(self) -> "Form":
         """Return the form with a parameter for every name that is none yet; blank ones go."""
         first = self._next_uid
-        kept = tuple(row for row in self.rows if row != ParameterRow(row.uid))
+        filled_rows = tuple(row for row in self.rows if row != ParameterRow(row.uid))
         more = tuple(ParameterRow(first + i, name) for i, name in enumerate(self.unsaid))
-        return replace(self, rows=(*kept, *more))
+        return replace(self, rows=(*filled_rows, *more))
 
     @property
     def _next_uid(self) -> int:
@@ -372,8 +374,8 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
     third = "step" if row.how == "steps" else "count"
     ends = {"low": row.low, "high": row.high, third: row.step}
     if not all(text.strip() for text in ends.values()):
-        what = "the step" if third == "step" else "how many levels there are"
-        raise MissingError(place, f"Say where the levels begin and end, and {what}.")
+        missing_value = "the step" if third == "step" else "how many levels there are"
+        raise MissingError(place, f"Say where the levels begin and end, and {missing_value}.")
     if KINDS[row.kind][0] != "number":
         raise FormFieldError(
             place, "Levels between two ends are numbers; choose numbers, or a list."
@@ -381,7 +383,7 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
     numbers = {name: number_in(text, place) for name, text in ends.items()}
     if row.how == "steps":
         return {"range": numbers}
-    return {"logarithmic": numbers | ({"integer": True} if row.whole else {})}
+    return {"logarithmic": numbers | ({"integer": True} if row.is_integer else {})}
 
 
 def _level(text: str, kind: Kind, place: str) -> Level:

@@ -29,35 +29,41 @@ from strategies import strategy_entry, strategy_names
 _GOALS: Mapping[str, str] = {"minimise": "as small as possible", "maximise": "as large as possible"}
 
 
-def objective_step(form: Form, beside: FieldMessages, seen: Outline, given: Sequence[str]) -> Form:
+def objective_step(
+    form: Form, beside: FieldMessages, preview: Outline, trial_measures: Sequence[str]
+) -> Form:
     """Draw the fields. Returns what is filled in.
 
     Args:
         form: what was filled in so far.
         beside: where refusals are told.
-        seen: what the form comes to.
-        given: names of the measures that a trial gave; empty if none was made.
+        preview: what the form comes to.
+        trial_measures: names of the measures that a trial gave; empty if none was made.
     """
     if form.source == "file":
-        _objective_summary(seen)
+        _objective_summary(preview)
         return form
-    known = None if form.is_own_program else plain_application(form)
-    own = None if known is None else known.objective
-    names = list(known.application.measures or ()) if known is not None else list(given)
+    application = None if form.is_own_program else plain_application(form)
+    application_objective = None if application is None else application.objective
+    names = (
+        list(application.application.measures or ())
+        if application is not None
+        else list(trial_measures)
+    )
     st.subheader("Goal", divider="gray")
-    wish = _objective_fields(form, beside, own, names)
-    wish = _constraints(wish, beside, own, names)
+    wish = _objective_fields(form, beside, application_objective, names)
+    wish = _constraints(wish, beside, application_objective, names)
     form = replace(form, wish=wish)
     st.subheader("Agreement", divider="gray")
     return _agreement(form, beside)
 
 
-def _objective_summary(seen: Outline) -> None:
+def _objective_summary(preview: Outline) -> None:
     """Say what the sweep file says."""
-    if seen.built is None:
+    if preview.built is None:
         st.info("The goal and the agreement are shown once the sweep file can be read.")
         return
-    settings, objective = seen.built.settings, seen.built.objective
+    settings, objective = preview.built.settings, preview.built.objective
     st.markdown(f"**Goal**: {labels.escape_markdown(str(objective))}")
     for constraint in objective.constraints:
         st.markdown(f"subject to: {labels.escape_markdown(str(constraint))}")
@@ -67,14 +73,14 @@ def _objective_summary(seen: Outline) -> None:
 
 
 def _objective_fields(
-    form: Form, beside: FieldMessages, own: Objective | None, names: list[str]
+    form: Form, beside: FieldMessages, application_objective: Objective | None, names: list[str]
 ) -> ObjectiveFields:
     wish = form.wish
     options: dict[str, str] = dict(_GOALS)
     if not form.is_own_program:
-        what = f" ({own})" if own is not None else ""
-        options = {"own": f"what suits it{what}", **options}
-    if "objective" in form.kept:
+        suffix = f" ({application_objective})" if application_objective is not None else ""
+        options = {"own": f"what suits it{suffix}", **options}
+    if "objective" in form.extra_tables:
         options["kept"] = "as in the original"
     now = "minimise" if wish.direction == "own" and form.is_own_program else wish.direction
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -112,19 +118,24 @@ def _measure(key: str, label: str, value: str, names: list[str], width: int = 30
 
 
 def _constraints(
-    wish: ObjectiveFields, beside: FieldMessages, own: Objective | None, names: list[str]
+    wish: ObjectiveFields,
+    beside: FieldMessages,
+    application_objective: Objective | None,
+    names: list[str],
 ) -> ObjectiveFields:
     st.markdown("**Constraints**")
-    if own is not None and own.constraints:
-        labels = {one.measure: str(one) for one in own.constraints}
-        kept = new_fields.several(
+    if application_objective is not None and application_objective.constraints:
+        labels = {
+            constraint.measure: str(constraint) for constraint in application_objective.constraints
+        }
+        active = new_fields.several(
             "new-own-constraints", "Of the simulation",
             [name for name in labels if name not in wish.without], list(labels),
             format_func=lambda name: labels.get(name, name),
             placeholder="none is kept",
             others=False,
         )  # fmt: skip
-        without = tuple(name for name in labels if name not in kept)
+        without = tuple(name for name in labels if name not in active)
         wish = replace(wish, without=without)
     bounds = tuple(_bound(bound, beside, names) for bound in wish.bounds)
     st.button(
@@ -258,11 +269,11 @@ def _strategy(form: Form, beside: FieldMessages) -> Form:
             placeholder="what suits",
         )  # fmt: skip
     share = _share(form)
-    if form.kept:
+    if form.extra_tables:
         st.caption(
-            f"Kept from the original: {', '.join(sorted(form.kept))}; see the sweep file below."
+            f"Kept from the original: {', '.join(sorted(form.extra_tables))}; see the sweep file below."
         )
-    usual = {one.name: one.default for one in strategy_entry(strategy).options}
+    usual = {option.name: option.default for option in strategy_entry(strategy).options}
     return replace(
         form,
         strategy=strategy,
@@ -291,11 +302,15 @@ def _share(form: Form) -> float | None:
     percent: int = st.slider(
         "Share inside regions (exploitation)", 0, 100, step=5, format="%d %%", key=key
     )
-    kept = form.exploitation
-    return kept if kept is not None and round(100 * kept) == percent else percent / 100
+    exploitation = form.exploitation
+    return (
+        exploitation
+        if exploitation is not None and round(100 * exploitation) == percent
+        else percent / 100
+    )
 
 
-def review_step(form: Form, beside: FieldMessages, seen: Outline) -> Form:
+def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
     """Draw everything in words, and the sweep file that says it. Returns the form with its name."""
     if form.source != "file":
         name = new_fields.text(
@@ -303,11 +318,11 @@ def review_step(form: Form, beside: FieldMessages, seen: Outline) -> Form:
         )
         form = replace(form, name=name)
         beside.at("new-name")
-    for line in _in_words(form, seen):
+    for line in _in_words(form, preview):
         st.markdown(line)
-    if seen.faults:
+    if preview.faults:
         return form
-    text = toml_text(seen.tables)
+    text = toml_text(preview.tables)
     st.markdown("**The sweep file**")
     st.caption(
         "It says the same on any command line of this machine: `copperline sweep FILE` runs it to "
@@ -325,13 +340,13 @@ def _file_name(form: Form) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", form.full_name).strip("-") or "sweep"
 
 
-def _in_words(form: Form, seen: Outline) -> list[str]:
+def _in_words(form: Form, preview: Outline) -> list[str]:
     """Return what was filled in, a line for each step."""
-    named = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
-    lines = [f"**What is run**: {SOURCES[form.source]}{named}", f"**Space**: {seen.size_words}"]
-    if seen.built is not None:
-        settings, objective = seen.built.settings, seen.built.objective
-        constraints = "; ".join(str(one) for one in objective.constraints)
+    place = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
+    lines = [f"**What is run**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
+    if preview.built is not None:
+        settings, objective = preview.built.settings, preview.built.objective
+        constraints = "; ".join(str(constraint) for constraint in objective.constraints)
         subject = f", subject to: {constraints}" if constraints else ""
         lines.append(f"**Goal**: {objective}{subject}")
         lines.append(f"**Agreement**: {_sla_words(settings.agreement(0.0))}")
@@ -339,20 +354,20 @@ def _in_words(form: Form, seen: Outline) -> list[str]:
             f"**Chosen by**: {settings.strategy.name}, seed {settings.seed}, "
             f"{labels.runs(settings.workers)} at once"
         )
-    who = "suggestions are taken by themselves" if form.unattended else "you look at each batch"
-    lines.append(f"**Who decides**: {who}")
+    chooser = "suggestions are taken by themselves" if form.unattended else "you look at each batch"
+    lines.append(f"**Who decides**: {chooser}")
     return [labels.escape_markdown(line) for line in lines]
 
 
 def _sla_words(sla: Sla) -> str:
     """Return the terms in words; a deadline counts from the start."""
-    told = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
+    terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
     if sla.deadline_s is not None:
-        told.append(f"over {duration(sla.deadline_s)} after the start")
+        terms.append(f"over {duration(sla.deadline_s)} after the start")
     if sla.goal is not None:
-        told.append(f"good enough at {sla.goal:g}")
+        terms.append(f"good enough at {sla.goal:g}")
     if sla.run_limit_s is not None:
-        told.append(f"at most {sla.run_limit_s:g} s a run")
+        terms.append(f"at most {sla.run_limit_s:g} s a run")
     if sla.tariff is not None:
-        told.append(f"cost {sla.cost_text}" if sla.max_cost is not None else "cost is counted")
-    return ", ".join(told) or "no limit"
+        terms.append(f"cost {sla.cost_text}" if sla.max_cost is not None else "cost is counted")
+    return ", ".join(terms) or "no limit"

@@ -73,13 +73,15 @@ def open_from(form: Form, store: Path) -> NewExperiment:
     tables, built = build_form(form)
     settings = built.settings
     try:
-        past, own = past_results(built), initial_configurations(built)
-        made_from = config_snapshot(tables, own)
-        _open_session(built, form.full_name, MemoryStore(), past, own, made_from)  # a rehearsal
+        past, configurations = past_results(built), initial_configurations(built)
+        made_from = config_snapshot(tables, configurations)
+        _open_session(
+            built, form.full_name, MemoryStore(), past, configurations, made_from
+        )  # a rehearsal
     except Exception as error:
         raise FormFieldError(_general(form), sentence(error)) from error
-    kept = open_store(store, take_key=False)
-    session = _open_session(built, form.full_name, kept, past, own, made_from)
+    target = open_store(store, take_key=False)
+    session = _open_session(built, form.full_name, target, past, configurations, made_from)
     automatic = AutoSteering(settings.batch, settings.initial, settings.advice)
     return NewExperiment(session, built.application, automatic if form.unattended else None)
 
@@ -89,12 +91,12 @@ def _open_session(
     name: str,
     store: Store,
     past: Sequence[Result],
-    own: Sequence[Mapping[str, Level]],
+    configurations: Sequence[Mapping[str, Level]],
     made_from: str,
 ) -> Session:
     """Open, and take in the plan, past results, today's and the analyst's own configurations."""
     session = open_sweep(built, store, name, made_from)
-    import_past_runs(session, built, past, own, today=True)
+    import_past_runs(session, built, past, configurations, today=True)
     return session
 
 
@@ -106,13 +108,13 @@ def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
     Raises:
         FieldError: the first field that is wrong.
     """
-    told = write_tables(form)
-    if told.faults:
-        raise FormFieldError(told.faults[0].place, told.faults[0].text)
+    draft_tables = write_tables(form)
+    if draft_tables.faults:
+        raise FormFieldError(draft_tables.faults[0].place, draft_tables.faults[0].text)
     try:
-        return told.tables, build_sweep(check_settings(told.tables, "the form"))
+        return draft_tables.tables, build_sweep(check_settings(draft_tables.tables, "the form"))
     except Exception as error:
-        fault = fault_of(form, told.tables, error)
+        fault = fault_of(form, draft_tables.tables, error)
         raise FormFieldError(fault.place, fault.text) from error
 
 
@@ -121,8 +123,8 @@ def preview(form: Form) -> str | None:
 
     ``copperline sweep`` takes it, from any folder.
     """
-    told = write_tables(form)
-    return None if told.faults else toml_text(told.tables)
+    draft_tables = write_tables(form)
+    return None if draft_tables.faults else toml_text(draft_tables.tables)
 
 
 def _general(form: Form) -> str:
@@ -162,8 +164,8 @@ def fault_of(
 
 
 def _bare(form: Form, tables: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("name", "seed", "application", "parameters")
-    bare = {key: tables[key] for key in kept if key in tables}
+    general_keys = ("name", "seed", "application", "parameters")
+    bare = {key: tables[key] for key in general_keys if key in tables}
     if form.is_own_program:
         bare["objective"] = {"minimise": "wall_s"}
     return bare
@@ -208,12 +210,12 @@ def _fault_beyond_application(
             space.count_allowed()
         except Exception as fault:
             return FormFault("new-exclude", f"In '{line}': {sentence(fault)}")
-    wanted = settings.objective
-    if wanted is not None:
-        pieces = [("new-measure", wanted.model_copy(update={"constraints": [], "second": None}))]
-        pieces.append(("new-second", wanted.model_copy(update={"constraints": []})))
-        for bound, one in zip(form.wish.bounds, wanted.constraints, strict=True):
-            alone = wanted.model_copy(update={"constraints": [one], "second": None})
+    objective = settings.objective
+    if objective is not None:
+        pieces = [("new-measure", objective.model_copy(update={"constraints": [], "second": None}))]
+        pieces.append(("new-second", objective.model_copy(update={"constraints": []})))
+        for bound, constraint in zip(form.wish.bounds, objective.constraints, strict=True):
+            alone = objective.model_copy(update={"constraints": [constraint], "second": None})
             pieces.append((f"new-c{bound.uid}", alone))
         for place, piece in pieces:
             try:
@@ -267,8 +269,8 @@ class Outline:
         allowed = None if self.space is None else self.space.count_allowed()
         if allowed is None or allowed > 1:
             return ""
-        told = "No combination is" if allowed == 0 else "Only one combination is"
-        text = f"{told} allowed, so there is nothing to try: add levels, or exclude less."
+        count_text = "No combination is" if allowed == 0 else "Only one combination is"
+        text = f"{count_text} allowed, so there is nothing to try: add levels, or exclude less."
         if kind_of(self.tables.get("application", {})) != "scheduling":
             return text
         return (
@@ -280,25 +282,27 @@ class Outline:
 
 def outline(form: Form) -> Outline:
     """Return what a form comes to; logs and tables are read, programs are not started."""
-    told = write_tables(form)
-    space = _own_space(form, told.tables)
-    if told.faults or kind_of(told.tables.get("application", {})) == "function":
-        return Outline(told.tables, told.faults, space, None)
-    made, source = _sweep(told.tables)
-    if isinstance(made, BuiltSweep):
-        return Outline(told.tables, (), made.space, made)
-    return Outline(told.tables, (fault_of(form, told.tables, made, source),), space, None)
+    draft_tables = write_tables(form)
+    space = _own_space(form, draft_tables.tables)
+    if draft_tables.faults or kind_of(draft_tables.tables.get("application", {})) == "function":
+        return Outline(draft_tables.tables, draft_tables.faults, space, None)
+    built, source = _sweep(draft_tables.tables)
+    if isinstance(built, BuiltSweep):
+        return Outline(draft_tables.tables, (), built.space, built)
+    return Outline(
+        draft_tables.tables, (fault_of(form, draft_tables.tables, built, source),), space, None
+    )
 
 
 def plain_application(form: Form) -> BuiltSweep | None:
     """Return what a log or a table is by itself, with computed levels; None while it cannot be."""
-    told = write_tables(form)
-    application = dict(told.tables.get("application", {}))
+    draft_tables = write_tables(form)
+    application = dict(draft_tables.tables.get("application", {}))
     for name in ("levels", "options", "today"):  # the latter only where they are at fault
         application.pop(name, None)
-        made, _ = _sweep({"seed": form.seed, "application": application})
-        if isinstance(made, BuiltSweep):
-            return made
+        built, _ = _sweep({"seed": form.seed, "application": application})
+        if isinstance(built, BuiltSweep):
+            return built
     return None
 
 
@@ -309,7 +313,7 @@ def _own_space(form: Form, tables: Mapping[str, Any]) -> ParameterSpace | None:
             space = ParameterSpace(tuple(parameter_of(row)[1] for row in form.rows))
         elif form.source == "file":
             settings = check_settings(tables, "x")
-            space = ParameterSpace(tuple(one.build() for one in settings.parameters))
+            space = ParameterSpace(tuple(parameter.build() for parameter in settings.parameters))
         else:
             return None
         for line in tables.get("exclude", []):
@@ -327,10 +331,12 @@ def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSour
         settings = check_settings(tables, "the form")
         application = tables.get("application", {})
         if kind_of(application) in ("scheduling", "lookup"):
-            told = {k: application[k] for k in _OF_SOURCE if k in application}
-            seed = {} if len(told) > 1 else {"seed": settings.seed}  # of the generated workload
-            named = {**seed, "application": told}
-            source = _source(json.dumps(named), _stamp(application))
+            source_settings = {k: application[k] for k in _OF_SOURCE if k in application}
+            seed = (
+                {} if len(source_settings) > 1 else {"seed": settings.seed}
+            )  # of the generated workload
+            key_settings = {**seed, "application": source_settings}
+            source = _source(json.dumps(key_settings), _stamp(application))
         return build_sweep(settings, source), source
     except Exception as error:
         return error, source
@@ -355,7 +361,7 @@ def _stamp(application: Mapping[str, Any]) -> tuple[str, int, int] | None:
     if path is None:
         return None
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except (OSError, ValueError):
         return (path, 0, int(time.time()))  # it may be there the next time
-    return (path, found.st_mtime_ns, found.st_size)
+    return (path, stat.st_mtime_ns, stat.st_size)

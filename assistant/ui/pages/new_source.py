@@ -138,9 +138,11 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
         form = _path_fields(form, beside, store)
     if source == "log":
         form = replace(form, cluster=_reading(form.cluster, beside))
-    if source == "platform" and form.kept.get("application"):
-        told = ", ".join(f"{name} {value}" for name, value in form.kept["application"].items())
-        st.caption(escape_markdown(f"Its future: {told}; all else is as usual."))
+    if source == "platform" and form.extra_tables.get("application"):
+        settings = ", ".join(
+            f"{name} {value}" for name, value in form.extra_tables["application"].items()
+        )
+        st.caption(escape_markdown(f"Its future: {settings}; all else is as usual."))
     if source == "file":
         _to_fields(form)
     if source == "command":
@@ -154,11 +156,11 @@ def _source(form: Form) -> Source:
     key = "new-source"
     if key not in st.session_state:
         st.session_state[key] = form.source
-    chosen: Source = st.radio(
+    selected: Source = st.radio(
         "What shall be run", list(SOURCES), format_func=SOURCES.__getitem__, horizontal=True,
         key=key,
     )  # fmt: skip
-    return chosen
+    return selected
 
 
 def _switch_source(form: Form, source: Source) -> Form:
@@ -170,17 +172,19 @@ def _switch_source(form: Form, source: Source) -> Form:
     paths[form.source] = (form.path, form.text)
     path, text = paths.get(source, ("", None))
     new_fields.put("new-path", path)
-    kept = {name: table for name, table in form.kept.items() if name != "application"}
-    return replace(form, source=source, path=path, text=text, kept=kept)
+    extra_tables = {
+        name: table for name, table in form.extra_tables.items() if name != "application"
+    }
+    return replace(form, source=source, path=path, text=text, extra_tables=extra_tables)
 
 
 def _path_fields(form: Form, beside: FieldMessages, store: Path) -> Form:
     label, example, endings = _PATHS[form.source]
     fault = None
     uploaded = st.session_state.get(f"new-upload-{form.source}")
-    seen = f"new-state-upload-{form.source}"
-    if uploaded is not None and st.session_state.get(seen) != uploaded.file_id:
-        st.session_state[seen] = uploaded.file_id
+    upload_key = f"new-state-upload-{form.source}"
+    if uploaded is not None and st.session_state.get(upload_key) != uploaded.file_id:
+        st.session_state[upload_key] = uploaded.file_id
         try:
             form = _with_upload(form, store, uploaded)
         except FormFieldError as error:
@@ -224,8 +228,8 @@ def _with_upload(form: Form, store: Path, uploaded: Any) -> Form:
 
 def _to_fields(form: Form) -> None:
     """Draw the way from a sweep file to fields, once it can be read."""
-    told = write_tables(form)
-    if told.faults:
+    draft_tables = write_tables(form)
+    if draft_tables.faults:
         return
     pressed = st.button(
         "Change it in the fields", key="new-fields", icon=":material/edit:",
@@ -233,7 +237,7 @@ def _to_fields(form: Form) -> None:
     )  # fmt: skip
     if not pressed:
         return
-    as_fields = form_of(told.tables)
+    as_fields = form_of(draft_tables.tables)
     if as_fields.source == "file":
         st.warning("It says what no field shows, so it is taken as it stands.")
         return
@@ -352,8 +356,8 @@ def _folder(program: ProgramFields, label: str) -> str:
 
 def _varies(program: ProgramFields) -> bool | None:
     now = next(text for text, noisy in _NOISY.items() if noisy is program.noisy)
-    chosen = new_fields.choice(
+    selected = new_fields.choice(
         "new-noisy", "Results vary from run to run", now, list(_NOISY), width=370,
         help="If they do, the last runs of the budget confirm the winner.",
     )  # fmt: skip
-    return _NOISY[chosen]
+    return _NOISY[selected]

@@ -31,20 +31,23 @@ _JUDGES = {
 }
 
 
-def asked(form: Form, beside: FieldMessages) -> Form:
+def futures_step(form: Form, beside: FieldMessages) -> Form:
     """Draw the fields. Returns what is filled in."""
     st.markdown("**Judged on**")
-    kept = form.kept.get("application", {}).get("futures")
-    if kept is not None:
+    extra = form.extra_tables.get("application", {}).get("futures")
+    if extra is not None:
         st.caption("Futures that are said by the sweep file, which stay as they are.")
         return form
     futures = form.cluster.futures
-    known = generators(fitted=form.source == "log")
+    generator_names = generators(fitted=form.source == "log")
     as_given = "the jobs of the log, as they are" if form.source == "log" else "one generated log"
-    told = {"": as_given, **{name: f"futures by {name}: {text}" for name, text in known.items()}}
+    labels = {
+        "": as_given,
+        **{name: f"futures by {name}: {text}" for name, text in generator_names.items()},
+    }
     generator = new_fields.choice(
-        "new-futures", "Every run is judged on", futures.generator, list(told),
-        format_func=lambda name: told.get(name, name),
+        "new-futures", "Every run is judged on", futures.generator, list(labels),
+        format_func=lambda name: labels.get(name, name),
         help="A sweep over one log learns that log by heart. Over futures every run simulates "
         "several generated workloads, the same for all runs.",
     )  # fmt: skip
@@ -93,28 +96,28 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
     beside.at("new-procs", "new-order")
     cluster = replace(form.cluster, procs=procs, order=order, backfill=backfill)
     form = replace(form, cluster=cluster)
-    form = asked(form, beside)
-    known = plain_application(form)
+    form = futures_step(form, beside)
+    application = plain_application(form)
     st.markdown("**Levels to try**")
     beside.at("new-levels", "new-options")
-    if known is None:
+    if application is None:
         st.info("The levels are computed from the log once it can be read.")
         return form
-    return _level_fields(form, known.space)
+    return _level_fields(form, application.space)
 
 
 def _preset_fields(form: Form) -> Form:
     """Draw the choice of a preset. Another one brings its own parameters and levels."""
-    told = {preset.name: preset.summary for preset in presets()}
-    chosen = new_fields.choice(
-        "new-preset", "Question", form.cluster.preset, list(told),
-        format_func=lambda name: f"{name}: {told[name]}" if name in told else name,
+    summaries = {preset.name: preset.summary for preset in presets()}
+    preset_name = new_fields.choice(
+        "new-preset", "Question", form.cluster.preset, list(summaries),
+        format_func=lambda name: f"{name}: {summaries[name]}" if name in summaries else name,
         help="Opens the parameters that belong to the question, with levels; each can be changed.",
     )  # fmt: skip
-    if chosen == form.cluster.preset:
+    if preset_name == form.cluster.preset:
         return form
     new_fields.leave("new-level-")
-    return replace(form, cluster=replace(form.cluster, preset=chosen, levels=None))
+    return replace(form, cluster=replace(form.cluster, preset=preset_name, levels=None))
 
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
@@ -126,20 +129,24 @@ def _level_fields(form: Form, usual: ParameterSpace) -> Form:
     names, levels = policy_names(), dict(form.levels)
     for parameter in usual.parameters:
         computed = tuple(level(value) for value in parameter.levels)
-        chosen = _chips(
+        texts = _chips(
             parameter.name, parameter.unit, levels.get(parameter.name), computed,
             names.get(parameter.name, ()), parameter.description,
         )  # fmt: skip
-        _put(levels, parameter.name, chosen, unless=computed)
-    more = [one for one in _known(form, usual, levels) if one.name not in usual.names]
-    is_varied = any(one.name in levels for one in more)
+        _put(levels, parameter.name, texts, unless=computed)
+    more = [
+        parameter_field
+        for parameter_field in _known(form, usual, levels)
+        if parameter_field.name not in usual.names
+    ]
+    is_varied = any(parameter_field.name in levels for parameter_field in more)
     with st.expander("More that can be varied: policies and their options", expanded=is_varied):
-        for one in more:
-            chosen = _chips(
-                one.name, one.unit, levels.get(one.name), (), tuple(map(level, one.choices)),
-                one.description,
+        for parameter_field in more:
+            texts = _chips(
+                parameter_field.name, parameter_field.unit, levels.get(parameter_field.name), (), tuple(map(level, parameter_field.choices)),
+                parameter_field.description,
             )  # fmt: skip
-            _put(levels, one.name, chosen, unless=())
+            _put(levels, parameter_field.name, texts, unless=())
     options = _options(form, _known(form, usual, levels))
     cluster = replace(form.cluster, options=options)
     if levels != form.levels:
@@ -152,11 +159,11 @@ def _known(
 ) -> tuple[OptionalParameter, ...]:
     """Return what can be varied with the policies that are chosen now."""
     names = policy_names()
-    computed = {one.name: tuple(map(str, one.levels)) for one in usual.parameters}
+    computed = {entry.name: tuple(map(str, entry.levels)) for entry in usual.parameters}
 
     def among(kind: str, now: str) -> list[str]:
-        wanted = (now, *levels.get(kind, computed.get(kind, ())))
-        return [one for one in wanted if one in names[kind]]
+        names_in_use = (now, *levels.get(kind, computed.get(kind, ())))
+        return [name for name in names_in_use if name in names[kind]]
 
     return optional_parameters(
         {
@@ -166,29 +173,29 @@ def _known(
     )
 
 
-def _options(form: Form, known: Sequence[OptionalParameter]) -> dict[str, str]:
+def _options(form: Form, fields_of_options: Sequence[OptionalParameter]) -> dict[str, str]:
     """Draw what the policies are told in every run."""
-    told = {}
-    given = form.cluster.options
+    texts = {}
+    present = form.cluster.options
     with (
-        st.expander("Told in every run: options of the policies", expanded=bool(given)),
+        st.expander("Told in every run: options of the policies", expanded=bool(present)),
         st.container(horizontal=True),
     ):
-        for one in known:
-            if one.usual is not None:
-                told[one.name] = new_fields.text(
-                    f"new-option-{one.name}", labels.measure_title(one.name, one.unit),
-                    given.get(one.name, ""), width=240, placeholder=level(one.usual),
-                    help=_sentence(one.description),
+        for option in fields_of_options:
+            if option.usual is not None:
+                texts[option.name] = new_fields.text(
+                    f"new-option-{option.name}", labels.measure_title(option.name, option.unit),
+                    present.get(option.name, ""), width=240, placeholder=level(option.usual),
+                    help=_sentence(option.description),
                 )  # fmt: skip
-    return {name: text for name, text in told.items() if text.strip()}
+    return {name: text for name, text in texts.items() if text.strip()}
 
 
 def _put(
-    levels: dict[str, tuple[str, ...]], name: str, chosen: tuple[str, ...], unless: Sequence[str]
+    levels: dict[str, tuple[str, ...]], name: str, texts: tuple[str, ...], unless: Sequence[str]
 ) -> None:
     """Keep levels that are not the usual ones, numbers in their order."""
-    ordered = in_order(chosen)
+    ordered = in_order(texts)
     if ordered == tuple(unless) or (not ordered and not unless):
         levels.pop(name, None)
     else:
@@ -210,18 +217,18 @@ def in_order(texts: Sequence[str]) -> tuple[str, ...]:
 def _chips(
     name: str,
     unit: str,
-    chosen: tuple[str, ...] | None,
+    texts: tuple[str, ...] | None,
     computed: tuple[str, ...],
-    others: Sequence[str] = (),
-    told: str = "",
+    further: Sequence[str] = (),
+    description: str = "",
 ) -> tuple[str, ...]:
-    now = computed if chosen is None else chosen
+    now = computed if texts is None else texts
     new_fields.follow(f"new-level-{name}", computed)
     return new_fields.several(
-        f"new-level-{name}", labels.measure_title(name, unit), now, [*computed, *others],
+        f"new-level-{name}", labels.measure_title(name, unit), now, [*computed, *further],
         format_func=partial(_spoken, unit=unit),
         placeholder="not varied; choose or type levels, today's among them",
-        help=_sentence(told) if told else None,
+        help=_sentence(description) if description else None,
     )  # fmt: skip
 
 
@@ -244,22 +251,22 @@ _HOW: Mapping[How, str] = {
 }
 
 
-def parameters_step(form: Form, beside: FieldMessages, seen: Outline) -> Form:
+def parameters_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
     """Draw the fields. Returns what is filled in."""
     if form.source == "file":
-        _space_table(seen.space)
+        _space_table(preview.space)
         return form
     if form.is_own_program:
         form = _own(form, beside)
     elif form.source in ("table", "platform"):
-        known = plain_application(form)
-        _space_table(None if known is None else known.space)
+        application = plain_application(form)
+        _space_table(None if application is None else application.space)
     else:
         before, form = form, cluster_step(form, beside)
-        seen = seen if form == before else outline(form)
+        preview = preview if form == before else outline(form)
     exclude = new_fields.area(
         "new-exclude", "Never try what meets one of these conditions (one a line)", form.exclude,
-        height=80, placeholder=_example_condition(seen.space),
+        height=80, placeholder=_example_condition(preview.space),
         help="A condition on parameters, such as threads > 8 and layout == 'rows'.",
     )  # fmt: skip
     beside.at("new-exclude")
@@ -269,8 +276,8 @@ def parameters_step(form: Form, beside: FieldMessages, seen: Outline) -> Form:
 def _example_condition(space: ParameterSpace | None) -> str:
     if space is None or len(space.parameters) < 2:
         return "threads > 8 and layout == 'rows'"
-    one, two = space.parameters[:2]
-    return f"{one.name} == {one.levels[0]!r} and {two.name} == {two.levels[-1]!r}"
+    first, two = space.parameters[:2]
+    return f"{first.name} == {first.levels[0]!r} and {two.name} == {two.levels[-1]!r}"
 
 
 def _space_table(space: ParameterSpace | None) -> None:
@@ -364,20 +371,20 @@ def _row(row: ParameterRow, beside: FieldMessages, has_today: bool) -> Parameter
 
 def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
     if row.how == "list":
-        chosen = new_fields.several(
+        level_texts = new_fields.several(
             f"{key}-levels", "Levels", row.levels, (),
             placeholder="type a level and press Enter, then the next one; or 1, 2, 4",
         )  # fmt: skip
-        return replace(row, levels=chosen)
+        return replace(row, levels=level_texts)
     third = "in steps of" if row.how == "steps" else "how many"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         low = new_fields.text(f"{key}-low", "from", row.low, width=130)
         high = new_fields.text(f"{key}-high", "to", row.high, width=130)
         step_text = new_fields.text(f"{key}-step", third, row.step, width=130)
-        whole = row.whole
+        is_integer = row.is_integer
         if row.how == "ratio":
-            whole = new_fields.tick(f"{key}-whole", "whole numbers", row.whole)
-    row = replace(row, low=low, high=high, step=step_text, whole=whole)
+            is_integer = new_fields.tick(f"{key}-whole", "whole numbers", row.is_integer)
+    row = replace(row, low=low, high=high, step=step_text, is_integer=is_integer)
     texts = _texts(row)
     if texts:
         st.caption(f"{len(texts)} levels: {_abbreviated(texts)}")
@@ -389,12 +396,12 @@ def _texts(row: ParameterRow) -> list[str]:
     if row.how == "list":
         return list(row.levels)
     try:
-        named = replace(row, name=row.name.strip() or "x")
-        return [repr(value) for value in parameter_of(named)[1].levels]
+        filled_row = replace(row, name=row.name.strip() or "x")
+        return [repr(value) for value in parameter_of(filled_row)[1].levels]
     except FormFieldError:
         return []
 
 
 def _abbreviated(texts: Sequence[str], most: int = 10) -> str:
-    shown = list(texts) if len(texts) <= most else [*texts[: most - 1], "…", texts[-1]]
-    return labels.escape_markdown(", ".join(shown))
+    parts = list(texts) if len(texts) <= most else [*texts[: most - 1], "…", texts[-1]]
+    return labels.escape_markdown(", ".join(parts))

@@ -119,9 +119,9 @@ def write_tables(form: Form) -> SweepTables:
     conditions = [line.strip() for line in form.exclude.splitlines() if line.strip()]
     if conditions:
         tables["exclude"] = conditions
-    tables |= {k: v for k, v in form.kept.items() if k not in ("application", "objective")}
+    tables |= {k: v for k, v in form.extra_tables.items() if k not in ("application", "objective")}
     tables["application"] = _application(pen, form)
-    objective = {**form.kept.get("objective", {}), **_objective(pen, form)}
+    objective = {**form.extra_tables.get("objective", {}), **_objective(pen, form)}
     if objective:
         tables["objective"] = objective
     tables["strategy"] = {"name": form.strategy, **form.options}
@@ -135,8 +135,8 @@ def write_tables(form: Form) -> SweepTables:
 
 def _of_file(form: Form) -> dict[str, Any]:
     if form.text is not None:
-        what = "the uploaded sweep file"
-        return _absolute(parse_settings(form.text, what, Path.cwd(), "sweep"))
+        origin = "the uploaded sweep file"
+        return _absolute(parse_settings(form.text, origin, Path.cwd(), "sweep"))
     if not form.path.strip():
         raise MissingError("new-path", "Name the path of a sweep file, or upload one.")
     return _absolute(read_settings(_path(form.path).absolute()))
@@ -144,10 +144,10 @@ def _of_file(form: Form) -> dict[str, Any]:
 
 def _absolute(tables: dict[str, Any]) -> dict[str, Any]:
     """Return tables of which the results from before are found from any folder."""
-    given = tables.get("results")
-    if not isinstance(given, list) or not all(isinstance(path, str) for path in given):
+    paths = tables.get("results")
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         return tables
-    return {**tables, "results": [str(Path(path).absolute()) for path in given]}
+    return {**tables, "results": [str(Path(path).absolute()) for path in paths]}
 
 
 def _path(text: str) -> Path:
@@ -164,26 +164,26 @@ def _deadline(pen: _TableWriter, form: Form, tables: dict[str, Any]) -> None:
 
 
 def _application(pen: _TableWriter, form: Form) -> dict[str, Any]:
-    kept = dict(form.kept.get("application", {}))
+    extra = dict(form.extra_tables.get("application", {}))
     if form.source in ("example", "log"):
         table = {"kind": "scheduling", **_cluster_table(pen, form.cluster, form.levels)}
         if form.source == "log":
             with pen.beside("new-path"):
                 table["log"] = _path_of(form, "the job log (SWF, also .gz)")
-        return table | kept
+        return table | extra
     if form.source == "platform":
-        return {"kind": "ai_platform"} | kept
+        return {"kind": "ai_platform"} | extra
     if form.source == "table":
         table = {"kind": "lookup"}
         with pen.beside("new-path"):
             table["table"] = _path_of(form, "the table (CSV)")
-        return table | kept
-    return _program_table(pen, form) | kept
+        return table | extra
+    return _program_table(pen, form) | extra
 
 
-def _path_of(form: Form, what: str) -> str:
+def _path_of(form: Form, noun: str) -> str:
     if not form.path.strip():
-        raise MissingError("new-path", f"Name the path of {what}, or upload one.")
+        raise MissingError("new-path", f"Name the path of {noun}, or upload one.")
     return str(_path(form.path).absolute())
 
 
@@ -231,9 +231,9 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
     with pen.beside("new-futures-count"):
         table["count"] = _whole(futures.count.strip(), "new-futures-count")
     with pen.beside("new-futures-duration"):
-        told = {"generator": futures.generator, "duration": futures.duration.strip()}
+        settings = {"generator": futures.generator, "duration": futures.duration.strip()}
         check_field(
-            "new-futures-duration", {"application": {"kind": "scheduling", "futures": told}},
+            "new-futures-duration", {"application": {"kind": "scheduling", "futures": settings}},
             "A time is wanted, such as 12h, 2d or 7d.",
         )  # fmt: skip
         table["duration"] = futures.duration.strip()
@@ -296,8 +296,8 @@ def _command(pen: _TableWriter, program: ProgramFields) -> dict[str, Any]:
         table["stdin"] = program.stdin
     if program.limit.strip():
         with pen.beside("new-limit"):
-            told = {"kind": "command", "command": ["x"], "limit": program.limit.strip()}
-            check_field("new-limit", {"application": told}, _TIME)
+            settings = {"kind": "command", "command": ["x"], "limit": program.limit.strip()}
+            check_field("new-limit", {"application": settings}, _TIME)
             table["limit"] = program.limit.strip()
     if program.unused:
         table["unused"] = True
@@ -331,8 +331,8 @@ def _measures(program: ProgramFields) -> dict[str, Any]:
         return {"stdout": program.measures}
     lines = [line for line in program.where.splitlines() if line.strip()]
     if not lines:
-        what = "the file" if program.measures == "file" else "a pattern"
-        raise MissingError("new-measures", f"Name {what} in which the measures are found.")
+        noun = "the file" if program.measures == "file" else "a pattern"
+        raise MissingError("new-measures", f"Name {noun} in which the measures are found.")
     if program.measures == "file":
         return {"file": program.where.strip()}
     table: dict[str, Any] = {"pattern": lines}
@@ -348,15 +348,15 @@ def _parameters(pen: _TableWriter, form: Form) -> list[dict[str, Any]]:
     if not form.rows:
         pen.faults.append(FormFault("new-parameters", "Add at least one parameter.", missing=True))
     rows = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for row in form.rows:
         name = row.name.strip()
         with pen.beside(f"new-p{row.uid}-name"):
-            if name in seen:
+            if name in names:
                 raise FormFieldError(
                     f"new-p{row.uid}-name", f"There is a parameter '{name}' already."
                 )
-            seen.add(name)
+            names.add(name)
             table, _ = parameter_of(row)
             rows.append(table)
     return rows
@@ -465,10 +465,10 @@ def form_of(tables: Mapping[str, Any]) -> Form:
         return as_file(tables)  # fields hold what a strategy can have, and nothing else
     if settings.application.kind in ("flood", "maze", "placement", "rest"):
         return as_file(tables)  # the form has no fields for them
-    found = _form(tables, settings)
-    told = write_tables(found)
-    if not told.faults and _meaning(told.tables) == _meaning(tables):
-        return found
+    form = _form(tables, settings)
+    draft_tables = write_tables(form)
+    if not draft_tables.faults and _meaning(draft_tables.tables) == _meaning(tables):
+        return form
     return as_file(tables)
 
 
@@ -495,7 +495,7 @@ def as_file(tables: Mapping[str, Any]) -> Form:
 def _meaning(tables: Mapping[str, Any]) -> object:
     """Return what tables say, whichever way they say it."""
     settings = check_settings(tables, "the sweep")
-    parameters = tuple(one.build() for one in settings.parameters)
+    parameters = tuple(parameter.build() for parameter in settings.parameters)
     objective = settings.objective.model_dump() if settings.objective is not None else {}
     rest = settings.model_copy(update={"parameters": [], "name": "", "objective": None})
     return parameters, {k: v for k, v in objective.items() if v not in (None, [])}, rest
@@ -505,13 +505,13 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
     application = tables.get("application", {})
     source = _source(application)
     strategy = settings.strategy
-    kept = {key: value for key, value in tables.items() if key not in _FORM_KEYS}
-    for key, shown in (("application", _APPLICATION_KEYS), ("objective", _OBJECTIVE_KEYS)):
+    extra_tables = {key: value for key, value in tables.items() if key not in _FORM_KEYS}
+    for key, field_keys in (("application", _APPLICATION_KEYS), ("objective", _OBJECTIVE_KEYS)):
         if key == "application" and _has_fields(application):
-            shown |= {"futures"}
-        rest = {k: v for k, v in tables.get(key, {}).items() if k not in shown}
+            field_keys |= {"futures"}
+        rest = {k: v for k, v in tables.get(key, {}).items() if k not in field_keys}
         if rest:
-            kept[key] = rest
+            extra_tables[key] = rest
     return Form(
         source=source,
         path=str(application.get("log", application.get("table", ""))),
@@ -527,11 +527,11 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
         rows=_rows(tables.get("parameters", []), application.get("today")),
         cluster=_cluster_fields(application) if source in ("example", "log") else ClusterFields(),
         exclude="\n".join(settings.exclude),
-        wish=_wish(tables.get("objective", {}), kept.get("objective", {})),
+        wish=_wish(tables.get("objective", {}), extra_tables.get("objective", {})),
         exploitation=settings.exploitation,
         initial=settings.initial,
         batch=settings.batch,
-        kept=kept,
+        extra_tables=extra_tables,
     )
 
 
@@ -556,7 +556,7 @@ def _text(value: object) -> str:
 
 def _terms(tables: Mapping[str, Any]) -> SlaFields:
     cost = tables.get("cost", {})
-    names = [one.name for one in fields(SlaFields)]
+    names = [entry.name for entry in fields(SlaFields)]
     texts = {name: _text(value) for name, value in cost.items() if name in names}
     return SlaFields(
         goal=_text(tables.get("goal")),
@@ -640,57 +640,57 @@ def _rows(
 ) -> tuple[ParameterRow, ...]:
     if not parameters:
         return (ParameterRow(),)
-    return tuple(_row(uid, one, today or {}) for uid, one in enumerate(parameters))
+    return tuple(_row(uid, table, today or {}) for uid, table in enumerate(parameters))
 
 
-def _row(uid: int, given: Mapping[str, Any], today: Mapping[str, Level]) -> ParameterRow:
-    name = given["name"]
+def _row(uid: int, table: Mapping[str, Any], today: Mapping[str, Level]) -> ParameterRow:
+    name = table["name"]
     how: How = "list"
     ends: Mapping[str, Any] = {}
-    if given.get("range") is not None:
-        how, ends = "steps", given["range"]
-    elif given.get("logarithmic") is not None:
-        how, ends = "ratio", given["logarithmic"]
+    if table.get("range") is not None:
+        how, ends = "steps", table["range"]
+    elif table.get("logarithmic") is not None:
+        how, ends = "ratio", table["logarithmic"]
     return ParameterRow(
         uid=uid,
         name=name,
         how=how,
-        levels=tuple(map(_text, given.get("levels") or ())),
+        levels=tuple(map(_text, table.get("levels") or ())),
         low=_text(ends.get("low")),
         high=_text(ends.get("high")),
         step=_text(ends.get("step", ends.get("count"))),
-        whole=bool(ends.get("integer", False)),
-        kind=_kind(given),
-        unit=given.get("unit", ""),
-        description=given.get("description", ""),
+        is_integer=bool(ends.get("integer", False)),
+        kind=_kind(table),
+        unit=table.get("unit", ""),
+        description=table.get("description", ""),
         today=_text(today.get(name)),
     )
 
 
-def _kind(given: Mapping[str, Any]) -> Kind:
-    levels = given.get("levels") or [0]
-    family, kind = family_of(levels[0]), given.get("kind")
+def _kind(table: Mapping[str, Any]) -> Kind:
+    levels = table.get("levels") or [0]
+    family, kind = family_of(levels[0]), table.get("kind")
     usual = "ordinal" if family == "number" else "nominal"
-    wanted = (family, None if kind in (None, usual) else kind)
-    return next(name for name, means in KINDS.items() if means == wanted)
+    pair = (family, None if kind in (None, usual) else kind)
+    return next(name for name, means in KINDS.items() if means == pair)
 
 
-def _wish(objective: Mapping[str, Any], kept: Mapping[str, Any]) -> ObjectiveFields:
+def _wish(objective: Mapping[str, Any], extra: Mapping[str, Any]) -> ObjectiveFields:
     measure, direction = "", "own"
     for name in ("minimise", "maximise"):
         if objective.get(name) is not None:
             measure, direction = objective[name], name
-    if kept:
+    if extra:
         direction = "kept"
     bounds = tuple(
         Bound(
             uid,
-            one["measure"],
-            _text(one.get("at_most")),
-            _text(one.get("at_least")),
-            one.get("label", ""),
+            constraint["measure"],
+            _text(constraint.get("at_most")),
+            _text(constraint.get("at_least")),
+            constraint.get("label", ""),
         )
-        for uid, one in enumerate(objective.get("constraints", []))
+        for uid, constraint in enumerate(objective.get("constraints", []))
     )
     return ObjectiveFields(
         direction=direction,  # type: ignore[arg-type]

@@ -60,10 +60,10 @@ _VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
 """How a box looks by the verdict; the words say the same."""
 
 
-def forecast_banner(experiment: Experiment, seen: Forecast) -> None:
+def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
     """Draw how the goal stands, in a box with words and an icon; without a goal in a line."""
     subject = ForecastSubject.of(experiment)
-    verdict, text = verdict_of(seen), headline(subject, seen)
+    verdict, text = verdict_of(forecast), headline(subject, forecast)
     if verdict == "no_goal":
         st.markdown(f":material/flag: {text}")
     else:
@@ -71,51 +71,53 @@ def forecast_banner(experiment: Experiment, seen: Forecast) -> None:
         first, stop, rest = text.partition(". " if verdict == "nearly_used" else ": ")
         strong = f"**{first}{stop.rstrip()}** {rest}" if rest else f"**{text}**"
         getattr(st, kind)(strong, icon=icon)
-    if verdict == "no_goal" and seen.paper.shortfall is None:
+    if verdict == "no_goal" and forecast.paper.shortfall is None:
         return  # nothing was agreed, and the rule has nothing to say
-    cautions = "".join(f" Caution: {caution}." for caution in seen.cautions)
-    st.caption(f"{paper_words(seen.paper)}{cautions}")
+    cautions = "".join(f" Caution: {caution}." for caution in forecast.cautions)
+    st.caption(f"{paper_words(forecast.paper)}{cautions}")
 
 
-def forecast_tiles(experiment: Experiment, seen: Forecast) -> None:
+def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
     """Draw runs left, chance, what the best may come to, and when that is over."""
     subject = ForecastSubject.of(experiment)
-    if seen.is_over or (not seen.terms and seen.goal is None):
+    if forecast.is_over or (not forecast.terms and forecast.goal is None):
         return
     with st.container(horizontal=True):
-        terms = "  \n".join(term_words(subject, term, seen.at_s) for term in seen.terms)
+        terms = "  \n".join(term_words(subject, term, forecast.at_s) for term in forecast.terms)
         st.metric(
-            "Runs left", figures(seen.remaining).partition(" (")[0], border=True, height="stretch",
+            "Runs left", figures(forecast.remaining).partition(" (")[0], border=True, height="stretch",
             help=terms or "No term of the agreement limits the runs.",
         )  # fmt: skip
-        _chance(subject, seen)
+        _chance(subject, forecast)
         best = (
-            f"Best expected in {MOST_LEFT} runs" if seen.is_beyond else "Best expected at the end"
+            f"Best expected in {MOST_LEFT} runs"
+            if forecast.is_beyond
+            else "Best expected at the end"
         )
-        if seen.best is None:
+        if forecast.best is None:
             st.metric(best, "unknown", border=True, height="stretch")
         else:
-            told, _, band = subject.values(seen.best).partition(" (")
+            expected, _, band = subject.values(forecast.best).partition(" (")
             st.metric(
-                best, told, band.partition(" in 8")[0] or None,
+                best, expected, band.partition(" in 8")[0] or None,
                 delta_color="off", delta_arrow="off", border=True, height="stretch",
                 help="The middle of the futures, and what 8 of 10 of them lie in.",
             )  # fmt: skip
-        left = seen.seconds_left
+        left = forecast.seconds_left
         over = None if left is None or left.median is None else clock(
-            seen.at_s + left.median, seen.at_s)  # fmt: skip
+            forecast.at_s + left.median, forecast.at_s)  # fmt: skip
         st.metric(
             "Over by about", over or "unknown", border=True, height="stretch",
-            help=end_words(seen),
+            help=end_words(forecast),
         )  # fmt: skip
 
 
-def _chance(subject: ForecastSubject, seen: Forecast) -> None:
-    goal = seen.goal
-    if goal is None or verdict_of(seen) == "reached":
+def _chance(subject: ForecastSubject, forecast: Forecast) -> None:
+    goal = forecast.goal
+    if goal is None or verdict_of(forecast) == "reached":
         return
     chance = "unknown" if goal.chance is None else percent(goal.chance)
-    horizon = f"within the next {MOST_LEFT} runs" if seen.is_beyond else "with the runs left"
+    horizon = f"within the next {MOST_LEFT} runs" if forecast.is_beyond else "with the runs left"
     band = None if goal.band is None or goal.chance is None else band_words(goal.band)
     st.metric(
         "Chance of the goal", chance, band, delta_color="off", delta_arrow="off", border=True,
@@ -144,56 +146,56 @@ _RECORD_KEY = "trust-kept"
 def prediction_record_section(experiment: Experiment) -> None:
     """Draw the scoreboard."""
     st.subheader("How far to trust suggestions")
-    told = _prediction_record(experiment)
-    if told is None:
+    record = _prediction_record(experiment)
+    if record is None:
         st.info(
             "No run yet. Take, change or leave suggestions on the page *Suggestions*; here stands "
             "then how each choice did."
         )
         return
-    for sentence in told.sentences:
+    for sentence in record.sentences:
         st.markdown(labels.escape_markdown(sentence))
-    st.dataframe(score_table(told), hide_index=True, width="stretch", alt="groups of runs")
-    today = "" if told.told.today is None else f", today is {number(told.told.today)}"
+    st.dataframe(score_table(record), hide_index=True, width="stretch", alt="groups of runs")
+    today = "" if record.record.today is None else f", today is {number(record.record.today)}"
     st.caption(
-        f"Means and bests are of {labels.escape_markdown(told.title)}, of completed runs that meet every "
+        f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that meet every "
         f"constraint. Gain: the mean improvement over today{today}; above 0 is better. In the "
         "interval: results within the 95 % interval that the suggestion stated, with a 95 % "
         "interval of that share. What was edited, or left out and never run, kept no promise: "
         "unknown."
     )
-    drawn = prediction_marks(told.told.promises)
-    if not drawn:
+    scored = prediction_marks(record.record.promises)
+    if not scored:
         return
-    inside = sum(one.inside is True for one in drawn)
+    inside = sum(mark.inside is True for mark in scored)
     st.vega_lite_chart(
-        low(prediction_chart(drawn, told.title)),
+        low(prediction_chart(scored, record.title)),
         theme=None,
         width="stretch",
-        alt=f"stated intervals of {len(drawn)} suggestions and what came; {inside} inside",
+        alt=f"stated intervals of {len(scored)} suggestions and what came; {inside} inside",
     )
-    latest = "" if len(drawn) <= MOST_PREDICTIONS else f" The latest {MOST_PREDICTIONS} are drawn."
+    latest = "" if len(scored) <= MOST_PREDICTIONS else f" The latest {MOST_PREDICTIONS} are drawn."
     st.caption(
         "Bar: the stated interval; tick: the value expected, the middle of what may come, so that "
         f"a long tail moves the mean error.{latest}"
     )
     with st.expander("As a table"):
-        st.dataframe(promise_table(told), hide_index=True, width="stretch", alt="promises")
+        st.dataframe(promise_table(record), hide_index=True, width="stretch", alt="promises")
 
 
 def _prediction_record(experiment: Experiment) -> PredictionSection | None:
     """Return the scoreboard of this state, made once."""
     key = (experiment.opened.experiment_id, experiment.n_events)
-    kept = st.session_state.get(_RECORD_KEY)
-    if kept is None or kept[0] != key:
-        kept = st.session_state[_RECORD_KEY] = (key, prediction_section(experiment))
-    told: PredictionSection | None = kept[1]
-    return told
+    cached = st.session_state.get(_RECORD_KEY)
+    if cached is None or cached[0] != key:
+        cached = st.session_state[_RECORD_KEY] = (key, prediction_section(experiment))
+    record: PredictionSection | None = cached[1]
+    return record
 
 
-def score_table(told: PredictionSection) -> pd.DataFrame:
+def score_table(record: PredictionSection) -> pd.DataFrame:
     """Return the groups as they are shown."""
-    unit = f" [{told.told.unit}]" if told.told.unit else ""
+    unit = f" [{record.record.unit}]" if record.record.unit else ""
     return pd.DataFrame(
         {
             "runs": row.name,
@@ -207,25 +209,25 @@ def score_table(told: PredictionSection) -> pd.DataFrame:
             "in the interval": row.coverage,
             f"mean error{unit}": row.error,
         }
-        for row in told.rows
+        for row in record.rows
     )
 
 
-def promise_table(told: PredictionSection) -> pd.DataFrame:
+def promise_table(record: PredictionSection) -> pd.DataFrame:
     """Return promises as they are shown, those of suggestions that were left out too."""
-    unit = f" [{told.told.unit}]" if told.told.unit else ""
+    unit = f" [{record.record.unit}]" if record.record.unit else ""
     inside = {True: "inside", False: "outside", None: "none stated"}
     return pd.DataFrame(
         {
-            "run": one.run_id,
-            "batch": one.batch,
-            "suggestion": "left out" if one.group == "left out" else "taken",
-            f"expected{unit}": number(one.expected),
-            "interval": labels.interval(one.low, one.high),
-            f"came{unit}": number(one.came),
-            "": inside[one.inside],
+            "run": prediction.run_id,
+            "batch": prediction.batch,
+            "suggestion": "left out" if prediction.group == "left out" else "taken",
+            f"expected{unit}": number(prediction.expected),
+            "interval": labels.interval(prediction.low, prediction.high),
+            f"came{unit}": number(prediction.came),
+            "": inside[prediction.inside],
         }
-        for one in told.told.promises
+        for prediction in record.record.promises
     )
 
 
@@ -235,16 +237,16 @@ CHART_S = 5.0
 
 def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
     """Draw the page. Returns what the person wants."""
-    is_live = desk.seen.is_live
+    is_live = desk.snapshot.is_live
     st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(desk)
-    wanted = _next(experiment, is_live=is_live)
+    proposed = _next(experiment, is_live=is_live)
     st.fragment(_finding, run_every=CHART_S if is_live else None)(desk)
     st.fragment(_progress_chart, run_every=CHART_S if is_live else None)(desk)
     overview_results.front_section(experiment)
     st.subheader("Every run")
     intent = overview_results.runs_section(desk, experiment)
     prediction_record_section(experiment)
-    return intent or wanted
+    return intent or proposed
 
 
 def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
@@ -271,8 +273,8 @@ def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
 def _numbers(desk: ExperimentViewModel) -> None:
     """Draw the banner and the tiles. Holds no input, so that nothing typed is lost."""
     experiment = desk.refresh().experiment
-    seen = desk.forecast()
-    forecast_banner(experiment, seen)
+    forecast = desk.forecast()
+    forecast_banner(experiment, forecast)
     done = len(experiment.runs_in(RunState.COMPLETED))
     limit = experiment.sla.max_runs
     with st.container(horizontal=True):
@@ -293,7 +295,7 @@ def _numbers(desk: ExperimentViewModel) -> None:
             help="Share of the suggestions that were submitted unchanged (confidence).",
         )  # fmt: skip
         _agreement_tiles(experiment)
-    forecast_tiles(experiment, seen)
+    forecast_tiles(experiment, forecast)
     if limit:
         st.progress(min(1.0, experiment.n_charged / limit))
 
@@ -306,7 +308,7 @@ def _finding(desk: ExperimentViewModel) -> None:
 def _progress_chart(desk: ExperimentViewModel) -> None:
     """Draw the best so far with what may come, as charts and a table."""
     experiment = desk.experiment
-    seen, points = desk.forecast(), run_points(experiment)
+    forecast, points = desk.forecast(), run_points(experiment)
     objective = experiment.opened.objective
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     st.subheader("Best so far, and what may come")
@@ -318,8 +320,8 @@ def _progress_chart(desk: ExperimentViewModel) -> None:
         return
     today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
     today_value = None if today is None else today.outcome.value
-    if len(seen.fan) > 1 and not seen.is_over:
-        _fan(experiment, seen, points, today_value, title)
+    if len(forecast.fan) > 1 and not forecast.is_over:
+        _fan(experiment, forecast, points, today_value, title)
     else:
         best = number(points[-1].best)
         st.vega_lite_chart(
@@ -332,38 +334,38 @@ def _progress_chart(desk: ExperimentViewModel) -> None:
         st.dataframe(
             course_table(points, title), hide_index=True, width="stretch", alt="best so far"
         )
-        if len(seen.fan) > 1:
-            table = fan_table(seen.fan, title, seen.at_s)
+        if len(forecast.fan) > 1:
+            table = fan_table(forecast.fan, title, forecast.at_s)
             st.dataframe(table, hide_index=True, width="stretch", alt="the best to come")
 
 
 def _fan(
     experiment: Experiment,
-    seen: Forecast,
+    forecast: Forecast,
     points: Sequence[RunPoint],
     today: float | None,
     title: str,
 ) -> None:
-    goal = None if seen.goal is None else seen.goal.goal
-    left = None if seen.remaining is None else seen.remaining.median
-    end = seen.fan[-1]
+    goal = None if forecast.goal is None else forecast.goal.goal
+    left = None if forecast.remaining is None else forecast.remaining.median
+    end = forecast.fan[-1]
     alt = (
         f"{title} of {len(points)} runs, best {number(points[-1].best)}; to come: "
         f"{number(end.median)} in the middle after {labels.runs(end.runs)} more, "
         f"from {number(end.low)} to {number(end.high)}"
     )
-    over_runs = best_with_fan(points, seen.fan, today=today, goal=goal, end=left, title=title)
+    over_runs = best_with_fan(points, forecast.fan, today=today, goal=goal, end=left, title=title)
     st.vega_lite_chart(wide(over_runs), theme=None, width="stretch", alt=alt)
     deadline_s = experiment.sla.deadline_s
     if deadline_s is not None:
         over_time = best_over_time(
-            points, seen.fan, now_s=seen.at_s, goal=goal, deadline_s=deadline_s, title=title
+            points, forecast.fan, now_s=forecast.at_s, goal=goal, deadline_s=deadline_s, title=title
         )
         st.vega_lite_chart(
             wide(over_time), theme=None, width="stretch", alt=f"{alt}, until the deadline"
         )
     st.caption("The dashed line is the middle of the futures, the area holds 8 of 10 of them.")
-    for sentence in forecast_sentences(ForecastSubject.of(experiment), seen):
+    for sentence in forecast_sentences(ForecastSubject.of(experiment), forecast):
         st.markdown(sentence)
 
 
@@ -392,9 +394,9 @@ def _agreement_tiles(experiment: Experiment) -> None:
             text = f"{text} {tariff.unit}".rstrip()
             st.metric("Cost", text, border=True, height="stretch", help=f"{tariff}: {use.told}")
         if use.term == "goal":
-            said = "open" if use.run is None else f"run {use.run}"
+            state = "open" if use.run is None else f"run {use.run}"
             st.metric(
-                "Goal", said, use.agreed, delta_color="off", delta_arrow="off", border=True,
+                "Goal", state, use.agreed, delta_color="off", delta_arrow="off", border=True,
                 height="stretch", help=f"{use.agreed}: {use.told}",
             )  # fmt: skip
         if use.term == "run_limit":

@@ -40,11 +40,11 @@ def findings_section(experiment: Experiment) -> None:
     if experiment.best is None:
         return
     st.subheader("What was found so far")
-    found = baseline_finding(experiment)
+    conclusion = baseline_finding(experiment)
     st.markdown(
-        f"**{labels.escape_markdown(found.headline)}** {labels.escape_markdown(levels_text(experiment))}"
+        f"**{labels.escape_markdown(conclusion.headline)}** {labels.escape_markdown(levels_text(experiment))}"
     )
-    if found.verdict == "nothing_feasible":
+    if conclusion.verdict == "nothing_feasible":
         for sentence in violated(experiment):
             st.markdown(f":material/close: {labels.escape_markdown(sentence)}")
     st.markdown(f"**What matters**: {labels.escape_markdown(_effects(experiment))}")
@@ -52,17 +52,17 @@ def findings_section(experiment: Experiment) -> None:
 
 def levels_text(experiment: Experiment) -> str:
     """Say the levels of the best: what it changes of today's, else all of them."""
-    told = changes(experiment)
-    differing = [one for one in told if one.differs]
-    if told and told[0].today is not None:
+    level_changes = changes(experiment)
+    differing = [change for change in level_changes if change.differs]
+    if level_changes and level_changes[0].today is not None:
         if not differing:
             return ""
-        return f"It changes {_listed([_change_text(one) for one in differing])}."
-    return f"It has {_listed([f'{one.parameter} {one.best}' for one in told])}."
+        return f"It changes {_listed([_change_text(change) for change in differing])}."
+    return f"It has {_listed([f'{change.parameter} {change.best}' for change in level_changes])}."
 
 
-def _change_text(one: BaselineChange) -> str:
-    return f"{one.parameter} from {one.today} to {one.best}"
+def _change_text(change: BaselineChange) -> str:
+    return f"{change.parameter} from {change.today} to {change.best}"
 
 
 def _listed(parts: list[str]) -> str:
@@ -79,19 +79,21 @@ def violated(experiment: Experiment) -> list[str]:
     mean = best.outcome.measures
     measured = [run.outcome.measures for run in experiment.runs if run.outcome is not None]
     sentences = []
-    for one in experiment.opened.objective.constraints:
-        if one.violation(mean) > 0:
-            n = sum(one.violation(measures) == 0 for measures in measured)
-            who = f"met by {n:,} of {labels.runs(len(measured))}"
-            sentences.append(f"{one}: {who}; run {best.run.id} has {_value(one, mean)}.")
+    for constraint in experiment.opened.objective.constraints:
+        if constraint.violation(mean) > 0:
+            n = sum(constraint.violation(measures) == 0 for measures in measured)
+            met_text = f"met by {n:,} of {labels.runs(len(measured))}"
+            sentences.append(
+                f"{constraint}: {met_text}; run {best.run.id} has {_value(constraint, mean)}."
+            )
     return sentences
 
 
-def _value(one: Constraint, measures: Mapping[str, Measure]) -> str:
-    value = measures[one.measure]
+def _value(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
+    value = measures[constraint.measure]
     if isinstance(value, int | float):
-        return f"{one.measure} = {quantity(float(value), unit_of(one.measure))}"
-    return f"{one.measure} = {value}"
+        return f"{constraint.measure} = {quantity(float(value), unit_of(constraint.measure))}"
+    return f"{constraint.measure} = {value}"
 
 
 def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
@@ -135,7 +137,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     by_id = {run.id: run for run in rated}
     best = experiment.best
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
+        run_number = st.selectbox(
             "Your verdict on a result",
             list(by_id),
             index=list(by_id).index(best.id) if best else 0,
@@ -149,16 +151,16 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
             if st.button(label, key=f"rate-{label}"):
 
                 def rate(good: bool | None = good) -> str:
-                    desk.session.rate(chosen, good)
+                    desk.session.rate(run_number, good)
                     text = "without a verdict" if good is None else labels.VERDICTS[good]
-                    return f"Run {chosen} is {text}."
+                    return f"Run {run_number} is {text}."
 
                 return Intent("rate", rate)
         if not experiment.opened.deterministic and st.button("Run again", key="replicate"):
 
             def repeat() -> str:
-                (run,) = desk.session.replicate(chosen)
-                return f"Run {chosen} is repeated as run {run.id}."
+                (run,) = desk.session.replicate(run_number)
+                return f"Run {run_number} is repeated as run {run.id}."
 
             return Intent("rate", repeat)
     return None

@@ -61,7 +61,7 @@ class LikenessResult:
     """What came of a comparison: it is there, was refused, was stopped or broke."""
 
     state: Literal["done", "refused", "stopped", "broken"]
-    found: PlatformComparison | None = None
+    likeness: PlatformComparison | None = None
     sentence: str = ""
 
 
@@ -98,9 +98,9 @@ class LikenessJob(BackgroundJob):
         if ended.stopped:
             return LikenessResult("stopped")
         if ended.code == 0:
-            told = json.loads(ended.out)
-            told.pop("report")
-            return LikenessResult("done", from_table(told))
+            table = json.loads(ended.out)
+            table.pop("report")
+            return LikenessResult("done", from_table(table))
         word = ended.last_word
         if ended.code == 2:
             return LikenessResult("refused", sentence=f"{word[:1].upper()}{word[1:]}")
@@ -141,9 +141,9 @@ def likeness_section() -> Intent | None:
         "Compare", type="primary", icon=":material/compare_arrows:", key=f"{LIKENESS_PLACE}-compare",
         disabled=not is_there,
     )  # fmt: skip
-    made = _latest_likeness()
-    if made is not None:
-        _likeness_result(made)
+    result = _latest_likeness()
+    if result is not None:
+        _likeness_result(result)
     if not pressed:
         return None
 
@@ -162,38 +162,38 @@ def _log(source: str) -> tuple[str | None, tuple[str, bytes] | None, bool]:
     """Return a path, an upload, and whether there is a log."""
     columns = "Columns `task` and `seconds`; `submitted`, `framework` and others where known."
     if source == _PATH:
-        told = st.text_input(
+        typed = st.text_input(
             "Path of the log", placeholder="tasks.csv", key=f"{LIKENESS_PLACE}-path",
             persist_state="session", help=f"CSV or Parquet. {columns}",
         )  # fmt: skip
-        path = (told or "").strip()
+        path = (typed or "").strip()
         return str(Path(path).expanduser().absolute()), None, bool(path)
     if source == _UPLOAD:
-        given: UploadedFile | None = st.file_uploader(
+        uploaded: UploadedFile | None = st.file_uploader(
             "A log of executed tasks", type=["csv", "parquet"], key=f"{LIKENESS_PLACE}-file",
             help=columns,
         )  # fmt: skip
-        upload = None if given is None else (given.name, given.getvalue())
+        upload = None if uploaded is None else (uploaded.name, uploaded.getvalue())
         return None, upload, upload is not None
     st.caption("A log as a platform would write it: four weeks, simulated with other draws.")
     return None, None, True
 
 
 def _owner() -> str:
-    told: str = st.session_state.setdefault(_OWNER, uuid4().hex)
-    return told
+    name: str = st.session_state.setdefault(_OWNER, uuid4().hex)
+    return name
 
 
 def _latest_likeness() -> LikenessResult | None:
     """Return what came of the last comparison; draw it while it goes on."""
-    made = likeness_jobs().fetch(_owner())
-    if made is not None:
-        st.session_state[_RESULT_KEY] = made
+    result = likeness_jobs().fetch(_owner())
+    if result is not None:
+        st.session_state[_RESULT_KEY] = result
     if likeness_jobs().of(_owner()) is not None:
         with st.container(border=True):
             st.fragment(_watch, run_every=_EVERY_S)()
-    found: LikenessResult | None = st.session_state.get(_RESULT_KEY)
-    return found
+    latest: LikenessResult | None = st.session_state.get(_RESULT_KEY)
+    return latest
 
 
 def _watch() -> None:
@@ -208,43 +208,43 @@ def _watch() -> None:
             st.rerun()
 
 
-def _likeness_result(made: LikenessResult) -> None:
-    if made.found is None:
-        if made.state == "stopped":
+def _likeness_result(result: LikenessResult) -> None:
+    if result.likeness is None:
+        if result.state == "stopped":
             st.info("The comparison was stopped.", icon=":material/stop_circle:")
         else:
-            st.error(escape_markdown(made.sentence), icon=":material/error:")
+            st.error(escape_markdown(result.sentence), icon=":material/error:")
         return
-    found = made.found
+    likeness = result.likeness
     st.markdown(
-        f"**{escape_markdown(found.log)}**: {found.n_observed:,} executed tasks beside "
-        f"{found.n_simulated:,} simulated pipelines of {found.weeks} weeks, seed {found.seed}."
+        f"**{escape_markdown(likeness.log)}**: {likeness.n_observed:,} executed tasks beside "
+        f"{likeness.n_simulated:,} simulated pipelines of {likeness.weeks} weeks, seed {likeness.seed}."
     )
-    st.markdown(escape_markdown(found.headline))
+    st.markdown(escape_markdown(likeness.headline))
     st.download_button(
-        "Download the Q-Q report (HTML)", lambda: render_comparison(found),
+        "Download the Q-Q report (HTML)", lambda: render_comparison(likeness),
         file_name="likeness.html", mime="text/html", icon=":material/download:",
         on_click="ignore", key=f"{LIKENESS_PLACE}-html",
     )  # fmt: skip
     st.dataframe(
-        pd.DataFrame(comparison_rows(found), columns=list(LIKENESS)), hide_index=True,
+        pd.DataFrame(comparison_rows(likeness), columns=list(LIKENESS)), hide_index=True,
         width="stretch", alt="every sample of the log beside the simulated one",
     )  # fmt: skip
     st.caption(
         "KS: the largest distance of the two distribution functions, beside what one of twenty "
         "pairs of samples of one law exceeds. Apart: by how much the one is longer than the other."
     )
-    _plots("Execution times, quantiles over quantiles", found.tasks)
-    _plots("Gaps between arrivals, by profile", found.gaps)
-    if found.hours:
+    _plots("Execution times, quantiles over quantiles", likeness.tasks)
+    _plots("Gaps between arrivals, by profile", likeness.gaps)
+    if likeness.hours:
         st.markdown("**Arrivals by hour of the week**")
-    for name, bands in found.hours.items():
-        said = f"Profile {name}: {bands.within:.0%} of the hours lie within the bands."
+    for name, bands in likeness.hours.items():
+        caption = f"Profile {name}: {bands.within:.0%} of the hours lie within the bands."
         st.vega_lite_chart(
             low(week_chart(bands)), theme=None, width="stretch",
-            alt=f"arrivals by hour of the week. {said}",
+            alt=f"arrivals by hour of the week. {caption}",
         )  # fmt: skip
-        st.caption(said)
+        st.caption(caption)
 
 
 def _plots(title: str, several: tuple[QuantileComparison, ...]) -> None:
@@ -253,13 +253,13 @@ def _plots(title: str, several: tuple[QuantileComparison, ...]) -> None:
     st.markdown(f"**{title}**")
     for at in range(0, len(several), 4):
         columns = st.columns(4)
-        for column, one in zip(columns, several[at : at + 4], strict=False):
+        for column, quantiles in zip(columns, several[at : at + 4], strict=False):
             with column:
                 st.vega_lite_chart(
-                    low(qq_chart(one)), theme=None, width="stretch",
-                    alt=f"quantiles of {one.name}, simulated over observed: KS {one.ks:.3f}",
+                    low(qq_chart(quantiles)), theme=None, width="stretch",
+                    alt=f"quantiles of {quantiles.name}, simulated over observed: KS {quantiles.ks:.3f}",
                 )  # fmt: skip
-                st.caption(f"{one.name}: KS {one.ks:.3f}")
+                st.caption(f"{quantiles.name}: KS {quantiles.ks:.3f}")
 
 
 SIMULATION_PLACE = "platform-play"
@@ -314,13 +314,13 @@ def simulation_section() -> Intent | None:
         )  # fmt: skip
     if pressed:
         st.session_state[_SCENARIO_KEY] = wish
-    shown: PlatformSetup | None = st.session_state.get(_SCENARIO_KEY)
-    if shown is None:
+    current: PlatformSetup | None = st.session_state.get(_SCENARIO_KEY)
+    if current is None:
         st.info("Nothing is played yet.", icon=":material/play_circle:")
     else:
-        if shown != wish:
+        if current != wish:
             st.caption("Shown is what was played last; the settings have changed since.")
-        _simulation_result(shown)
+        _simulation_result(current)
     return _to_steer(wish) if steer else None
 
 
@@ -333,8 +333,8 @@ def _scenario_fields() -> PlatformSetup:
             with box:
                 values[parameter.name] = _level(parameter, today[parameter.name])
     with st.expander("The future that it meets"):
-        one, two, three, four = st.columns(4)
-        days = one.number_input(
+        first, two, three, four = st.columns(4)
+        days = first.number_input(
             "Days", 1.0, MOST_DAYS, application.days, 1.0, format="%g", key=f"{SIMULATION_PLACE}-days",
             persist_state="session",
         )  # fmt: skip
@@ -361,11 +361,11 @@ def _scenario_fields() -> PlatformSetup:
 def _level(parameter: Parameter, usual: Level) -> Level:
     key = _field(parameter.name)
     st.session_state.setdefault(key, usual)
-    chosen: Level = st.selectbox(
+    selected: Level = st.selectbox(
         column(parameter), parameter.levels, key=key, help=parameter.description,
         persist_state="session",
     )  # fmt: skip
-    return chosen
+    return selected
 
 
 def _field(name: str) -> str:
@@ -414,7 +414,7 @@ def _played(wish: PlatformSetup) -> tuple[PlatformDashboard, Mapping[str, Measur
 
 def _to_steer(wish: PlatformSetup) -> Intent:
     def do() -> str:
-        new_fields.begin(Form("platform", kept={"application": future_of(wish)}))
+        new_fields.begin(Form("platform", extra_tables={"application": future_of(wish)}))
         return ""
 
     return Intent(SIMULATION_PLACE, do, "Taking the platform along", then="new")
@@ -423,13 +423,13 @@ def _to_steer(wish: PlatformSetup) -> Intent:
 def future_of(wish: PlatformSetup) -> dict[str, int | float]:
     """Return what a sweep file says of a future, without what is as usual."""
     usual = AiPlatform()
-    told = {
+    settings = {
         "seed": (wish.seed, usual.seed),
         "days": (wish.days, usual.days),
         "models": (wish.models, usual.models),
         "interarrival_factor": (wish.factor, usual.interarrival_factor),
     }
-    return {name: value for name, (value, before) in told.items() if value != before}
+    return {name: value for name, (value, before) in settings.items() if value != before}
 
 
 _KEY = "platform"
@@ -451,19 +451,19 @@ def page() -> Intent | None:
 
 def _trace() -> None:
     """Draw the choice of a trace and its dashboard."""
-    told = st.text_input(
+    typed = st.text_input(
         "Folder of the trace", placeholder="trace", key=f"{_KEY}-folder", persist_state="session",
         help="It holds pipelines.parquet, tasks.parquet and models.parquet. A path is relative to "
         "the folder that the app runs in.",
     )  # fmt: skip
-    if not (told or "").strip():
+    if not (typed or "").strip():
         st.info(
             "Name the folder of a trace. `copperline play ai_platform --trace trace` writes one, "
             "and so does `run_platform(scenario, folder)` in Python.",
             icon=":material/folder_open:",
         )
         return
-    folder = Path((told or "").strip()).expanduser()
+    folder = Path((typed or "").strip()).expanduser()
     try:
         with st.spinner(f"Reading {escape_markdown(folder.name)} …"):
             board = _traced(str(folder), _stamp(folder))

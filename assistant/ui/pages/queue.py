@@ -49,149 +49,145 @@ class QueueReordering:
         at_s: when, seconds since 1970-01-01 UTC.
         before: the priorities that were changed, by run; empty if nothing was.
         after: what they were changed to.
-        told: what was done, in a sentence.
+        message: what was done, in a sentence.
     """
 
     at_s: float
     before: Mapping[int, float]
     after: Mapping[int, float]
-    told: str
+    message: str
 
     def can_be_undone(self, now_s: float) -> bool:
         """Whether there is something to undo, and it was done a few minutes ago."""
         return bool(self.before) and now_s - self.at_s < UNDO_S
 
 
-def move_first(session: SteerableSession, shown: Sequence[Run]) -> QueueReordering:
+def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
     """Let runs start before all others that wait, in the order that they have.
 
     Raises:
         ExperimentError: one of them stands otherwise than it was shown; nothing is changed then.
     """
     return _move(
-        session, shown, priorities_ahead(_check_current(session, shown), _run_ids(shown)), "first"
+        session, runs, priorities_ahead(_check_current(session, runs), _run_ids(runs)), "first"
     )
 
 
-def move_last(session: SteerableSession, shown: Sequence[Run]) -> QueueReordering:
+def move_last(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
     """Let runs start after all others that wait; see `move_first`."""
     return _move(
-        session, shown, priorities_behind(_check_current(session, shown), _run_ids(shown)), "last"
+        session, runs, priorities_behind(_check_current(session, runs), _run_ids(runs)), "last"
     )
 
 
 def _move(
-    session: SteerableSession, shown: Sequence[Run], wanted: Mapping[int, float], where: str
+    session: SteerableSession, runs: Sequence[Run], priorities: Mapping[int, float], where: str
 ) -> QueueReordering:
-    start = f"{_run_names(_run_ids(shown))} {'starts' if len(shown) == 1 else 'start'} {where}"
-    if not wanted:
+    start = f"{_run_names(_run_ids(runs))} {'starts' if len(runs) == 1 else 'start'} {where}"
+    if not priorities:
         return QueueReordering(session.now_s(), {}, {}, f"{start} already.")
-    return _reprioritise(session, shown, wanted, f"{start} now.")
+    return _reprioritise(session, runs, priorities, f"{start} now.")
 
 
 def prioritise_runs(
-    session: SteerableSession, shown: Sequence[Run], priority: float
+    session: SteerableSession, runs: Sequence[Run], priority: float
 ) -> QueueReordering:
     """Give runs one priority; raises as `move_first`, and for a priority that no run can have."""
-    _check_current(session, shown)
-    ids = _run_ids(shown)
-    wanted = {run.id: priority for run in shown if run.priority != priority}
+    _check_current(session, runs)
+    ids = _run_ids(runs)
+    priorities = {run.id: priority for run in runs if run.priority != priority}
     verb = "has" if len(ids) == 1 else "have"
-    if not wanted:
-        told = f"{_run_names(ids)} {verb} the priority {priority:g} already."
-        return QueueReordering(session.now_s(), {}, {}, told)
+    if not priorities:
+        message = f"{_run_names(ids)} {verb} the priority {priority:g} already."
+        return QueueReordering(session.now_s(), {}, {}, message)
     return _reprioritise(
-        session, shown, wanted, f"{_run_names(ids)} {verb} the priority {priority:g}."
+        session, runs, priorities, f"{_run_names(ids)} {verb} the priority {priority:g}."
     )
 
 
-def undo_move(session: SteerableSession, kept: QueueReordering) -> str:
+def undo_move(session: SteerableSession, change: QueueReordering) -> str:
     """Give back the priorities from before, to those that wait as the change had left them.
 
     Returns what was done. Raises ExperimentError if none of them waits so any more.
     """
     session.catch_up()
-    now = {run_id: session.experiment.run(run_id) for run_id in kept.before}
+    now = {run_id: session.experiment.run(run_id) for run_id in change.before}
     same = tuple(
         run
         for run_id, run in now.items()
-        if run.state is RunState.QUEUED and run.priority == kept.after[run_id]
+        if run.state is RunState.QUEUED and run.priority == change.after[run_id]
     )
-    others = tuple(sorted(set(now) - set(_run_ids(same))))
+    skipped = tuple(sorted(set(now) - set(_run_ids(same))))
     if not same:
         raise ExperimentError(
-            f"nothing is left to undo: {run_names(others)} started, ended or were moved again since"
+            f"nothing is left to undo: {run_names(skipped)} started, ended or were moved again since"
         )
-    _reprioritise(session, same, {run.id: kept.before[run.id] for run in same}, "")
-    told = f"{_run_names(_run_ids(same))} {'has its' if len(same) == 1 else 'have their'} old place again."
-    if others:
-        told += f" Not {run_names(others)}: started, ended or moved again since."
-    return told
+    _reprioritise(session, same, {run.id: change.before[run.id] for run in same}, "")
+    message = f"{_run_names(_run_ids(same))} {'has its' if len(same) == 1 else 'have their'} old place again."
+    if skipped:
+        message += f" Not {run_names(skipped)}: started, ended or moved again since."
+    return message
 
 
-def hold_runs(session: SteerableSession, shown: Sequence[Run]) -> str:
+def hold_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
     """Let runs wait until they are released; raises as `move_first`."""
-    free = [run for run in shown if not run.held]
-    _all_or_none(
-        session, shown, free, lambda r: session.hold(r.id), lambda r: session.release(r.id)
-    )
-    return (
-        f"{_run_names(_run_ids(shown))} {'is' if len(shown) == 1 else 'are'} held until released."
-    )
+    free = [run for run in runs if not run.held]
+    _all_or_none(session, runs, free, lambda r: session.hold(r.id), lambda r: session.release(r.id))
+    return f"{_run_names(_run_ids(runs))} {'is' if len(runs) == 1 else 'are'} held until released."
 
 
-def release_runs(session: SteerableSession, shown: Sequence[Run]) -> str:
+def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
     """Let held runs start in their turn; raises as `move_first`."""
-    held = [run for run in shown if run.held]
+    held_runs = [run for run in runs if run.held]
     _all_or_none(
-        session, shown, held, lambda r: session.release(r.id), lambda r: session.hold(r.id)
+        session, runs, held_runs, lambda r: session.release(r.id), lambda r: session.hold(r.id)
     )
-    return f"{_run_names(_run_ids(shown))} may start."
+    return f"{_run_names(_run_ids(runs))} may start."
 
 
-def cancel_runs(session: SteerableSession, shown: Sequence[Run], reason: str) -> str:
+def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
     """Give runs up; raises as `move_first`.
 
     A run that is given up cannot be brought back: where one ends in the moment between the look
     and the decision, the refusal names those that were cancelled before it.
     """
-    _all_or_none(session, shown, shown, lambda run: session.cancel(run.id, reason), None)
-    return f"{_run_names(_run_ids(shown))} {'was' if len(shown) == 1 else 'were'} cancelled."
+    _all_or_none(session, runs, runs, lambda run: session.cancel(run.id, reason), None)
+    return f"{_run_names(_run_ids(runs))} {'was' if len(runs) == 1 else 'were'} cancelled."
 
 
-def stop_runs(session: SteerableSession, shown: Sequence[Run], reason: str) -> str:
+def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
     """End runs now, with what they have reported last as their results; raises as `move_first`.
 
     Nothing is stopped if of one of them nothing could be kept.
     """
-    experiment = _check_current(session, shown)
-    for run in shown:
+    experiment = _check_current(session, runs)
+    for run in runs:
         stop_run(experiment, run.id, reason, session.now_s())
-    _all_or_none(session, shown, shown, lambda run: session.stop(run.id, reason), None)
-    if len(shown) == 1:
-        return f"{_run_names(_run_ids(shown))} was stopped; what it reported last is its result."
-    return f"{_run_names(_run_ids(shown))} were stopped; what they reported last are their results."
+    _all_or_none(session, runs, runs, lambda run: session.stop(run.id, reason), None)
+    if len(runs) == 1:
+        return f"{_run_names(_run_ids(runs))} was stopped; what it reported last is its result."
+    return f"{_run_names(_run_ids(runs))} were stopped; what they reported last are their results."
 
 
 def _reprioritise(
-    session: SteerableSession, shown: Sequence[Run], wanted: Mapping[int, float], told: str
+    session: SteerableSession, listed: Sequence[Run], priorities: Mapping[int, float], message: str
 ) -> QueueReordering:
-    runs = [run for run in shown if run.id in wanted]
+    runs = [run for run in listed if run.id in priorities]
     before = {run.id: run.priority for run in runs}
     _all_or_none(
         session,
-        shown,
+        listed,
         runs,
-        lambda run: session.reprioritise(run.id, wanted[run.id]),
+        lambda run: session.reprioritise(run.id, priorities[run.id]),
         lambda run: session.reprioritise(run.id, before[run.id]),
     )
-    return QueueReordering(session.now_s(), before, dict(wanted), told)
+    return QueueReordering(session.now_s(), before, dict(priorities), message)
 
 
-def _check_current(session: SteerableSession, shown: Sequence[Run]) -> Experiment:
+def _check_current(session: SteerableSession, runs: Sequence[Run]) -> Experiment:
     """Return the state of this moment. Raises ExperimentError if a run stands otherwise in it."""
     session.catch_up()
-    became = changes_since(shown, session.experiment)
+    became = changes_since(runs, session.experiment)
     if became:
         raise ExperimentError(
             f"nothing was changed: {_joined(became)} since this list was shown; refresh it and "
@@ -202,12 +198,12 @@ def _check_current(session: SteerableSession, shown: Sequence[Run]) -> Experimen
 
 def _all_or_none(
     session: SteerableSession,
-    shown: Sequence[Run],
+    listed: Sequence[Run],
     runs: Sequence[Run],
     change: Change,
     back: Change | None,
 ) -> None:
-    _check_current(session, shown)
+    _check_current(session, listed)
     done: list[Run] = []
     for run in runs:
         try:
@@ -237,9 +233,9 @@ def _not_taken_back(done: Sequence[Run], back: Change | None) -> list[Run]:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    shown = parts[:3]
-    more = [f"{len(parts) - len(shown)} more"] if len(parts) > len(shown) else []
-    *most, last = (*shown, *more)
+    first_parts = parts[:3]
+    more = [f"{len(parts) - len(first_parts)} more"] if len(parts) > len(first_parts) else []
+    *most, last = (*first_parts, *more)
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -272,15 +268,15 @@ class _QueueKeys:
         return f"queue-{self.experiment_id}"
 
     @property
-    def asked(self) -> str:
+    def confirmation(self) -> str:
         return f"queue-cancel-{self.experiment_id}"
 
     @property
     def undo(self) -> str:
         return f"queue-undo-{self.experiment_id}"
 
-    def table(self, name: str, shown: QueueSnapshot) -> str:
-        return f"queue-{name}-{self.experiment_id}-{shown.n_events}"
+    def table(self, name: str, snapshot: QueueSnapshot) -> str:
+        return f"queue-{name}-{self.experiment_id}-{snapshot.n_events}"
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
@@ -288,14 +284,14 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     st.subheader("Queue")
     answer_at("queue")
     keys = _QueueKeys(desk.session.id)
-    shown = _snapshot(desk, experiment, keys)
+    snapshot = _snapshot(desk, experiment, keys)
     _state(desk)
-    _since(desk, shown, keys)
+    _since(desk, snapshot, keys)
     intent = _undo(desk, keys)
-    if shown.is_empty and experiment.finished is not None:
+    if snapshot.is_empty and experiment.finished is not None:
         st.caption("Nothing waits and nothing runs.")
         return intent
-    if shown.is_empty:
+    if snapshot.is_empty:
         st.info(
             "Nothing waits and nothing runs. Take some suggestions on *Suggestions*, or add runs "
             "of your own there.",
@@ -303,18 +299,18 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         )
         return intent
     with st.container():
-        intent = _running(desk, experiment, shown, keys) or intent
+        intent = _running(desk, experiment, snapshot, keys) or intent
     with st.container():
-        return _waiting(desk, experiment, shown, keys) or intent
+        return _waiting(desk, experiment, snapshot, keys) or intent
 
 
 def _snapshot(desk: ExperimentView, experiment: Experiment, keys: _QueueKeys) -> QueueSnapshot:
     """Return what is shown: as it was first drawn, until it is renewed or the page was left."""
-    shown: QueueSnapshot | None = st.session_state.get(keys.snapshot)
-    if shown is not None and not shown.is_empty:
-        tables = (keys.table(name, shown) for name in ("running", "waiting"))
+    snapshot: QueueSnapshot | None = st.session_state.get(keys.snapshot)
+    if snapshot is not None and not snapshot.is_empty:
+        tables = (keys.table(name, snapshot) for name in ("running", "waiting"))
         if any(table in st.session_state for table in tables):
-            return shown
+            return snapshot
     fresh = QueueSnapshot.of(experiment, desk.session.now_s())
     st.session_state[keys.snapshot] = fresh
     return fresh
@@ -339,20 +335,20 @@ def _state(desk: ExperimentView) -> None:
             icon=":material/pause_circle:",
         )
     elif queued and not experiment.runs_in(RunState.RUNNING):
-        st.info(idle_words(desk.seen.execution), icon=":material/hourglass_empty:")
+        st.info(idle_words(desk.snapshot.execution), icon=":material/hourglass_empty:")
 
 
 @st.fragment(run_every=EVERY_S)
-def _since(desk: ExperimentView, shown: QueueSnapshot, keys: _QueueKeys) -> None:
+def _since(desk: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> None:
     """Draw of when the list is and how much has changed since, anew every few seconds."""
     try:
         desk.session.catch_up()
     except AssistantError as error:
         st.warning(f"It is not known what has changed: {labels.escape_markdown(str(error))}.")
         return
-    n = shown.changes(desk.session.experiment)
+    n = snapshot.changes(desk.session.experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
-        at = pd.Timestamp(shown.at_s, unit="s")
+        at = pd.Timestamp(snapshot.at_s, unit="s")
         if n == 0:
             st.caption(f"As of {at:%H:%M:%S} UTC. Nothing has changed in it since.")
             return
@@ -365,8 +361,8 @@ def _since(desk: ExperimentView, shown: QueueSnapshot, keys: _QueueKeys) -> None
 
 def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
     """Draw the way back from the last change of the order, for some minutes."""
-    kept: QueueReordering | None = st.session_state.get(keys.undo)
-    if kept is None or not kept.can_be_undone(desk.session.now_s()):
+    reordering: QueueReordering | None = st.session_state.get(keys.undo)
+    if reordering is None or not reordering.can_be_undone(desk.session.now_s()):
         return None
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button("Undo", icon=":material/undo:", key="queue-undo")
@@ -375,54 +371,54 @@ def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
         return None
 
     def do() -> str:
-        told = undo_move(desk.session, kept)
+        message = undo_move(desk.session, reordering)
         st.session_state.pop(keys.undo, None)
         st.session_state.pop(keys.snapshot, None)
-        return told
+        return message
 
     return Intent("queue", do, "Putting them back")
 
 
 def _running(
-    desk: ExperimentView, experiment: Experiment, shown: QueueSnapshot, keys: _QueueKeys
+    desk: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
 ) -> Intent | None:
-    st.markdown(f"**Running: {labels.runs(len(shown.running))}**")
-    if not shown.running:
+    st.markdown(f"**Running: {labels.runs(len(snapshot.running))}**")
+    if not snapshot.running:
         st.caption("Nothing runs.")
         return None
     rows = [
         {
             "run": run.id,
-            "runs for": duration(max(0.0, shown.at_s - (run.started_s or shown.at_s))),
-            "ends (8 of 10)": shown.end_of(run),
+            "runs for": duration(max(0.0, snapshot.at_s - (run.started_s or snapshot.at_s))),
+            "ends (8 of 10)": snapshot.end_of(run),
             "worker": run.worker or "this computer",
             "attempt": run.attempts,
             **_levels(experiment, run),
             "from": labels.SOURCES[run.source],
             "why": run.reason,
         }
-        for run in shown.running
+        for run in snapshot.running
     ]
-    chosen = _table(rows, shown.running, keys.table("running", shown), "what runs")
-    if not shown.ends.going:
+    selected = _table(rows, snapshot.running, keys.table("running", snapshot), "what runs")
+    if not snapshot.ends.going:
         st.caption("When they end is unknown: no run has told yet how long it took.")
     _report_lines(desk)
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = f"Cancel {_count_words(chosen, 'running')}" if chosen else "Cancel"
-        asked = st.button(label, key="queue-cancel-running", disabled=not chosen)
+        label = f"Cancel {_count_words(selected, 'running')}" if selected else "Cancel"
+        is_pressed = st.button(label, key="queue-cancel-running", disabled=not selected)
         ended = st.button(
-            "Stop and keep", key="queue-stop-running", disabled=not chosen,
+            "Stop and keep", key="queue-stop-running", disabled=not selected,
             help="They end now, and what they have reported last counts as their result.",
         )  # fmt: skip
-    if ended and chosen:
+    if ended and selected:
 
         def do() -> str:
-            told = stop_runs(desk.session, chosen, "")
+            message = stop_runs(desk.session, selected, "")
             st.session_state.pop(keys.snapshot, None)
-            return told
+            return message
 
         return Intent("queue", do, "Stopping")
-    return _cancel_confirmation(desk, keys, "running", chosen, asked)
+    return _cancel_confirmation(desk, keys, "running", selected, is_pressed)
 
 
 @st.fragment(run_every=EVERY_S)
@@ -430,54 +426,58 @@ def _report_lines(desk: ExperimentView) -> None:
     """Draw what runs that go on have measured so far, as it comes; nothing if none has said."""
     experiment, now_s = desk.session.experiment, desk.session.now_s()
     objective = experiment.opened.objective
-    told = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
-    for run in told[:_REPORTS]:
-        said = labels.escape_markdown(f"{reported_words(run, objective)} ({age_words(run, now_s)})")
-        st.caption(f"Run {run.id} has reported {said}.")
-    if len(told) > _REPORTS:
-        st.caption(f"{labels.runs(len(told) - _REPORTS).capitalize()} more have reported.")
+    reporting = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
+    for run in reporting[:_REPORTS]:
+        text = labels.escape_markdown(f"{reported_words(run, objective)} ({age_words(run, now_s)})")
+        st.caption(f"Run {run.id} has reported {text}.")
+    if len(reporting) > _REPORTS:
+        st.caption(f"{labels.runs(len(reporting) - _REPORTS).capitalize()} more have reported.")
 
 
 def _waiting(
-    desk: ExperimentView, experiment: Experiment, shown: QueueSnapshot, keys: _QueueKeys
+    desk: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
 ) -> Intent | None:
-    st.markdown(f"**Waiting: {labels.runs(len(shown.waiting))}**")
-    if not shown.waiting:
+    st.markdown(f"**Waiting: {labels.runs(len(snapshot.waiting))}**")
+    if not snapshot.waiting:
         st.caption("Nothing waits. What is submitted on *Suggestions* comes here.")
         return None
     rows = [
         {
             "place": place,
             "run": run.id,
-            "why here": shown.place(run),
+            "why here": snapshot.place(run),
             **_levels(experiment, run),
             "from": labels.SOURCES[run.source],
             "why": run.reason,
         }
-        for place, run in enumerate(shown.waiting, 1)
+        for place, run in enumerate(snapshot.waiting, 1)
     ]
-    chosen = _table(rows, shown.waiting, keys.table("waiting", shown), "what waits, in its order")
-    if shown.ends.over is not None:
-        st.caption(f"All that runs or waits here is over {end_text(shown.ends.over, shown.at_s)}.")
-    if chosen:
-        st.markdown(f"Chosen: {run_names(_ids(chosen))}.")
+    selected = _table(
+        rows, snapshot.waiting, keys.table("waiting", snapshot), "what waits, in its order"
+    )
+    if snapshot.ends.over is not None:
+        st.caption(
+            f"All that runs or waits here is over {end_text(snapshot.ends.over, snapshot.at_s)}."
+        )
+    if selected:
+        st.markdown(f"Chosen: {run_names(_ids(selected))}.")
     else:
         st.caption(
             "Choose runs by the box at the left of their rows, or with Shift and Space on a row; "
             "then say what to do."
         )
-    return _actions(desk, keys, chosen)
+    return _actions(desk, keys, selected)
 
 
-def _actions(desk: ExperimentView, keys: _QueueKeys, chosen: tuple[Run, ...]) -> Intent | None:
-    none = not chosen
+def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) -> Intent | None:
+    none = not selected
     key = keys.experiment_id
     with st.container(horizontal=True, vertical_alignment="bottom"):
         first = st.button("Run first", key="queue-first", disabled=none)
         later = st.button("Run later", key="queue-later", disabled=none)
         hold = st.button("Hold", key="queue-hold", disabled=none)
         release = st.button("Release", key="queue-release", disabled=none)
-        label = f"Cancel {_count_words(chosen, 'waiting')}" if chosen else "Cancel"
+        label = f"Cancel {_count_words(selected, 'waiting')}" if selected else "Cancel"
         cancel = st.button(label, key="queue-cancel-waiting", disabled=none)
         priority = st.number_input(
             "Priority",
@@ -495,66 +495,68 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, chosen: tuple[Run, ...]) ->
         move_there = move_first if first else move_last
 
         def move() -> str:
-            return _remember_undo(keys, lambda: move_there(session, chosen))
+            return _remember_undo(keys, lambda: move_there(session, selected))
 
         return Intent("queue", move, "Changing the order")
     if put:
         return Intent(
             "queue",
-            lambda: _remember_undo(keys, lambda: prioritise_runs(session, chosen, float(priority))),
+            lambda: _remember_undo(
+                keys, lambda: prioritise_runs(session, selected, float(priority))
+            ),
             "Changing the order",
         )
     if hold or release:
         change = hold_runs if hold else release_runs
 
-        def held() -> str:
-            told = change(session, chosen)
+        def apply_hold() -> str:
+            message = change(session, selected)
             st.session_state.pop(keys.snapshot, None)
-            return told
+            return message
 
-        return Intent("queue", held)
-    return _cancel_confirmation(desk, keys, "waiting", chosen, cancel)
+        return Intent("queue", apply_hold)
+    return _cancel_confirmation(desk, keys, "waiting", selected, cancel)
 
 
 def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str:
     """Change the order, keep the way back and show the new order."""
-    kept = move()
-    if kept.before:
-        st.session_state[keys.undo] = kept
+    reordering = move()
+    if reordering.before:
+        st.session_state[keys.undo] = reordering
     st.session_state.pop(keys.snapshot, None)
-    return kept.told
+    return reordering.message
 
 
 def _cancel_confirmation(
-    desk: ExperimentView, keys: _QueueKeys, which: str, chosen: tuple[Run, ...], asked: bool
+    desk: ExperimentView, keys: _QueueKeys, which: str, selected: tuple[Run, ...], is_pressed: bool
 ) -> Intent | None:
     """Draw the question before runs are given up; it is dropped when others are chosen."""
-    if asked:
-        st.session_state[keys.asked] = (which, _ids(chosen))
-    if not chosen or st.session_state.get(keys.asked) != (which, _ids(chosen)):
+    if is_pressed:
+        st.session_state[keys.confirmation] = (which, _ids(selected))
+    if not selected or st.session_state.get(keys.confirmation) != (which, _ids(selected)):
         return None
-    n, begun = len(chosen), sum(run.attempts > 0 for run in chosen)
+    n, n_begun = len(selected), sum(run.attempts > 0 for run in selected)
     lost = "A run that has not begun costs nothing."
-    if begun:
-        lost += f" What {labels.runs(begun)} did so far is lost, and counts against the budget."
+    if n_begun:
+        lost += f" What {labels.runs(n_begun)} did so far is lost, and counts against the budget."
     with st.container(border=True):
-        st.warning(f"Cancel {run_names(_ids(chosen))}? {lost}", icon=":material/cancel:")
+        st.warning(f"Cancel {run_names(_ids(selected))}? {lost}", icon=":material/cancel:")
         reason = st.text_input("Why (kept with the runs)", key=f"queue-why-{keys.experiment_id}")
         with st.container(horizontal=True):
             sure = st.button(
                 f"Yes, cancel {labels.runs(n)}", type="primary", key=f"queue-sure-{which}"
             )
             if st.button("Keep them", key=f"queue-keep-{which}"):
-                st.session_state.pop(keys.asked, None)
+                st.session_state.pop(keys.confirmation, None)
                 st.rerun()
     if not sure:
         return None
 
     def do() -> str:
-        st.session_state.pop(keys.asked, None)
-        told = cancel_runs(desk.session, chosen, reason.strip())
+        st.session_state.pop(keys.confirmation, None)
+        message = cancel_runs(desk.session, selected, reason.strip())
         st.session_state.pop(keys.snapshot, None)
-        return told
+        return message
 
     return Intent("queue", do, "Cancelling")
 
@@ -590,6 +592,6 @@ def _ids(runs: tuple[Run, ...]) -> tuple[int, ...]:
     return tuple(run.id for run in runs)
 
 
-def _count_words(chosen: tuple[Run, ...], which: str) -> str:
-    n = len(chosen)
+def _count_words(selected: tuple[Run, ...], which: str) -> str:
+    n = len(selected)
     return f"1 {which} run" if n == 1 else f"{n:,} {which} runs"

@@ -17,8 +17,8 @@ from assistant.ui.state import ExperimentView
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page. It only shows and hands out: nothing is decided here."""
     data = collect(experiment)
-    found = data.answer.verdict not in ("nothing_feasible", "no_runs")
-    show = st.success if found else st.warning
+    has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
+    show = st.success if has_result else st.warning
     sentences = [*data.answer.sentences]
     if data.recommendation is not None:
         sentences.append(data.recommendation.sentence)
@@ -59,7 +59,9 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 def runs_csv(experiment: Experiment) -> str:
     """Return the table of runs as CSV, in which no text is a formula."""
-    table = runs_table(experiment).map(lambda one: cell(one) if isinstance(one, str) else one)
+    table = runs_table(experiment).map(
+        lambda content: cell(content) if isinstance(content, str) else content
+    )
     return table.rename(columns=cell).to_csv(index=False)
 
 

@@ -50,10 +50,12 @@ def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
     with right:
         st.markdown("**Measures**")
         if run.outcome is None or other.outcome is None:
-            told = " and ".join(
-                f"run {one.id} is {one.state}" for one in (run, other) if one.outcome is None
+            states = " and ".join(
+                f"run {candidate.id} is {candidate.state}"
+                for candidate in (run, other)
+                if candidate.outcome is None
             )
-            st.caption(f"Not to be compared: {told}.")
+            st.caption(f"Not to be compared: {states}.")
             return
         st.markdown(verdict(experiment, (run, run.outcome), (other, other.outcome)))
         st.dataframe(
@@ -66,8 +68,8 @@ def verdict(experiment: Experiment, here: tuple[Run, Outcome], there: tuple[Run,
     """Say which of two runs is better by the objective, and by how much."""
     (run, mine), (other, theirs), objective = here, there, experiment.opened.objective
     if mine.feasible != theirs.feasible:
-        kept, broken = (run, other) if mine.feasible else (other, run)
-        return f"Run {kept.id} meets every constraint, run {broken.id} does not."
+        feasible_run, broken = (run, other) if mine.feasible else (other, run)
+        return f"Run {feasible_run.id} meets every constraint, run {broken.id} does not."
     gain = mine.quality - theirs.quality
     if gain == 0:
         return f"Both have the same {objective.wrapper}."
@@ -223,42 +225,42 @@ def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
     find = experiment.run
     left, right = st.columns(2)
     with left:
-        chosen = st.selectbox("Run", ids, format_func=label, key=key, persist_state="session")
-    others = [run_id for run_id in ids if run_id != chosen]
+        selected_id = st.selectbox("Run", ids, format_func=label, key=key, persist_state="session")
+    other_ids = [run_id for run_id in ids if run_id != selected_id]
     with right:
         other = st.selectbox(
-            "Compare with", others, index=None, format_func=label, key=f"{key}-other",
+            "Compare with", other_ids, index=None, format_func=label, key=f"{key}-other",
             placeholder="no other run", persist_state="session",
         )  # fmt: skip
-    _address(key, "run", chosen)
+    _address(key, "run", selected_id)
     _address(f"{key}-other", "with", other)
-    for asked in filter(None, lost):
+    for address_text in filter(None, lost):
         st.warning(
-            f"The address asks for run {labels.escape_markdown(asked)}; runs here are numbered 1 to "
-            f"{ids[-1]}, so run {chosen} is shown.",
+            f"The address asks for run {labels.escape_markdown(address_text)}; runs here are numbered 1 to "
+            f"{ids[-1]}, so run {selected_id} is shown.",
             icon=":material/link_off:",
         )
-    return find(chosen), None if other is None else find(other)
+    return find(selected_id), None if other is None else find(other)
 
 
 def _from_address(key: str, parameter: str, ids: list[int]) -> str | None:
     """Take a run from the address, if it came from outside. Returns it if there is no such run."""
-    asked = st.query_params.get(parameter)
-    if asked is None or asked == st.session_state.get(f"{key}-address"):
+    address_text = st.query_params.get(parameter)
+    if address_text is None or address_text == st.session_state.get(f"{key}-address"):
         return None
-    if asked.isascii() and asked.isdecimal() and int(asked) in ids:
-        st.session_state[key] = int(asked)
+    if address_text.isascii() and address_text.isdecimal() and int(address_text) in ids:
+        st.session_state[key] = int(address_text)
         return None
-    return asked[:20]
+    return address_text[:20]
 
 
-def _address(key: str, parameter: str, chosen: int | None) -> None:
+def _address(key: str, parameter: str, selected_id: int | None) -> None:
     """Put a run into the address."""
-    if chosen is None:
+    if selected_id is None:
         st.query_params.pop(parameter, None)
         st.session_state.pop(f"{key}-address", None)
         return
-    st.query_params[parameter] = st.session_state[f"{key}-address"] = str(chosen)
+    st.query_params[parameter] = st.session_state[f"{key}-address"] = str(selected_id)
 
 
 def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
@@ -267,8 +269,8 @@ def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
     if run.failure is not None:
         st.error(f"**Failed:** {labels.escape_markdown(run.failure)}", icon=ICONS[RunState.FAILED])
     elif run.cancelled is not None:
-        told = labels.escape_markdown(run.cancelled) or "no reason was given"
-        st.warning(f"**Cancelled:** {told}", icon=ICONS[RunState.CANCELLED])
+        reason = labels.escape_markdown(run.cancelled) or "no reason was given"
+        st.warning(f"**Cancelled:** {reason}", icon=ICONS[RunState.CANCELLED])
     elif run.outcome is None:
         _unfinished(desk, experiment, run)
     else:
@@ -279,7 +281,7 @@ def _unfinished(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
     if run.state is RunState.QUEUED and run.held:
         text = "Held: it waits until it is released on the page *Queue*."
     elif run.state is RunState.QUEUED:
-        waiting = [one.id for one in experiment.waiting]
+        waiting = [waiting_run.id for waiting_run in experiment.waiting]
         text = f"Queued: number {waiting.index(run.id) + 1} of {len(waiting)} that may start."
     else:
         text = "Running: its measures are here as soon as it has completed."
@@ -319,16 +321,18 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
         st.metric("Verdict", verdict, border=True, height="stretch", help="what a person called it")
     st.markdown(f"{ICONS[run.state]} **Completed**{_tags(experiment, run)}")
     if run.stopped is not None:
-        told = labels.escape_markdown(stopped_words(run))
+        text = labels.escape_markdown(stopped_words(run))
         st.info(
-            f"{told[:1].upper()}{told[1:]}. What it had reported last is its result.",
+            f"{text[:1].upper()}{text[1:]}. What it had reported last is its result.",
             icon=":material/stop_circle:",
         )
     for constraint in () if outcome.feasible else objective.constraints:
         if constraint.violation(outcome.measures) > 0:
-            found = measure_text(outcome.measures[constraint.measure], unit_of(constraint.measure))
+            observed = measure_text(
+                outcome.measures[constraint.measure], unit_of(constraint.measure)
+            )
             st.warning(
-                f"Violated: {labels.escape_markdown(str(constraint))}; {constraint.measure} is {found}.",
+                f"Violated: {labels.escape_markdown(str(constraint))}; {constraint.measure} is {observed}.",
                 icon=":material/rule:",
             )
 
@@ -346,20 +350,20 @@ def _beside(experiment: Experiment, run: Run) -> str | None:
 
 
 def _tags(experiment: Experiment, run: Run) -> str:
-    told = []
+    tags = []
     best, today = experiment.best, experiment.opened.baseline
     if best is not None and run.configuration == best.configuration:
-        told.append("the best so far")
+        tags.append("the best so far")
     if run in experiment.front and experiment.opened.objective.second is not None:
-        told.append("on the front")
+        tags.append("on the front")
     if run.configuration == today:
-        told.append("today's configuration")
-    return f" · {', '.join(told)}" if told else ""
+        tags.append("today's configuration")
+    return f" · {', '.join(tags)}" if tags else ""
 
 
 def _wishes(desk: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
     """Draw verdict and repetition. What was asked for names the run, whatever is shown later."""
-    answer_at(*(f"{one}-{run.id}" for one in _ANSWERS))
+    answer_at(*(f"{answer}-{run.id}" for answer in _ANSWERS))
     if run.state is not RunState.COMPLETED:
         return None
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -397,8 +401,8 @@ def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
 
             def rate(good: bool | None = good) -> str:
                 desk.session.rate(run.id, good)
-                told = {True: "rated good", False: "rated bad", None: "without a verdict now"}
-                return f"Run {run.id} is {told[good]}."
+                texts = {True: "rated good", False: "rated bad", None: "without a verdict now"}
+                return f"Run {run.id} is {texts[good]}."
 
             wished = Intent(f"verdict-{run.id}", rate)
     return wished
@@ -406,16 +410,20 @@ def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
 
 def _repeat_words(experiment: Experiment, run: Run) -> None:
     """Say what other seeds gave."""
-    same = [one for one in experiment.runs if one.configuration == run.configuration]
+    same = [
+        candidate for candidate in experiment.runs if candidate.configuration == run.configuration
+    ]
     if len(same) < 2:
         return
     standing = experiment.standing(run)
     unit = experiment.opened.objective.unit
-    others = ", ".join(f"run {one.id} ({one.state})" for one in same if one.id != run.id)
+    repeats = ", ".join(
+        f"run {candidate.id} ({candidate.state})" for candidate in same if candidate.id != run.id
+    )
     mean = ""
     if standing is not None and standing.n > 1:
         mean = f" The mean of {standing.n} results is {quantity(standing.outcome.value, unit)}."
-    st.caption(f"The same configuration was run by {others}.{mean}")
+    st.caption(f"The same configuration was run by {repeats}.{mean}")
 
 
 def _measures(experiment: Experiment, run: Run) -> None:
@@ -443,6 +451,10 @@ def _suggestion_words(experiment: Experiment, run: Run) -> str:
     if run.batch is None:
         return ""
     batch = experiment.batches[run.batch - 1]
-    by = [one.strategy for one in batch.suggestions if one.configuration == run.configuration]
+    by = [
+        suggestion.strategy
+        for suggestion in batch.suggestions
+        if suggestion.configuration == run.configuration
+    ]
     strategy = f", by the strategy {labels.escape_markdown(by[0])}" if by else ""
     return f"Batch {run.batch}{strategy}."

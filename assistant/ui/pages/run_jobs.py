@@ -36,9 +36,9 @@ _UNITS = ((172_800.0, "days", 86_400.0), (7_200.0, "hours", 3_600.0), (0.0, "sec
 def window_of(experiment_id: str, jobs: JobSchedule) -> TimeWindow:
     """Return the window that is shown; at first about the longest queue."""
     key = _window_key(experiment_id)
-    kept: TimeWindow | None = st.session_state.get(key)
-    window = busiest(jobs) if kept is None else kept.inside(jobs.span_s)
-    if kept is None:
+    stored: TimeWindow | None = st.session_state.get(key)
+    window = busiest(jobs) if stored is None else stored.inside(jobs.span_s)
+    if stored is None:
         st.session_state[key] = window
     return window
 
@@ -55,16 +55,16 @@ def controls(experiment_id: str, jobs: JobSchedule, window: TimeWindow) -> None:
     n = st.session_state.get(f"{_window_key(experiment_id)}-n", 0)  # a new window is a new strip
     _strip(experiment_id, jobs, window, f"strip-{experiment_id}-{n}")
     span_s = jobs.span_s
-    whole = TimeWindow(0.0, span_s).inside(span_s)
-    is_all = window.width_s >= whole.width_s
-    at_start, at_end = window.from_s <= 0, window.to_s >= whole.to_s
+    full_span = TimeWindow(0.0, span_s).inside(span_s)
+    is_all = window.width_s >= full_span.width_s
+    at_start, at_end = window.from_s <= 0, window.to_s >= full_span.to_s
     moves: tuple[tuple[str, str, Callable[[], TimeWindow], bool], ...] = (
         ("Earlier", "arrow_back", lambda: window.moved(-0.5, span_s), at_start),
         ("Later", "arrow_forward", lambda: window.moved(0.5, span_s), at_end),
         ("Zoom in", "zoom_in", lambda: window.zoomed(0.5, span_s), False),
         ("Zoom out", "zoom_out", lambda: window.zoomed(2.0, span_s), is_all),
         ("Longest queue", "hourglass_top", lambda: busiest(jobs), False),
-        ("All", "width_full", lambda: whole, is_all),
+        ("All", "width_full", lambda: full_span, is_all),
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for name, icon, move, is_off in moves:
@@ -77,15 +77,15 @@ def controls(experiment_id: str, jobs: JobSchedule, window: TimeWindow) -> None:
 
 
 def _strip(experiment_id: str, jobs: JobSchedule, window: TimeWindow, key: str) -> None:
-    whole = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
-    line = curve("all", jobs.used(), whole, jobs.total_procs)
+    full_span = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
+    line = curve("all", jobs.used(), full_span, jobs.total_procs)
 
     def brushed() -> None:
         state: Any = st.session_state.get(key)
         times = state["selection"].get(BRUSH, {}).get("time") if state else None
         if times:
-            chosen = TimeWindow(min(times), max(times))
-            go_to(experiment_id, chosen.inside(jobs.span_s))
+            selected = TimeWindow(min(times), max(times))
+            go_to(experiment_id, selected.inside(jobs.span_s))
 
     st.vega_lite_chart(
         low(overview(line, window.from_s, window.to_s)), theme=None, width="stretch", key=key,
@@ -100,9 +100,9 @@ def _numbers(experiment_id: str, window: TimeWindow, span_s: float, n: int) -> N
     keys = f"window-from-{experiment_id}-{n}", f"window-to-{experiment_id}-{n}"
 
     def typed() -> None:
-        one, two = (st.session_state[key] * unit_s for key in keys)
-        if one != two:
-            go_to(experiment_id, TimeWindow(min(one, two), max(one, two)).inside(span_s))
+        first, two = (st.session_state[key] * unit_s for key in keys)
+        if first != two:
+            go_to(experiment_id, TimeWindow(min(first, two), max(first, two)).inside(span_s))
 
     for label, key, value_s in zip(("From", "To"), keys, (window.from_s, window.to_s), strict=True):
         st.number_input(
@@ -124,7 +124,7 @@ def choose(experiment_id: str, job_id: int) -> None:
     st.session_state[_job_key(experiment_id)] = job_id
 
 
-def panel(experiment_id: str, named: Mapping[int, JobSchedule], window: TimeWindow) -> None:
+def panel(experiment_id: str, schedules: Mapping[int, JobSchedule], window: TimeWindow) -> None:
     """Draw what is known of one job, in each run that is shown."""
     key = _job_key(experiment_id)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -133,23 +133,25 @@ def panel(experiment_id: str, named: Mapping[int, JobSchedule], window: TimeWind
             help="its number in the log", width=220, persist_state="session",
         )  # fmt: skip
         rows = {run_id: None if job_id is None else jobs.row_of(int(job_id)) for run_id, jobs in
-                named.items()}  # fmt: skip
-        first = next(iter(named))
+                schedules.items()}  # fmt: skip
+        first = next(iter(schedules))
         row = rows[first]
-        job = None if row is None else named[first].job(row)
+        job = None if row is None else schedules[first].job(row)
         st.button(
             "Show when it runs", icon=":material/my_location:", key="job-show",
             disabled=job is None or job.start_s is None,
-            on_click=lambda: _show(experiment_id, named[first], job, window),
+            on_click=lambda: _show(experiment_id, schedules[first], job, window),
         )  # fmt: skip
     if job_id is None:
         return
     if job is None:
         st.warning(f"There is no job {job_id} in this log.", icon=":material/search_off:")
         return
-    told = [(run_id, named[run_id].job(row)) for run_id, row in rows.items() if row is not None]
+    job_rows = [
+        (run_id, schedules[run_id].job(row)) for run_id, row in rows.items() if row is not None
+    ]
     st.dataframe(
-        job_table(told), hide_index=True, width="stretch", alt=f"what is known of job {job_id}"
+        job_table(job_rows), hide_index=True, width="stretch", alt=f"what is known of job {job_id}"
     )
 
 
@@ -163,7 +165,7 @@ def _show(
     go_to(experiment_id, TimeWindow(middle - half, middle + half).inside(jobs.span_s))
 
 
-def job_table(told: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
+def job_table(jobs: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
     """Return the facts of a job, one column a run."""
     facts: dict[str, list[str]] = {
         "": [
@@ -171,7 +173,7 @@ def job_table(told: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
             "bounded slowdown", "partition", "user",
         ],
     }  # fmt: skip
-    for run_id, job in told:
+    for run_id, job in jobs:
         procs = f"{job.procs:,}"
         if job.procs != job.asked_procs:
             procs += f" instead of {job.asked_procs:,}"
@@ -203,10 +205,10 @@ def moment_in(seconds: float | None) -> str:
     return f"{days} d {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
-def drawn_jobs_table(run_id: int, told: WindowDrawing) -> None:
+def drawn_jobs_table(run_id: int, drawing: WindowDrawing) -> None:
     """Draw the jobs of a Gantt chart as a table, once it is opened."""
     opened = st.expander(
-        f"The {told.n_drawn:,} jobs of run {run_id} as a table", key=f"gantt-table-{run_id}",
+        f"The {drawing.n_drawn:,} jobs of run {run_id} as a table", key=f"gantt-table-{run_id}",
         on_change="rerun",
     )  # fmt: skip
     if not opened.open:
@@ -222,7 +224,7 @@ def drawn_jobs_table(run_id: int, told: WindowDrawing) -> None:
                 "processors": box.procs,
                 "class": box.kind,
             }
-            for box in {box.job: box for box in told.boxes}.values()
+            for box in {box.job: box for box in drawing.boxes}.values()
         )
         st.dataframe(frame, hide_index=True, width="stretch", alt=f"jobs of run {run_id}")
 
@@ -237,11 +239,11 @@ def wait_changes_section(
     """Draw by how much jobs start later or earlier than in another run."""
     st.markdown(f"**Waits beside run {other_id}**")
     st.markdown(wait_changes_words(run_id, other_id, comparison))
-    told = changes(jobs, comparison, window)
-    if told:
+    wait_differences = changes(jobs, comparison, window)
+    if wait_differences:
         name = f"run {other_id}"
         st.vega_lite_chart(
-            low(wait_changes(told, window.from_s, window.to_s, name)), theme=None, width="stretch",
+            low(wait_changes(wait_differences, window.from_s, window.to_s, name)), theme=None, width="stretch",
             alt=f"by how much jobs of run {run_id} start later than in {name}; see the table below",
         )  # fmt: skip
         st.caption(
@@ -251,7 +253,7 @@ def wait_changes_section(
         )
         with st.expander("Changes as a table"):
             st.dataframe(
-                changes_table(told), hide_index=True, width="stretch",
+                changes_table(wait_differences), hide_index=True, width="stretch",
                 alt=f"by how much jobs of run {run_id} start later than in {name}",
             )  # fmt: skip
     rows = comparison.extremes(_EXTREMES).tolist()
@@ -273,18 +275,18 @@ def wait_changes_section(
         )  # fmt: skip
 
 
-def changes_table(told: Sequence[WaitChange]) -> pd.DataFrame:
+def changes_table(changes: Sequence[WaitChange]) -> pd.DataFrame:
     """Return by how much jobs start later, by time of submission."""
     return pd.DataFrame(
         {
-            "submitted from": moment_in(one.start_s),
-            "to": moment_in(one.end_s),
-            "jobs": one.n,
-            "1 in 10 below": difference(one.low, "s"),
-            "median": difference(one.median, "s"),
-            "1 in 10 above": difference(one.high, "s"),
+            "submitted from": moment_in(change.start_s),
+            "to": moment_in(change.end_s),
+            "jobs": change.n,
+            "1 in 10 below": difference(change.low, "s"),
+            "median": difference(change.median, "s"),
+            "1 in 10 above": difference(change.high, "s"),
         }
-        for one in told
+        for change in changes
     )
 
 
@@ -302,7 +304,7 @@ def wait_changes_words(run_id: int, other_id: int, comparison: ScheduleCompariso
         f"The mean wait differs by {difference(comparison.mean_s, 's')}."
     )
     only = ((comparison.n_only_here, run_id), (comparison.n_only_there, other_id))
-    return text + "".join(f" {n:,} jobs run in run {one} only." for n, one in only if n)
+    return text + "".join(f" {n:,} jobs run in run {only_in} only." for n, only_in in only if n)
 
 
 def curves_table(lines: Sequence[StepLine], queues: Sequence[StepLine]) -> None:
@@ -324,19 +326,19 @@ def curves_table(lines: Sequence[StepLine], queues: Sequence[StepLine]) -> None:
         st.dataframe(frame, hide_index=True, width="stretch", alt="the curves in numbers")
 
 
-def waits_table(run_id: int, told: Sequence[ClassWaits]) -> None:
+def waits_table(run_id: int, waits: Sequence[ClassWaits]) -> None:
     """Draw waits by class as a table."""
     with st.expander(f"Waits of run {run_id} as a table"):
         frame = pd.DataFrame(
             {
-                "class": one.name,
-                "jobs": one.n,
-                "mean": _wait(one.mean),
-                "median": _wait(one.median),
-                "95 of 100 below": _wait(one.p95),
-                "longest": _wait(one.max),
+                "class": class_waits.name,
+                "jobs": class_waits.n,
+                "mean": _wait(class_waits.mean),
+                "median": _wait(class_waits.median),
+                "95 of 100 below": _wait(class_waits.p95),
+                "longest": _wait(class_waits.max),
             }
-            for one in told
+            for class_waits in waits
         )
         st.dataframe(frame, hide_index=True, width="stretch", alt=f"waits of run {run_id} by class")
 

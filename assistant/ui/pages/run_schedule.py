@@ -46,7 +46,7 @@ from assistant.simtools.schedule_view import (
     classes,
     compare_schedules,
     curve,
-    drawn,
+    drawing_of,
     waits,
 )
 from assistant.ui import labels
@@ -66,18 +66,18 @@ def fleet_section(experiment: Experiment, run: Run) -> None:
     values = tuple(experiment.space.values(run.configuration).items())
     try:
         with st.spinner(f"Simulating run {run.id} again …"):
-            drawn = _drawing(opened.experiment_id, values, opened)
+            drawing = _drawing(opened.experiment_id, values, opened)
     except Exception as error:
         st.info(f"No picture: {labels.escape_markdown(sentence(error))}", icon=":material/info:")
         return
-    for panel in drawn.panels:
-        told = ", ".join(f"{name} {max(series):.3g}" for name, series in panel.series.items())
-        said = f"{panel.title}; at most: {told}"
+    for panel in drawing.panels:
+        maxima = ", ".join(f"{name} {max(series):.3g}" for name, series in panel.series.items())
+        text = f"{panel.title}; at most: {maxima}"
         st.vega_lite_chart(
-            low(panel_picture(panel, drawn.step_h)), theme=None, width="stretch", alt=said,
+            low(panel_picture(panel, drawing.step_h)), theme=None, width="stretch", alt=text,
             key=f"fleet-{opened.experiment_id}-{panel.title}",
         )  # fmt: skip
-        st.caption(said)
+        st.caption(text)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -132,13 +132,15 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
     comparison = None if there is None else compare_schedules(jobs, there)
     window = window_of(opened.experiment_id, jobs)
     controls(opened.experiment_id, jobs, window)
-    named = {run.id: jobs} if there is None or other is None else {run.id: jobs, other.id: there}
-    _gantts(experiment, named, window, comparison)
-    run_jobs.panel(opened.experiment_id, named, window)
-    _over_time(named, window)
+    schedules = (
+        {run.id: jobs} if there is None or other is None else {run.id: jobs, other.id: there}
+    )
+    _gantts(experiment, schedules, window, comparison)
+    run_jobs.panel(opened.experiment_id, schedules, window)
+    _over_time(schedules, window)
     if comparison is not None and other is not None:
         run_jobs.wait_changes_section(run.id, other.id, jobs, comparison, window)
-    _waits(opened.experiment_id, named, window)
+    _waits(opened.experiment_id, schedules, window)
 
 
 def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
@@ -174,10 +176,10 @@ def _simulate_cached(
 
 def _differs(run: Run, jobs: JobSchedule) -> None:
     """Warn if the schedule is not the one that was measured."""
-    told = {} if run.outcome is None else run.outcome.measures
+    measures = {} if run.outcome is None else run.outcome.measures
     other = [
         name
-        for name, value in told.items()
+        for name, value in measures.items()
         if isinstance(value, float) and isinstance(again := jobs.measures.get(name), float)
         and not math.isclose(value, again, rel_tol=1e-9, abs_tol=1e-9)
     ]  # fmt: skip
@@ -196,7 +198,7 @@ def _differs(run: Run, jobs: JobSchedule) -> None:
 
 def _gantts(
     experiment: Experiment,
-    named: dict[int, JobSchedule],
+    schedules: dict[int, JobSchedule],
     window: TimeWindow,
     comparison: ScheduleComparison | None,
 ) -> None:
@@ -211,11 +213,11 @@ def _gantts(
         both = comparison is not None and st.toggle(
             "Draw the other run as well", key=f"{key}-both", persist_state="session"
         )
-    shown = list(named.items()) if both else list(named.items())[:1]
-    for run_id, jobs in shown:
-        if len(shown) > 1:
+    drawn_schedules = list(schedules.items()) if both else list(schedules.items())[:1]
+    for run_id, jobs in drawn_schedules:
+        if len(drawn_schedules) > 1:
             st.markdown(f"**Run {run_id}**")
-        kinds = classes(next(iter(named.values())) if by == "change" else jobs, by, comparison)
+        kinds = classes(next(iter(schedules.values())) if by == "change" else jobs, by, comparison)
         _gantt(experiment.opened.experiment_id, run_id, jobs, window, kinds, by)
 
 
@@ -227,7 +229,7 @@ def _gantt(
     kinds: JobClasses,
     by: JobGrouping,
 ) -> None:
-    told = drawn(jobs, window, kinds)
+    drawing = drawing_of(jobs, window, kinds)
     colours = _COLOURS.get(by, CATEGORIES)
     frame = Frame(
         window.from_s,
@@ -246,28 +248,28 @@ def _gantt(
             run_jobs.choose(experiment_id, int(picked[0][JOB]))
 
     st.vega_lite_chart(
-        low(gantt(told.boxes, told.shades, frame)), theme=None, width="stretch", key=key,
+        low(gantt(drawing.boxes, drawing.shades, frame)), theme=None, width="stretch", key=key,
         on_select=clicked, selection_mode=[JOB],
-        alt=f"Gantt chart of run {run_id}: {told.n_drawn:,} of {told.n_jobs:,} jobs on "
+        alt=f"Gantt chart of run {run_id}: {drawing.n_drawn:,} of {drawing.n_jobs:,} jobs on "
         f"{jobs.total_procs:,} processors; see the table below",
     )  # fmt: skip
-    _schedule_caption(jobs, told, window)
-    run_jobs.drawn_jobs_table(run_id, told)
+    _schedule_caption(jobs, drawing, window)
+    run_jobs.drawn_jobs_table(run_id, drawing)
 
 
-def _schedule_caption(jobs: JobSchedule, told: WindowDrawing, window: TimeWindow) -> None:
+def _schedule_caption(jobs: JobSchedule, drawing: WindowDrawing, window: TimeWindow) -> None:
     """Say what is drawn, what is not, and that places are not simulated."""
-    if told.n_jobs > told.n_drawn:
+    if drawing.n_jobs > drawing.n_drawn:
         st.info(
-            f"{told.n_jobs:,} jobs run in this window. The {told.n_drawn:,} largest of them, by "
-            f"processors and time, are drawn; the other {told.n_jobs - told.n_drawn:,} are shaded "
+            f"{drawing.n_jobs:,} jobs run in this window. The {drawing.n_drawn:,} largest of them, by "
+            f"processors and time, are drawn; the other {drawing.n_jobs - drawing.n_drawn:,} are shaded "
             "grey: the darker, the more of the processors they take. Zoom in to see each job.",
             icon=":material/zoom_in:",
         )
-    elif told.n_jobs == 0:
+    elif drawing.n_jobs == 0:
         st.info("No job runs in this window.", icon=":material/info:")
     text = (
-        f"{told.n_jobs:,} jobs in {duration(window.width_s)}. A click on one tells about it. The "
+        f"{drawing.n_jobs:,} jobs in {duration(window.width_s)}. A click on one tells about it. The "
         "simulator counts processors and does not name them: when and how wide a job ran is "
         "simulated, its place is drawn, the lowest that are free."
     )
@@ -278,26 +280,26 @@ def _schedule_caption(jobs: JobSchedule, told: WindowDrawing, window: TimeWindow
     st.caption(text)
 
 
-def _over_time(named: dict[int, JobSchedule], window: TimeWindow) -> None:
+def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
     """Draw how much is in use and how many wait, of one run by partition, of two beside it."""
     lines: list[StepLine] = []
     queues: list[StepLine] = []
-    for run_id, jobs in named.items():
-        name = f"run {run_id}" if len(named) > 1 else "cluster"
-        parts = jobs.parts if len(named) == 1 and len(jobs.parts) > 1 else ()
+    for run_id, jobs in schedules.items():
+        name = f"run {run_id}" if len(schedules) > 1 else "cluster"
+        parts = jobs.parts if len(schedules) == 1 and len(jobs.parts) > 1 else ()
         lines.append(curve(name, jobs.used(), window, jobs.total_procs))
         lines += [
             curve(part.name, jobs.used(i), window, part.procs) for i, part in enumerate(parts)
         ]
         queues.append(curve(name, jobs.queue, window))
-    for title, told, percent in (
+    for title, curve_lines, percent in (
         ("Utilisation", lines, True),
         ("Jobs that wait", queues, False),
     ):
         st.markdown(f"**{title} over time**")
         st.vega_lite_chart(
-            low(curves(told, window.from_s, window.to_s, title.lower(), percent=percent)),
-            theme=None, width="stretch", alt=f"{title} over time: {_alt_text(told, percent)}",
+            low(curves(curve_lines, window.from_s, window.to_s, title.lower(), percent=percent)),
+            theme=None, width="stretch", alt=f"{title} over time: {_alt_text(curve_lines, percent)}",
         )  # fmt: skip
     if any(line.peaks for line in [*lines, *queues]):
         step = duration(window.width_s / MOST_POINTS)
@@ -309,35 +311,37 @@ def _over_time(named: dict[int, JobSchedule], window: TimeWindow) -> None:
 
 
 def _alt_text(lines: list[StepLine], percent: bool) -> str:
-    told = []
+    parts = []
     for line in lines:
         most = max(value for _, value in line.peaks or line.points)
-        told.append(
+        parts.append(
             f"{line.name} up to {most:.0%}" if percent else f"{line.name} up to {most:,.0f}"
         )
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
-def _waits(experiment_id: str, named: dict[int, JobSchedule], window: TimeWindow) -> None:
+def _waits(experiment_id: str, schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
     """Draw waits of the jobs that were submitted in the window, by class."""
     st.markdown("**Waits of the jobs submitted in the window**")
     by: JobGrouping = st.selectbox(
         "By", ["requested time", "processors", "partition", "user"],
         key=f"waits-{experiment_id}", persist_state="session", width=220,
     )  # fmt: skip
-    each = {run_id: waits(jobs, window, classes(jobs, by)) for run_id, jobs in named.items()}
-    most_s = max((one.max or 0.0 for told in each.values() for one in told), default=0.0)
-    for run_id, told in each.items():
-        if len(named) > 1:
+    each = {run_id: waits(jobs, window, classes(jobs, by)) for run_id, jobs in schedules.items()}
+    most_s = max(
+        (entry.max or 0.0 for class_waits in each.values() for entry in class_waits), default=0.0
+    )
+    for run_id, class_waits in each.items():
+        if len(schedules) > 1:
             st.markdown(f"Run {run_id}")
-        if not any(one.n for one in told):
+        if not any(entry.n for entry in class_waits):
             st.info("No job was submitted in this window.", icon=":material/info:")
             continue
         st.vega_lite_chart(
-            low(waits_by_class(told, most_s)), theme=None, width="stretch",
+            low(waits_by_class(class_waits, most_s)), theme=None, width="stretch",
             alt=f"waits of run {run_id} by {by}; see the table below",
         )  # fmt: skip
-        run_jobs.waits_table(run_id, told)
+        run_jobs.waits_table(run_id, class_waits)
     st.caption(
         "Bar: the middle half of the jobs. Tick: the median. Dot: the mean. Line: up to the wait "
         "that 95 of 100 jobs stay below. The scale is logarithmic above a minute."

@@ -49,13 +49,13 @@ def measure_unit(experiment: Experiment, name: str) -> str:
 def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     """Return every measure of a run with its unit, what the objective looks at first."""
     objective = experiment.opened.objective
-    told = run.outcome.measures if run.outcome is not None else run.reported or {}
-    first = [name for name in objective.measures if name in told]
-    names = [*first, *sorted(name for name in told if name not in first)]
+    measures = run.outcome.measures if run.outcome is not None else run.reported or {}
+    first = [name for name in objective.measures if name in measures]
+    names = [*first, *sorted(name for name in measures if name not in first)]
     return pd.DataFrame(
         {
             "measure": names,
-            "value": [measure_text(told[name], measure_unit(experiment, name)) for name in names],
+            "value": [measure_text(measures[name], measure_unit(experiment, name)) for name in names],
             "counts for": [
                 _counts(experiment, name) if name in first else "" for name in names
             ],
@@ -65,7 +65,7 @@ def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
 
 def _counts(experiment: Experiment, name: str) -> str:
     objective = experiment.opened.objective
-    constrained = any(one.measure == name for one in objective.constraints)
+    constrained = any(constraint.measure == name for constraint in objective.constraints)
     return "constraint" if constrained else "objective"
 
 
@@ -77,9 +77,9 @@ def measure_text(value: Measure, unit: str) -> str:
     """
     if not isinstance(value, tuple):
         return quantity(value, unit)
-    shown = ", ".join(number(one) for one in value[:_SHOWN_SERIES])
+    first_numbers = ", ".join(number(entry) for entry in value[:_SHOWN_SERIES])
     more = ", ..." if len(value) > _SHOWN_SERIES else ""
-    return f"{shown}{more} ({len(value):,} numbers)"
+    return f"{first_numbers}{more} ({len(value):,} numbers)"
 
 
 def history(run: Run) -> list[str]:
@@ -125,19 +125,19 @@ def measures_beside(experiment: Experiment, run: Run, other: Run) -> pd.DataFram
     objective = experiment.opened.objective
     here = {} if run.outcome is None else run.outcome.measures
     there = {} if other.outcome is None else other.outcome.measures
-    known = {*here, *there}
-    first = [name for name in objective.measures if name in known]
+    measure_names = {*here, *there}
+    first = [name for name in objective.measures if name in measure_names]
     rows = []
-    for name in [*first, *sorted(known.difference(first))]:
+    for name in [*first, *sorted(measure_names.difference(first))]:
         unit = measure_unit(experiment, name)
-        one, two = here.get(name), there.get(name)
-        numbers = isinstance(one, float | int) and isinstance(two, float | int)
+        here_value, two = here.get(name), there.get(name)
+        numbers = isinstance(here_value, float | int) and isinstance(two, float | int)
         rows.append(
             {
                 "measure": name,
-                f"run {run.id}": measure_text(one, unit),
+                f"run {run.id}": measure_text(here_value, unit),
                 f"run {other.id}": measure_text(two, unit),
-                "difference": difference(one - two, unit) if numbers else "",  # type: ignore[operator]
+                "difference": difference(here_value - two, unit) if numbers else "",  # type: ignore[operator]
             }
         )
     return pd.DataFrame(rows)

@@ -84,15 +84,15 @@ def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
             key=f"space-axes-{experiment_id}-{','.join(varied)}", persist_state="session",
             help="Parameters that vary among the runs shown.",
         )  # fmt: skip
-    drawn = _latest(runs)
-    axes, lines = over_axes(experiment, drawn, names)
+    latest_runs = _latest(runs)
+    axes, lines = over_axes(experiment, latest_runs, names)
     title = value_title(experiment)
     picked = st.vega_lite_chart(
         low(parallel(axes, lines, title, dark_of(experiment))), theme=None, width="stretch",
         key=f"space-parallel-{experiment_id}", on_select="rerun", selection_mode=[BRUSH],
         alt=f"{labels.runs(len(lines))} over {', '.join(names)} and {title}",
     )  # fmt: skip
-    cut = f" The latest {MOST_LINES:,} runs are drawn." if len(drawn) < len(runs) else ""
+    cut = f" The latest {MOST_LINES:,} runs are drawn." if len(latest_runs) < len(runs) else ""
     st.caption(
         "A line is a run; those without a result are grey. Drag over an axis to keep the runs in "
         f"that range, on several axes at once if you like; double-click to keep all.{cut}"
@@ -101,9 +101,9 @@ def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
     if brush is None:
         _table(experiment, runs)
         return
-    kept = set(brushed_runs(lines, brush.axes, brush.low, brush.high))
-    st.markdown(f"{labels.runs(len(kept))} of {len(lines):,} in the range.")
-    _table(experiment, [run for run in drawn if run.id in kept])
+    selected_ids = set(brushed_runs(lines, brush.axes, brush.low, brush.high))
+    st.markdown(f"{labels.runs(len(selected_ids))} of {len(lines):,} in the range.")
+    _table(experiment, [run for run in latest_runs if run.id in selected_ids])
 
 
 def _latest(runs: Sequence[Run]) -> Sequence[Run]:
@@ -254,17 +254,17 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     intent = None
     fold = _fold(experiment, keys, centre)
     try:
-        drawn = _cached_map(experiment, keys, fold, mode, runs)
+        space_map = _cached_map(experiment, keys, fold, mode, runs)
     except (AssistantError, StrategyError) as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
-        drawn = None
-    if drawn is not None:
-        _show(experiment, keys, drawn)
+        space_map = None
+    if space_map is not None:
+        _show(experiment, keys, space_map)
         answer_at("space")
         key = st.session_state.get(keys.of("chosen"), "")
         if key:
-            intent = space_cell.cell_panel(desk, experiment, drawn, key, centre)
-        _as_table(experiment, keys, drawn)
+            intent = space_cell.cell_panel(desk, experiment, space_map, key, centre)
+        _as_table(experiment, keys, space_map)
     parallel_section(experiment, runs)
     return intent
 
@@ -305,11 +305,13 @@ def _mode(experiment: Experiment, keys: _MapKeys) -> Mode:
 def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold:
     """Draw which parameters lie where; the arrangement stays until the person changes it."""
     space = experiment.space
-    kept = keys.of("arranged")
-    if kept not in st.session_state:
+    arrangement_key = keys.of("arranged")
+    if arrangement_key not in st.session_state:
         model = experiment.measured_anova
-        st.session_state[kept] = arrange_axes(space, {} if model is None else model.shares)
-    first: Fold = st.session_state[kept]
+        st.session_state[arrangement_key] = arrange_axes(
+            space, {} if model is None else model.shares
+        )
+    first: Fold = st.session_state[arrangement_key]
     names = [p.name for p in space.parameters if p.n_levels > 1]
     with st.expander("Axes: which parameters lie where"):
         st.caption(
@@ -326,11 +328,11 @@ def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold
             for label, at_first in (("Across", first.across), ("Down", first.down))
         )  # fmt: skip
         fold = Fold(across, down)
-        others = [name for name in space.names if name not in fold.shown]
-        varied = [name for name in others if space.parameter(name).n_levels > 1]
+        off_axis_names = [name for name in space.names if name not in fold.axes]
+        varied = [name for name in off_axis_names if space.parameter(name).n_levels > 1]
         rest = _rest(keys, varied, centre)
         if rest == "chosen" or (rest == "centre" and centre is None):
-            at = {name: space.parameter(name).levels[0] for name in others}
+            at = {name: space.parameter(name).levels[0] for name in off_axis_names}
             for name in varied:
                 at[name] = st.selectbox(
                     labels.column(space.parameter(name)), space.parameter(name).levels,
@@ -350,9 +352,9 @@ def _rest(keys: _MapKeys, varied: Sequence[str], centre: Centre | None) -> Rest:
         "all": "all levels together",
         "chosen": "levels that I choose",
     }
-    others = " and others" if len(varied) > 6 else ""
+    suffix = " and others" if len(varied) > 6 else ""
     rest: Rest = st.segmented_control(
-        f"On no axis: {', '.join(varied[:6])}{others}",
+        f"On no axis: {', '.join(varied[:6])}{suffix}",
         list(labels), default="centre", required=True, format_func=labels.__getitem__,
         key=keys.of("rest"), persist_state="session",
     )  # fmt: skip
@@ -363,23 +365,23 @@ def _cached_map(
     experiment: Experiment, keys: _MapKeys, fold: Fold, mode: Mode, runs: Sequence[Run]
 ) -> SpaceMap:
     """Return the map, made once for each state of the experiment and of the fields."""
-    shown = tuple(run.id for run in runs)
-    key = (experiment.n_events, str(fold), mode, shown)
-    kept = st.session_state.get(keys.of("map"))
-    if kept is None or kept[0] != key:
+    run_ids = tuple(run.id for run in runs)
+    key = (experiment.n_events, str(fold), mode, run_ids)
+    cached = st.session_state.get(keys.of("map"))
+    if cached is None or cached[0] != key:
         with st.spinner("Drawing the map …"):
-            chosen = st.session_state.get(keys.of("chosen"), "")
-            kept = (key, draw_map(experiment, fold, mode, runs, chosen))
-        st.session_state[keys.of("map")] = kept
-    drawn: SpaceMap = kept[1]
-    return drawn
+            selected = st.session_state.get(keys.of("chosen"), "")
+            cached = (key, draw_map(experiment, fold, mode, runs, selected))
+        st.session_state[keys.of("map")] = cached
+    space_map: SpaceMap = cached[1]
+    return space_map
 
 
-def _show(experiment: Experiment, keys: _MapKeys, drawn: SpaceMap) -> None:
+def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
     """Draw the map, and keep what is clicked."""
-    if drawn.mode in ("predicted", "uncertainty") and drawn.expected is None:
+    if space_map.mode in ("predicted", "uncertainty") and space_map.expected is None:
         st.info(too_few(experiment), icon=":material/hourglass_top:")
-    if drawn.mode == "regions" and not drawn.regions:
+    if space_map.mode == "regions" and not space_map.regions:
         st.info(
             "No region yet: too few good results lie close together. More runs, or another rule "
             "of regions under *Steering*, may show one.",
@@ -387,11 +389,11 @@ def _show(experiment: Experiment, keys: _MapKeys, drawn: SpaceMap) -> None:
         )
     with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
         picked = st.vega_lite_chart(
-            drawn.spec, theme=None, width="content", key=keys.of("chart"), on_select="rerun",
-            selection_mode=[CELL], alt=_alt(experiment, drawn),
+            space_map.spec, theme=None, width="content", key=keys.of("chart"), on_select="rerun",
+            selection_mode=[CELL], alt=_alt(experiment, space_map),
         )  # fmt: skip
     _keep(keys, picked)
-    st.caption(" ".join(_notes(experiment, drawn)))
+    st.caption(" ".join(_notes(experiment, space_map)))
 
 
 def _keep(keys: _MapKeys, picked: object) -> None:
@@ -404,87 +406,93 @@ def _keep(keys: _MapKeys, picked: object) -> None:
         st.session_state[keys.of("chosen")] = key
 
 
-def _alt(experiment: Experiment, drawn: SpaceMap) -> str:
-    fold, grid = drawn.grid.fold, drawn.grid
+def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
+    fold, grid = space_map.grid.fold, space_map.grid
     axes = f"{', '.join(fold.across) or 'nothing'} across, {', '.join(fold.down) or 'nothing'} down"
     text = f"map of {grid.columns * grid.rows:,} configurations, {axes}, coloured by "
-    if drawn.mode == "regions":
-        return f"{text}region: {len(drawn.regions)} regions"
-    values = drawn.values[~np.isnan(drawn.values)]
-    text += f"{_MODE_WORDS[drawn.mode].lower()} {value_title(experiment)}"
+    if space_map.mode == "regions":
+        return f"{text}region: {len(space_map.regions)} regions"
+    values = space_map.values[~np.isnan(space_map.values)]
+    text += f"{_MODE_WORDS[space_map.mode].lower()} {value_title(experiment)}"
     if not len(values):
         return f"{text}: nothing yet"
     return f"{text}: {number(float(values.min()))} to {number(float(values.max()))}"
 
 
-def _notes(experiment: Experiment, drawn: SpaceMap) -> list[str]:
+def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
     """Return what stands below the map, a sentence each."""
-    grid, n = drawn.grid, len(experiment.measured)
-    whole = f"of {experiment.space.size:,} configurations"
-    notes = [f"{drawn.grid.columns * drawn.grid.rows:,} cells {whole}; click one for more."]
-    if drawn.mode == "measured":
+    grid, n = space_map.grid, len(experiment.measured)
+    extent = f"of {experiment.space.size:,} configurations"
+    notes = [
+        f"{space_map.grid.columns * space_map.grid.rows:,} cells {extent}; click one for more."
+    ]
+    if space_map.mode == "measured":
         notes.append("Grey cells have not been run.")
-    elif drawn.expected is not None:
-        what = "one run" if not grid.over else "a typical configuration of each cell"
+    elif space_map.expected is not None:
+        subject = "one run" if not grid.over else "a typical configuration of each cell"
         notes.append(
-            f"Expected of {what} by the model of {labels.runs(n)}"
-            + (", the width of its 95 % interval." if drawn.mode == "uncertainty" else ".")
+            f"Expected of {subject} by the model of {labels.runs(n)}"
+            + (", the width of its 95 % interval." if space_map.mode == "uncertainty" else ".")
         )
-    if drawn.mode == "regions" and drawn.regions:
+    if space_map.mode == "regions" and space_map.regions:
         notes.append(
             "A number stands at the best of each region; where regions overlap the better one is "
             "drawn. What waits or runs in a region is pending."
         )
-    held = [name for name in (grid.fold.at or {}) if experiment.space.parameter(name).n_levels > 1]
-    if held and grid.fold.at is not None:
-        at = ", ".join(f"{name} {level(grid.fold.at[name])}" for name in held[:8])
-        more = f" and {len(held) - 8} others" if len(held) > 8 else ""
+    fixed_names = [
+        name for name in (grid.fold.at or {}) if experiment.space.parameter(name).n_levels > 1
+    ]
+    if fixed_names and grid.fold.at is not None:
+        at = ", ".join(f"{name} {level(grid.fold.at[name])}" for name in fixed_names[:8])
+        more = f" and {len(fixed_names) - 8} others" if len(fixed_names) > 8 else ""
         notes.append(f"A slice at {labels.escape_markdown(at)}{more}.")
-    if drawn.hidden:
+    if space_map.hidden:
         notes.append(
-            f"{labels.runs(drawn.hidden)} {'lies' if drawn.hidden == 1 else 'lie'} outside of it; "
+            f"{labels.runs(space_map.hidden)} {'lies' if space_map.hidden == 1 else 'lie'} outside of it; "
             "*all levels together* under *Axes* shows every run."
         )
     if grid.over:
         names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
-        best = " A measured cell shows its best run." if drawn.mode == "measured" else ""
+        best = " A measured cell shows its best run." if space_map.mode == "measured" else ""
         notes.append(
             f"All levels of {labels.escape_markdown(names)} fall together in a cell.{best}"
         )
-    if not drawn.is_admission_known:
+    if not space_map.is_admission_known:
         notes.append("Which cells the exclusions leave is unknown; only closed levels are marked.")
     return notes
 
 
-def _as_table(experiment: Experiment, keys: _MapKeys, drawn: SpaceMap) -> None:
+def _as_table(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
     table = st.expander("As a table", key=keys.of("table"), on_change="rerun")
     if table.open:
         with table:
             st.dataframe(
-                map_table(experiment, drawn), hide_index=True, width="stretch",
+                map_table(experiment, space_map), hide_index=True, width="stretch",
                 placeholder="",
                 alt="the cells of the map",
             )  # fmt: skip
 
 
-def map_table(experiment: Experiment, drawn: SpaceMap) -> pd.DataFrame:
+def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
     """Return the cells of a map that say anything, the best first, regions by number."""
-    title, grid = value_title(experiment), drawn.grid
+    title, grid = value_title(experiment), space_map.grid
     cells = range(len(grid.level_ids))
     rows = [cell_levels(grid, cell) for cell in cells]
     frame = pd.DataFrame(rows)
-    frame[f"measured {title}"] = drawn.measured.values
-    frame["runs"] = drawn.measured.n_runs
-    if drawn.expected is not None:
-        frame[f"predicted {title}"] = drawn.expected.values
-        frame["from"], frame["to"] = drawn.expected.lows, drawn.expected.highs
-    frame["region"] = ["" if not own else str(own) for own in drawn.region_ids.tolist()]
-    frame["may be proposed"] = [admission_words(state) for state in drawn.admitted.tolist()]
-    if drawn.mode == "regions":
+    frame[f"measured {title}"] = space_map.measured.values
+    frame["runs"] = space_map.measured.n_runs
+    if space_map.expected is not None:
+        frame[f"predicted {title}"] = space_map.expected.values
+        frame["from"], frame["to"] = space_map.expected.lows, space_map.expected.highs
+    frame["region"] = [
+        "" if not region_id else str(region_id) for region_id in space_map.region_ids.tolist()
+    ]
+    frame["may be proposed"] = [admission_words(state) for state in space_map.admitted.tolist()]
+    if space_map.mode == "regions":
         order = np.argsort(
-            np.where(drawn.region_ids > 0, drawn.region_ids, 1_000_000), kind="stable"
+            np.where(space_map.region_ids > 0, space_map.region_ids, 1_000_000), kind="stable"
         )
         return frame.iloc[order]
     worst_last = -1 if experiment.opened.objective.goal == "maximise" else 1
-    sign = 1 if drawn.mode == "uncertainty" else worst_last
-    return frame.iloc[np.argsort(sign * drawn.values, kind="stable")]  # NaN comes last
+    sign = 1 if space_map.mode == "uncertainty" else worst_last
+    return frame.iloc[np.argsort(sign * space_map.values, kind="stable")]  # NaN comes last

@@ -143,7 +143,7 @@ def too_few(experiment: Experiment) -> str:
 
 
 def draw_map(
-    experiment: Experiment, fold: Fold, mode: Mode, runs: Sequence[Run], chosen: str = ""
+    experiment: Experiment, fold: Fold, mode: Mode, runs: Sequence[Run], selected: str = ""
 ) -> SpaceMap:
     """Return the map of an experiment.
 
@@ -152,7 +152,7 @@ def draw_map(
         fold: which parameters lie where.
         mode: what the colour says.
         runs: those that are marked and whose values are drawn.
-        chosen: key of the cell that is selected.
+        selected: key of the cell that is selected.
     Raises what `response_map.folded` does.
     """
     space = experiment.space
@@ -173,7 +173,7 @@ def draw_map(
         states.tolist(),
         marks,
         fixed=key_of(_fixed_ids(grid)),
-        chosen=chosen,
+        selected_key=selected,
     )
     hidden = sum(grid.place(run.configuration) is None for run in runs)
     return SpaceMap(
@@ -211,16 +211,16 @@ def displayed_values(
 def cell_levels(grid: Grid, cell: int) -> dict[str, Level]:
     """Return the levels of the parameters that a cell says, by their headings."""
     return {
-        column(p): p.levels[own]
-        for p, own in zip(grid.space.parameters, grid.level_ids[cell].tolist(), strict=True)
-        if own >= 0
+        column(p): p.levels[level_id]
+        for p, level_id in zip(grid.space.parameters, grid.level_ids[cell].tolist(), strict=True)
+        if level_id >= 0
     }
 
 
 def _fixed_ids(grid: Grid) -> list[int]:
     ids: list[int] = grid.level_ids[0].tolist()
-    shown = grid.fold.shown
-    return [-1 if name in shown else i for name, i in zip(grid.space.names, ids, strict=True)]
+    axis_names = grid.fold.axes
+    return [-1 if name in axis_names else i for name, i in zip(grid.space.names, ids, strict=True)]
 
 
 def _axis(space: ParameterSpace, names: Sequence[str]) -> list[NestedParameter]:
@@ -251,8 +251,8 @@ def _colour(
     ends = _nan_to_none(expected.lows), _nan_to_none(expected.highs)
     if mode == "predicted":
         return CellValues(f"predicted {title}", values, dark_of(experiment), *ends)
-    named = f"width of the 95 % interval of {title}"
-    return CellValues(named, values, "low", *ends, better="surer")
+    label = f"width of the 95 % interval of {title}"
+    return CellValues(label, values, "low", *ends, better="surer")
 
 
 def _nan_to_none(values: NDArray[np.float64]) -> list[float | None]:
@@ -268,12 +268,12 @@ def _marks(
     regions: Sequence[Region],
 ) -> list[MapMark]:
     """Return one mark for each cell and kind; today and best come last."""
-    found: dict[tuple[int, int, Kind], str] = {}
+    marks: dict[tuple[int, int, Kind], str] = {}
 
     def mark(configuration: Configuration, kind: Kind, text: str = "") -> None:
         place = grid.place(configuration)
         if place is not None:
-            found[(*place, kind)] = text
+            marks[(*place, kind)] = text
 
     of_run = _in_regions(regions) if mode == "regions" else _by_result(mode)
     for run in runs:
@@ -290,7 +290,7 @@ def _marks(
         mark(experiment.opened.baseline, "today")
     if experiment.best is not None:
         mark(experiment.best.configuration, "best")
-    return [MapMark(x, y, kind, text) for (x, y, kind), text in found.items()]
+    return [MapMark(x, y, kind, text) for (x, y, kind), text in marks.items()]
 
 
 _WAITING: dict[RunState, Kind] = {
@@ -324,8 +324,8 @@ def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
 
 def admission_words(state: int) -> str:
     """Say whether what a cell stands for may be proposed."""
-    said = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
-    return said.get(CellAdmission(state), "yes")
+    texts = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
+    return texts.get(CellAdmission(state), "yes")
 
 
 _STATES = {
@@ -337,7 +337,11 @@ _STATES = {
 
 
 def cell_panel(
-    desk: ExperimentView, experiment: Experiment, drawn: SpaceMap, key: str, centre: Centre | None
+    desk: ExperimentView,
+    experiment: Experiment,
+    space_map: SpaceMap,
+    key: str,
+    centre: Centre | None,
 ) -> Intent | None:
     """Draw what is known of the cell with a key. Returns a run that is wanted there."""
     rest = {} if centre is None else experiment.space.values(centre.configuration)
@@ -350,35 +354,35 @@ def cell_panel(
         st.markdown(
             f"**{labels.escape_markdown(labels.settings_of(experiment.space, configuration))}**"
         )
-        _cell_summary(experiment, drawn, configuration, centre)
+        _cell_summary(experiment, space_map, configuration, centre)
         runs = [run for run in experiment.runs if run.configuration == configuration]
-        for line in _lines(experiment, drawn, configuration, runs):
+        for line in _lines(experiment, space_map, configuration, runs):
             st.markdown(labels.escape_markdown(line))
         return _action(desk, experiment, configuration, runs)
 
 
 def _cell_summary(
-    experiment: Experiment, drawn: SpaceMap, configuration: Configuration, centre: Centre | None
+    experiment: Experiment, space_map: SpaceMap, configuration: Configuration, centre: Centre | None
 ) -> None:
     """Say of a cell in which configurations fall together which of them is meant."""
-    over = drawn.grid.over
-    cell = cell_of(drawn.grid, configuration)
+    over = space_map.grid.over
+    cell = cell_of(space_map.grid, configuration)
     if not over or centre is None or cell is None:
         return
     names = ", ".join(experiment.space.names[i] for i in over[:6])
-    n = int(drawn.measured.n_runs[cell])
-    best = float(drawn.measured.values[cell])
-    found = f", the best {number(best)}" if n else ""
+    n = int(space_map.measured.n_runs[cell])
+    best = float(space_map.measured.values[cell])
+    best_text = f", the best {number(best)}" if n else ""
     st.caption(
         labels.escape_markdown(
-            f"The cell has {labels.runs(n)}{found}. Here it stands for the configuration with "
+            f"The cell has {labels.runs(n)}{best_text}. Here it stands for the configuration with "
             f"{names} as in {centre.words}."
         )
     )
 
 
 def _lines(
-    experiment: Experiment, drawn: SpaceMap, configuration: Configuration, runs: list[Run]
+    experiment: Experiment, space_map: SpaceMap, configuration: Configuration, runs: list[Run]
 ) -> list[str]:
     """Return what is known of a configuration, a sentence each."""
     objective = experiment.opened.objective
@@ -397,10 +401,10 @@ def _lines(
             lines.append(f"Expected {objective.wrapper}: {value}, 95 % interval of a run {band}.")
     radius = experiment.watch.regions.radius
     homes = [
-        str(r.id) for r in drawn.regions if r.contains(experiment.space, configuration, radius)
+        str(r.id) for r in space_map.regions if r.contains(experiment.space, configuration, radius)
     ]
     where = f"region {' and '.join(homes)}" if homes else "no region of good results"
-    if drawn.regions:
+    if space_map.regions:
         lines.append(f"It lies in {where}.")
     if configuration == experiment.opened.baseline:
         lines.append("It is today's configuration.")
@@ -410,59 +414,65 @@ def _lines(
 
 
 def _run_line(experiment: Experiment, run: Run) -> str:
-    who = labels.SOURCES[run.source]
+    origin = labels.SOURCES[run.source]
     if run.outcome is None:
         why = f": {run.failure}" if run.failure else ""
-        return f"Run {run.id} ({who}) {_STATES[run.state]}{why}."
+        return f"Run {run.id} ({origin}) {_STATES[run.state]}{why}."
     value = quantity(run.outcome.value, experiment.opened.objective.unit)
     met = "" if run.outcome.feasible else "; it violates a constraint"
     early = f"; {stopped_words(run)}" if run.stopped is not None else ""
-    return f"Run {run.id} ({who}) measured {value}{met}{early}."
+    return f"Run {run.id} ({origin}) measured {value}{met}{early}."
 
 
 def _action(
     desk: ExperimentView, experiment: Experiment, configuration: Configuration, runs: list[Run]
 ) -> Intent | None:
     """Draw what can be done with a configuration, or why nothing can."""
-    space, kept = experiment.space, [r for r in runs if r.state is not RunState.CANCELLED]
+    space, active_runs = experiment.space, [r for r in runs if r.state is not RunState.CANCELLED]
     values = space.values(configuration)
-    own = f"{experiment.opened.experiment_id}-{configuration.level_ids}"
-    add, again = f"space-add-{own}", f"space-again-{own}"
-    said = f"space-said-{own}"
-    field = f"space-why-{own}-{st.session_state.get(said, 0)}"
+    key_suffix = f"{experiment.opened.experiment_id}-{configuration.level_ids}"
+    add, again = f"space-add-{key_suffix}", f"space-again-{key_suffix}"
+    counter_key = f"space-said-{key_suffix}"
+    field = f"space-why-{key_suffix}-{st.session_state.get(counter_key, 0)}"
 
     def include() -> str:
         run = desk.session.include(values, reason)
-        st.session_state[said] = st.session_state.get(said, 0) + 1  # the next reason is another
+        st.session_state[counter_key] = (
+            st.session_state.get(counter_key, 0) + 1
+        )  # the next reason is another
         return f"Run {run.id} waits in the queue."
 
     def repeat() -> str:
-        run = desk.session.replicate(kept[0].id, 1, reason)[0]
-        st.session_state[said] = st.session_state.get(said, 0) + 1
-        return f"Run {run.id} repeats run {kept[0].id}; it waits in the queue."
+        run = desk.session.replicate(active_runs[0].id, 1, reason)[0]
+        st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
+        return f"Run {run.id} repeats run {active_runs[0].id}; it waits in the queue."
 
     reason = str(st.session_state.get(field, "")).strip()
-    if kept and st.session_state.get(add):  # it was pressed when somebody else had been quicker
+    if active_runs and st.session_state.get(
+        add
+    ):  # it was pressed when somebody else had been quicker
         return Intent("space", include)
-    refused = _refusal(experiment, configuration, bool(kept))
+    refused = _refusal(experiment, configuration, bool(active_runs))
     if refused:
         st.caption(labels.escape_markdown(refused))
         return None
     batch = experiment.open_batch
-    if batch is not None and configuration in {one.configuration for one in batch.suggestions}:
+    if batch is not None and configuration in {
+        suggestion.configuration for suggestion in batch.suggestions
+    }:
         st.caption("It is suggested now; you can take it on *Suggestions* as well.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         reason = st.text_input(
             "Why (for the record)", key=field, width=420, persist_state="session",
             placeholder="your own words, or nothing",
         ).strip()  # fmt: skip
-        if kept:
-            asked = st.button("Run again", type="primary", key=again)
+        if active_runs:
+            is_pressed = st.button("Run again", type="primary", key=again)
         else:
-            asked = st.button("Add to the queue", type="primary", key=add)
-    if not asked:
+            is_pressed = st.button("Add to the queue", type="primary", key=add)
+    if not is_pressed:
         return None
-    return Intent("space", repeat if kept else include, "Submitting")
+    return Intent("space", repeat if active_runs else include, "Submitting")
 
 
 def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool) -> str:

@@ -60,9 +60,11 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
     ]
     if sla.deadline_s:
         choices.append("take it away")
-    chosen = st.segmented_control("Deadline", choices, default=choices[0], key="budget-deadline")
+    deadline_choice = st.segmented_control(
+        "Deadline", choices, default=choices[0], key="budget-deadline"
+    )
     text = ""
-    if chosen == choices[1]:
+    if deadline_choice == choices[1]:
         text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
     answer_at("budget", "budget-deadline-text")
     key, present = f"budget-{desk.session.id}-{hash(sla)}", SlaFields.of(sla)
@@ -73,12 +75,12 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         return None
 
     def do() -> str:
-        at = sla.deadline_s if chosen != "take it away" else None
-        if chosen == choices[1]:
+        at = sla.deadline_s if deadline_choice != "take it away" else None
+        if deadline_choice == choices[1]:
             at = _deadline_s(text, "budget-deadline-text")
-        said = check_settings({"runs": n, **terms.tables(key)}, "the fields")
+        settings = check_settings({"runs": n, **terms.tables(key)}, "the fields")
         agreed = replace(
-            said.agreement(time.time()), max_runs=n if limited else None, deadline_s=at
+            settings.agreement(time.time()), max_runs=n if limited else None, deadline_s=at
         )
         _check_cost(agreed.tariff, experiment, f"{key}-cost")
         desk.session.change_budget(agreed)
@@ -128,7 +130,7 @@ def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         "suggestions keep to preferred levels, if there are any."
     )
     closed, preferred = labels.closed_levels(space), labels.preferred_levels(space)
-    wanted = [  # all are drawn, whatever was pressed, so that nothing typed is lost
+    intents = [  # all are drawn, whatever was pressed, so that nothing typed is lost
         _choice(
             "Open level",
             "close-level",
@@ -153,7 +155,7 @@ def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         _new_level(desk, space),
         _exclusion(desk, space),
     ]
-    return next((intent for intent in wanted if intent is not None), None)
+    return next((intent for intent in intents if intent is not None), None)
 
 
 _Action = tuple[str, Callable[[str, Level], None], str]
@@ -165,20 +167,20 @@ def _choice(
     """Draw a choice of levels with a button for each action on it."""
     intent = None
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
+        selected = st.selectbox(
             label, pairs, format_func=_text, key=key, width=320,
             placeholder="none",
         )  # fmt: skip
-        for name, (title, change, said) in actions.items():
-            if st.button(title, key=name, disabled=chosen is None) and chosen is not None:
+        for name, (title, change, message) in actions.items():
+            if st.button(title, key=name, disabled=selected is None) and selected is not None:
 
                 def do(
-                    pair: Pair = chosen,
+                    pair: Pair = selected,
                     change: Callable[[str, Level], None] = change,
-                    said: str = said,
+                    message: str = message,
                 ) -> str:
                     change(*pair)
-                    return f"{_text(pair)} {said}"
+                    return f"{_text(pair)} {message}"
 
                 intent = Intent("levels", do)
     return intent
@@ -192,9 +194,9 @@ def _new_level(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Parameter", space.names, key="add-parameter", width=200)
         text = st.text_input("New level", key="add-level", width=160)
-        asked = st.button("Add", key="add")
+        is_pressed = st.button("Add", key="add")
     answer_at("add-level")
-    if not asked:
+    if not is_pressed:
         return None
 
     def do() -> str:
@@ -213,11 +215,11 @@ def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
             "Never propose what meets", key="exclude", width=440,
             placeholder=f"{space.names[0]} == {space.parameters[0].levels[0]!r}",
         )  # fmt: skip
-        asked = st.button("Forbid", key="forbid")
+        is_pressed = st.button("Forbid", key="forbid")
     answer_at("exclude")
     for exclusion in space.exclusions:
         st.caption(f"Forbidden: {labels.escape_markdown(exclusion.text)}")
-    if not asked:
+    if not is_pressed:
         return None
 
     def do() -> str:
@@ -242,20 +244,20 @@ def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
     factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
     ranges = {row.id: row.ranges for row in region_rows(experiment, 0.0)}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
+        region_id = st.selectbox(
             "Region",
             [region.id for region in regions],
             format_func=lambda at: f"{at}: {ranges[at]}",
             key="weigh-region",
             width=320,
         )
-        present = factors[chosen - 1]
+        present = factors[region_id - 1]
         weight = st.number_input(
             "Weight",
             0.0,
             value=present,
             step=0.5,
-            key=f"weigh-{chosen}-{present}",
+            key=f"weigh-{region_id}-{present}",
             width=130,
             help="1 is as it is found, 2 twice as much; nothing goes into a region of weight 0.",
         )
@@ -264,8 +266,8 @@ def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
         return None
 
     def do() -> str:
-        desk.session.weigh_region(chosen, weight)
-        return f"Region {chosen} counts {weight:g} from now on."
+        desk.session.weigh_region(region_id, weight)
+        return f"Region {region_id} counts {weight:g} from now on."
 
     return Intent("weights", do)
 
@@ -297,38 +299,44 @@ def strategy_fields(
         "Strategy",
         names,
         index=names.index(present) if present in names else 0,
-        help="\n\n".join(f"{one}: {strategy_entry(one).summary}" for one in names),
+        help="\n\n".join(
+            f"{strategy_name}: {strategy_entry(strategy_name).summary}" for strategy_name in names
+        ),
         key=f"{key}-strategy",
     )
-    chosen: dict[str, Level] = {}
+    selected_options: dict[str, Level] = {}
     for option in strategy_entry(name).options:
         value = options.get(option.name, option.default) if name == present else option.default
         field = f"{key}-{name}-{option.name}"
         label = option.name.replace("_", " ").capitalize()
         if option.choices:
             at = option.choices.index(str(value))
-            chosen[option.name] = st.selectbox(
+            selected_options[option.name] = st.selectbox(
                 label, option.choices, at, help=option.summary, key=field
             )
         elif option.type is bool:
-            chosen[option.name] = st.checkbox(label, bool(value), help=option.summary, key=field)
+            selected_options[option.name] = st.checkbox(
+                label, bool(value), help=option.summary, key=field
+            )
         elif option.type is float and option.low is not None and option.high is not None:
-            chosen[option.name] = st.slider(
+            selected_options[option.name] = st.slider(
                 label, option.low, option.high, float(value), 0.05, help=option.summary, key=field
             )
         elif option.type is int:
             low = None if option.low is None else int(option.low)
             high = None if option.high is None else int(option.high)
-            chosen[option.name] = st.number_input(
+            selected_options[option.name] = st.number_input(
                 label, low, high, int(value), help=option.summary, key=field
             )
         elif option.type is float:
-            chosen[option.name] = st.number_input(
+            selected_options[option.name] = st.number_input(
                 label, option.low, option.high, float(value), help=option.summary, key=field
             )
         else:
-            chosen[option.name] = st.text_input(label, str(value), help=option.summary, key=field)
-    return name, chosen
+            selected_options[option.name] = st.text_input(
+                label, str(value), help=option.summary, key=field
+            )
+    return name, selected_options
 
 
 def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:

@@ -58,12 +58,12 @@ def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
         ),
         key=f"explain-{experiment.opened.experiment_id}-{batch.number}",
     )
-    told = explanation(experiment, batch.suggestions[at])
-    for said in told.sentences:
-        st.markdown(labels.escape_markdown(said))
+    content = explanation(experiment, batch.suggestions[at])
+    for sentence in content.sentences:
+        st.markdown(labels.escape_markdown(sentence))
     unit = experiment.opened.objective.unit
     value = labels.measure_title(str(experiment.opened.objective.wrapper), unit)
-    rows = pd.DataFrame([asdict(row) for row in told.levels])
+    rows = pd.DataFrame([asdict(row) for row in content.levels])
     rows.columns = pd.Index(
         ["parameter", "level", "best run has", "typical with this level", "runs with it"]
     )
@@ -86,15 +86,15 @@ def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
         return None
     session = desk.session
 
-    def answer(given: Answer, share: float | None, which: int | None, said: str) -> Intent:
+    def answer(choice: Answer, share: float | None, which: int | None, message: str) -> Intent:
         def do() -> str:
             now = session.look()
             if now.open_advice is None or now.open_advice.number != advice.number:
                 return "The warning was answered elsewhere already."
             with session.only_on(now.version):
-                session.answer_advice(given, share, which)
+                session.answer_advice(choice, share, which)
             suggestions_batch.release_batch(session.id)
-            return said
+            return message
 
         return Intent("advice", do)
 
@@ -111,8 +111,11 @@ def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
         if advice.suggestions:
             with st.expander("What accepting would suggest instead"):
                 rows = [
-                    {**labels.cells(experiment.space, one.configuration), "why": one.reason}
-                    for one in advice.suggestions
+                    {
+                        **labels.cells(experiment.space, suggestion.configuration),
+                        "why": suggestion.reason,
+                    }
+                    for suggestion in advice.suggestions
                 ]
                 st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     return intent
@@ -143,8 +146,8 @@ def _share(
     if accept:
         return answer("accepted", None, None, _ACCEPTED)
     if change:
-        said = f"From now on {share:.0%} of the runs go inside the regions."
-        return answer("changed", share, None, said)
+        message = f"From now on {share:.0%} of the runs go inside the regions."
+        return answer("changed", share, None, message)
     if ignore:
         return _ignore_button(answer)
     return None
@@ -155,17 +158,17 @@ def _alternatives(advice: MissWarning, answer: _Answering) -> Intent | None:
     if not advice.alternatives:
         st.caption("Nothing that was looked at would raise the chance.")
     intent = None
-    for position, one in enumerate(advice.alternatives):
+    for position, alternative in enumerate(advice.alternatives):
         with st.container(horizontal=True, vertical_alignment="center"):
-            chance = "" if one.chance is None else f", chance {percent(one.chance)}"
+            chance = "" if alternative.chance is None else f", chance {percent(alternative.chance)}"
             pressed = st.button(
                 f"Accept {position + 1}",
                 type="primary" if position == 0 else "secondary",
                 key=f"accept-{advice.number}-{position}",
-                help=one.text,
+                help=alternative.text,
             )
-            said = f"{position + 1}\\. {one.text[0].upper()}{one.text[1:]}{chance}"
-            st.markdown(said, width="content")
+            text = f"{position + 1}\\. {alternative.text[0].upper()}{alternative.text[1:]}{chance}"
+            st.markdown(text, width="content")
         if pressed:
             intent = answer("accepted", None, position, _ACCEPTED)
     if advice.alternatives:
@@ -226,7 +229,7 @@ def _list(
     draft = _editor(experiment, batch, base)
     suggestions_batch.keep(experiment, batch, draft)
     is_over = is_stale or experiment.finished is not None
-    refused, chosen = _preview(experiment, batch, draft, is_over=is_over)
+    refused, preview = _preview(experiment, batch, draft, is_over=is_over)
     if batch is not None:
         with st.expander("Why each of them"):
             reasons = [
@@ -234,7 +237,7 @@ def _list(
             ]
             st.markdown("\n".join(f"{i}. {reason}" for i, reason in enumerate(reasons, 1)))
     with st.container(horizontal=True):
-        n = 0 if chosen is None else len(chosen.wanted)
+        n = 0 if preview is None else len(preview.wanted)
         submit = st.button(
             f"Submit {labels.runs(n)}",
             type="primary",
@@ -252,8 +255,8 @@ def _list(
         if draft.tidied() != draft and st.button("Remove your unticked runs", key="tidy"):
             suggestions_batch.put(experiment, batch, draft.tidied())
             st.rerun()
-    if submit and chosen is not None:
-        intent = Intent("submit", lambda: _submit(desk, batch, draft, chosen), "Submitting")
+    if submit and preview is not None:
+        intent = Intent("submit", lambda: _submit(desk, batch, draft, preview), "Submitting")
     return intent
 
 
@@ -265,10 +268,10 @@ def _stale_notice(desk: ExperimentView, experiment: Experiment, batch: BatchSugg
             icon=":material/history:",
         )
         if st.button("Show what is open now", key="renew"):
-            own = suggestions_batch.kept(experiment, batch).own_only
+            own_draft = suggestions_batch.current_draft(experiment, batch).own_only
             suggestions_batch.release_batch(desk.session.id)
-            if not own.is_empty:
-                suggestions_batch.put(experiment, experiment.open_batch, own)
+            if not own_draft.is_empty:
+                suggestions_batch.put(experiment, experiment.open_batch, own_draft)
             st.rerun()
 
 
@@ -291,10 +294,10 @@ def _news(desk: ExperimentView, batch: BatchSuggested) -> None:
     key = _keep_batch(experiment, batch)
     if n <= st.session_state.get(key, 0) or experiment.finished is not None:
         return
-    came, told = (f"{n:,} results came", "they tell") if n > 1 else ("1 result came", "it tells")
+    came, verb = (f"{n:,} results came", "they tell") if n > 1 else ("1 result came", "it tells")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(
-            f"{came} in since this batch. Keep it, or renew it with what {told}.",
+            f"{came} in since this batch. Keep it, or renew it with what {verb}.",
             icon=":material/update:",
         )
         if st.button("Keep", key="news-keep"):
@@ -391,10 +394,10 @@ def _preview(
     Of a list that cannot be submitted any more, ``is_over``, the reason stands above it already.
     """
     try:
-        chosen = submission_preview(experiment, batch, draft)
+        preview = submission_preview(experiment, batch, draft)
         numbered = [
-            (row + 1, one.configuration)
-            for row, one in zip(chosen.rows, chosen.wanted, strict=True)
+            (row + 1, submitted.configuration)
+            for row, submitted in zip(preview.rows, preview.wanted, strict=True)
         ]
         st.markdown(labels.escape_markdown(list_text(experiment, numbered)))
         for number, configuration in numbered:
@@ -402,16 +405,19 @@ def _preview(
                 expected = expected_text(experiment, configuration)
                 st.caption(f"No. {number}, as you changed it: expected {expected}.")
         if not is_over:
-            submit_runs(experiment, chosen.wanted, 0.0)
+            submit_runs(experiment, preview.wanted, 0.0)
     except (AssistantError, StrategyError) as error:
         refused = sentence(error)
         st.error(labels.escape_markdown(refused), icon=":material/block:")
         return refused, None
-    return "", chosen
+    return "", preview
 
 
 def _submit(
-    desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, chosen: SubmissionPreview
+    desk: ExperimentView,
+    batch: BatchSuggested | None,
+    draft: BatchDraft,
+    preview: SubmissionPreview,
 ) -> str:
     """Submit the list: all of it, or nothing where any of it cannot be."""
     session = desk.session
@@ -422,13 +428,13 @@ def _submit(
             f"batch {batch.number} was submitted or replaced since it was shown here; "
             "nothing was submitted"
         )
-    submit_runs(experiment, chosen.wanted, session.now_s())
+    submit_runs(experiment, preview.wanted, session.now_s())
     n = 0
-    if batch is not None and chosen.keep:
+    if batch is not None and preview.keep:
         with session.only_on(experiment.version):
-            n = len(session.submit(batch, keep=chosen.keep, edits=chosen.edits))
-    left = [one for one in draft.own if one.taken]
-    for values, reason in chosen.own:
+            n = len(session.submit(batch, keep=preview.keep, edits=preview.edits))
+    left = [run for run in draft.own if run.taken]
+    for values, reason in preview.own:
         try:
             session.include(values, reason)
         except (AssistantError, StrategyError) as error:
@@ -446,7 +452,7 @@ def _keep_unsubmitted(
 ) -> None:
     """Keep of a list what was not submitted: the person's own runs, and an untouched batch."""
     experiment = desk.session.experiment
-    rest = (*left, *(one for one in draft.own if not one.taken))
+    rest = (*left, *(run for run in draft.own if not run.taken))
     if batch is not None and _is_open(experiment, batch):
         suggestions_batch.put(experiment, batch, replace(draft, own=rest))
         return
@@ -470,7 +476,7 @@ def _manual_run_form(
         "It joins the list above, and runs once you submit it."
         + (" The levels begin as those of the best run." if best is not None else "")
     )
-    chosen: list[str] = []
+    level_texts: list[str] = []
     with st.form(key, border=False):
         columns = st.columns(min(3, len(space.parameters)))
         for i, parameter in enumerate(space.parameters):
@@ -480,23 +486,23 @@ def _manual_run_form(
                 parameter.name,
                 levels,
                 index=levels.index(value) if value in levels else 0,
-                format_func=lambda one, unit=parameter.unit: setting(one, unit),
+                format_func=lambda candidate, unit=parameter.unit: setting(candidate, unit),
                 help=parameter.description or None,
                 key=f"{key}-{parameter.name}",
                 persist_state="session",
             )
-            chosen.append(level(picked_level))
+            level_texts.append(level(picked_level))
         reason = st.text_input("Why (kept with the run)", key=f"{key}-why", persist_state="session")
-        asked = st.form_submit_button("Add to the list", key=f"{key}-add")
+        is_pressed = st.form_submit_button("Add to the list", key=f"{key}-add")
     answer_at("own")
-    if not asked:
+    if not is_pressed:
         return None
 
     def do() -> str:
-        own = ManualRun(tuple(chosen), reason.strip())
-        draft = suggestions_batch.kept(experiment, batch)
-        _refuse_twice(desk.session.experiment, batch, draft, own)
-        suggestions_batch.put(experiment, batch, draft.adding(own))
+        manual_run = ManualRun(tuple(level_texts), reason.strip())
+        draft = suggestions_batch.current_draft(experiment, batch)
+        _refuse_twice(desk.session.experiment, batch, draft, manual_run)
+        suggestions_batch.put(experiment, batch, draft.adding(manual_run))
         n = 0 if batch is None else len(batch.suggestions)
         return f"Added to the list as no. {n + len(draft.own) + 1}."
 
@@ -504,14 +510,14 @@ def _manual_run_form(
 
 
 def _refuse_twice(
-    experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, own: ManualRun
+    experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, manual_run: ManualRun
 ) -> None:
     """Raise what is wrong with a run of one's own: not allowed, run before, or on the list."""
-    configuration = configuration_of(experiment.space, own)
-    alone = submission_preview(experiment, None, BatchDraft(own=(own,)))
+    configuration = configuration_of(experiment.space, manual_run)
+    alone = submission_preview(experiment, None, BatchDraft(own=(manual_run,)))
     submit_runs(experiment, alone.wanted, 0.0)
     every = draft.ticked(0 if batch is None else len(batch.suggestions), True)
     listed = submission_preview(experiment, batch, every)
-    for row, one in zip(listed.rows, listed.wanted, strict=True):
-        if one.configuration == configuration:
+    for row, listed_run in zip(listed.rows, listed.wanted, strict=True):
+        if listed_run.configuration == configuration:
             raise FormFieldError("own", f"It is on the list already, as no. {row + 1}.")

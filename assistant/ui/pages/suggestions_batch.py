@@ -260,17 +260,17 @@ def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
 def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
     """Return what the table is drawn from."""
     of = _draft_key(experiment, batch)
-    kept: BatchDraft | None = st.session_state.get(f"base-{of}")
-    if kept is None:
+    draft: BatchDraft | None = st.session_state.get(f"base-{of}")
+    if draft is None:
         n = 0 if batch is None else len(batch.suggestions)
         text = st.query_params.get(_PARAMETER, "")
-        kept = BatchDraft.read(text, of, n, experiment.space) if text else BatchDraft()
-    elif table_key(experiment, batch, kept) not in st.session_state:
+        draft = BatchDraft.read(text, of, n, experiment.space) if text else BatchDraft()
+    elif table_key(experiment, batch, draft) not in st.session_state:
         # The page was left, and its widgets are forgotten: what they held goes into the base.
-        kept = st.session_state.get(f"draft-{of}", kept)
-    st.session_state[f"base-{of}"] = kept
-    _into_address("" if kept.is_empty else kept.text(of))
-    return kept
+        draft = st.session_state.get(f"draft-{of}", draft)
+    st.session_state[f"base-{of}"] = draft
+    _into_address("" if draft.is_empty else draft.text(of))
+    return draft
 
 
 def keep(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
@@ -278,7 +278,7 @@ def keep(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
     st.session_state[f"draft-{_draft_key(experiment, batch)}"] = draft
 
 
-def kept(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
+def current_draft(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
     """Return the list as it was last kept; an empty one if none was."""
     draft: BatchDraft = st.session_state.get(f"draft-{_draft_key(experiment, batch)}", BatchDraft())
     return draft

@@ -54,7 +54,7 @@ def request_section(
             key=f"reason-{desk.session.id}",
             persist_state="session",
         )
-        draft = suggestions_batch.kept(experiment, batch)
+        draft = suggestions_batch.current_draft(experiment, batch)
         if reason == "too risky":
             _risky(experiment, batch, draft)
         if reason == "too slow":
@@ -86,9 +86,9 @@ def _next(
             "How many", 1, room, min(5, room or 5), key=f"n-{desk.session.id}", width=140
         )
         label = "Suggest others" if is_open else "Suggest the first runs" if young else "Suggest"
-        asked = st.button(label, type="secondary" if is_open else "primary", key="suggest")
+        is_pressed = st.button(label, type="secondary" if is_open else "primary", key="suggest")
         confirm = _confirm(desk, experiment, batch)
-    if not asked:
+    if not is_pressed:
         return confirm
     if how is None and not first:
         return replacement_intent(desk, experiment, batch, n)
@@ -107,18 +107,21 @@ def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int
         icon=":material/hourglass_top:",
     )
     name = experiment.steering.strategy
-    own = name if strategy_entry(name).starts else "random"
-    ways = {own: _FIRST.get(own, f"as {own} begins"), **_FIRST}
-    chosen = st.segmented_control(
+    initial_strategy = name if strategy_entry(name).starts else "random"
+    ways = {
+        initial_strategy: _FIRST.get(initial_strategy, f"as {initial_strategy} begins"),
+        **_FIRST,
+    }
+    selected = st.segmented_control(
         "Choose them",
         list(ways),
-        default=own,
+        default=initial_strategy,
         required=True,
         format_func=ways.__getitem__,
         key=f"first-{desk.session.id}",
         persist_state="session",
     )
-    return None if chosen in (None, own) else str(chosen)
+    return None if selected in (None, initial_strategy) else str(selected)
 
 
 def _initial(
@@ -142,12 +145,12 @@ def _request(
     ask: Callable[[], BatchSuggested],
 ) -> Intent:
     def do() -> str:
-        own = suggestions_batch.kept(experiment, batch).own_only
+        own_draft = suggestions_batch.current_draft(experiment, batch).own_only
         fresh = ask()
         suggestions_batch.release_batch(desk.session.id)
         if not fresh.suggestions:
             return EXHAUSTED
-        suggestions_batch.put(experiment, fresh, own)
+        suggestions_batch.put(experiment, fresh, own_draft)
         if batch is None:
             suggestions_batch.put(experiment, None, BatchDraft())
         return ""
@@ -180,10 +183,13 @@ def _taken_runs(
 ) -> list[tuple[int, Configuration]]:
     """Return the rows of the list that are taken, with their configurations."""
     try:
-        chosen = submission_preview(experiment, batch, draft)
+        preview = submission_preview(experiment, batch, draft)
     except StrategyError:
         return []
-    return [(r, one.configuration) for r, one in zip(chosen.rows, chosen.wanted, strict=True)]
+    return [
+        (r, submission.configuration)
+        for r, submission in zip(preview.rows, preview.wanted, strict=True)
+    ]
 
 
 def _leave_out(
@@ -199,15 +205,15 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
     """Name the row that may turn out worst, with a button that leaves it out."""
     objective = experiment.opened.objective
     sign = 1.0 if objective.goal == "minimise" else -1.0
-    found = [
-        (max(sign * told.low, sign * told.high), row)
-        for row, one in _taken_runs(experiment, batch, draft)
-        if (told := expected_measure(experiment, one)) is not None
+    bounds = [
+        (max(sign * expected.low, sign * expected.high), row)
+        for row, configuration in _taken_runs(experiment, batch, draft)
+        if (expected := expected_measure(experiment, configuration)) is not None
     ]
-    if not found:
+    if not bounds:
         st.caption("How far a run may come out is not known yet: there are too few results.")
         return
-    worst, row = max(found)
+    worst, row = max(bounds)
     value = quantity(sign * worst, objective.unit).partition(" (")[0]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
@@ -225,8 +231,12 @@ def _slow(
 ) -> None:
     """Name the row that is expected to take longest; without a model what any run takes."""
     rows = _taken_runs(experiment, batch, draft)
-    found = expected_durations(experiment, [one for _, one in rows]) if rows else None
-    if found is None:
+    durations = (
+        expected_durations(experiment, [configuration for _, configuration in rows])
+        if rows
+        else None
+    )
+    if durations is None:
         usual = draw_futures(experiment, desk.session.now_s()).duration_s
         if usual is None or usual.median is None or usual.low is None or usual.high is None:
             st.caption("How long runs take is not known yet: none has told its duration.")
@@ -236,12 +246,12 @@ def _slow(
                 f"{duration(usual.high)}); by which levels is not known yet."
             )
         return
-    slowest = max(range(len(rows)), key=lambda i: found[i].value)
-    row, told = rows[slowest][0], found[slowest]
+    slowest = max(range(len(rows)), key=lambda i: durations[i].value)
+    row, expected = rows[slowest][0], durations[slowest]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"The slowest is no. {row + 1}: about {duration(told.value)} "
-            f"({duration(told.low)} to {duration(told.high)}, 95 % interval)."
+            f"The slowest is no. {row + 1}: about {duration(expected.value)} "
+            f"({duration(expected.low)} to {duration(expected.high)}, 95 % interval)."
         )
         _leave_out(experiment, batch, draft, row, "leave-slow")
     st.caption("*Steering*, *Budget*, can limit how long a single run may take.")
@@ -268,8 +278,8 @@ def _bad(
         pair = st.selectbox(
             "What is bad about it",
             pairs,
-            format_func=lambda one: (
-                "this combination of levels" if one is None else f"{one[0]} = {level(one[1])}"
+            format_func=lambda fault: (
+                "this combination of levels" if fault is None else f"{fault[0]} = {level(fault[1])}"
             ),
             key=f"{key}-what-{row}",
             width=320,
@@ -277,14 +287,14 @@ def _bad(
         pressed = st.button("Never propose it again, and suggest others", key="known-bad")
     if not pressed:
         return None
-    wanted = max(n, 1)
+    n_suggestions = max(n, 1)
 
     def forbid_and_ask() -> BatchSuggested:
         if pair is None:
-            told = " and ".join(f"{name} == {value!r}" for name, value in values.items())
-            desk.session.exclude(told)
+            condition = " and ".join(f"{name} == {value!r}" for name, value in values.items())
+            desk.session.exclude(condition)
         else:
             desk.session.close_level(*pair)
-        return desk.session.suggest(wanted)
+        return desk.session.suggest(n_suggestions)
 
     return _request(desk, experiment, batch, forbid_and_ask)

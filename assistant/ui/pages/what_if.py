@@ -59,25 +59,25 @@ class PageState:
     """What this page remembers of one experiment on one screen.
 
     Args:
-        seen: agreement and steering when the draft was begun.
-        drawn: those that the fields were drawn for.
+        terms_at_start: agreement and steering when the draft was begun.
+        terms_drawn: those that the fields were drawn for.
         draft: what was filled in.
         version: of the fields; another one draws them anew.
         address: what this page wrote into the address.
         unread: sentences on what of the address cannot be read.
         anchors: level ids of the best configuration of each region whose weight was drawn, with
             how much it counted then.
-        asked: what is to be confirmed: what was in force, and the change in words.
+        confirmation: what is to be confirmed: what was in force, and the change in words.
     """
 
-    seen: SlaAndSteering
-    drawn: SlaAndSteering
+    terms_at_start: SlaAndSteering
+    terms_drawn: SlaAndSteering
     draft: WhatIfDraft = UNTOUCHED
     version: int = 0
     address: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     anchors: tuple[tuple[Ids, float], ...] = ()
-    asked: tuple[SlaAndSteering, tuple[str, ...]] | None = None
+    confirmation: tuple[SlaAndSteering, tuple[str, ...]] | None = None
 
 
 def _key(experiment: Experiment) -> str:
@@ -106,10 +106,10 @@ def read_state(experiment: Experiment, now_s: float) -> PageState:
             del st.query_params[name]
     new = replace(
         old,
-        seen=now if draft == UNTOUCHED else old.seen,
-        drawn=now,
+        terms_at_start=now if draft == UNTOUCHED else old.terms_at_start,
+        terms_drawn=now,
         draft=draft,
-        version=version + (now != old.drawn),  # a field that nobody touched follows
+        version=version + (now != old.terms_drawn),  # a field that nobody touched follows
         address=written,
         unread=unread if is_new or draft == old.draft else (),
     )
@@ -130,9 +130,13 @@ def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> Wh
     is_split = state.get(f"{prefix}-split", False)
     weights = [(ids, weight) for ids, weight in draft.weights if region_of(experiment, ids) is None]
     factors = _factors(experiment)
-    for ids, drawn in old.anchors:
+    for ids, drawn_weight in old.anchors:
         region, weight = region_of(experiment, ids), state.get(f"{prefix}-weight-{ids}")
-        if region is not None and weight is not None and weight not in (drawn, factors[region]):
+        if (
+            region is not None
+            and weight is not None
+            and weight not in (drawn_weight, factors[region])
+        ):
             weights.append((ids, float(weight)))
     draft = WhatIfDraft(
         budget=EMPTIED if budget is None else int(budget),
@@ -144,48 +148,50 @@ def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> Wh
         strategy=state.get(f"{prefix}-strategy", draft.strategy),
         weights=tuple(weights),
     )
-    return without_defaults(draft, old.drawn)  # what stands there as it was drawn was not typed
+    return without_defaults(
+        draft, old.terms_drawn
+    )  # what stands there as it was drawn was not typed
 
 
 def _factors(experiment: Experiment) -> dict[int, float]:
     """Return how much each region counts now, by its number."""
     regions = what_if_comparison.regions_of(experiment)
     steering, rule = experiment.steering, experiment.watch.regions
-    found = factors_of(regions, steering.weights, experiment.space, rule.radius)
-    return {region.id: factor for region, factor in zip(regions, found, strict=True)}
+    factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
+    return {region.id: factor for region, factor in zip(regions, factors, strict=True)}
 
 
 def reset_fields(experiment: Experiment) -> None:
     """Put every field back to how things are."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(
-        old, draft=UNTOUCHED, version=old.version + 1, asked=None, unread=(), anchors=()
+        old, draft=UNTOUCHED, version=old.version + 1, confirmation=None, unread=(), anchors=()
     )
 
 
-def set_confirmation(experiment: Experiment, asked: tuple[str, ...] | None) -> None:
+def set_confirmation(experiment: Experiment, parts: tuple[str, ...] | None) -> None:
     """Ask for a confirmation, or ask no more."""
     old: PageState = st.session_state[_key(experiment)]
-    asking = None if asked is None else (in_force(experiment), asked)
-    st.session_state[_key(experiment)] = replace(old, asked=asking)
+    asking = None if parts is None else (in_force(experiment), parts)
+    st.session_state[_key(experiment)] = replace(old, confirmation=asking)
 
 
 def accept_current(experiment: Experiment) -> None:
     """Go on from how the experiment is now."""
     old: PageState = st.session_state[_key(experiment)]
-    st.session_state[_key(experiment)] = replace(old, seen=in_force(experiment))
+    st.session_state[_key(experiment)] = replace(old, terms_at_start=in_force(experiment))
 
 
 # -- fields ------------------------------------------------------------------------------------
 
 
-def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) -> None:
+def draw_fields(experiment: Experiment, state: PageState, change_question: WhatIfQuestion) -> None:
     """Draw every field, with what is refused beside it."""
-    prefix, draft, sla = _prefix(experiment, kept.version), kept.draft, experiment.sla
+    prefix, draft, sla = _prefix(experiment, state.version), state.draft, experiment.sla
     unit = experiment.opened.objective.unit
     _share(experiment, prefix, draft)
-    _refusal(asked, "share")
-    _weights(experiment, kept, prefix, asked)
+    _refusal(change_question, "share")
+    _weights(experiment, state, prefix, change_question)
     budget = sla.max_runs if draft.budget is None else draft.budget
     seed(f"{prefix}-budget", None if budget == EMPTIED else budget)
     st.number_input(
@@ -196,9 +202,9 @@ def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) 
         key=f"{prefix}-budget",
         help=f"{labels.runs(experiment.n_charged)} are used so far. Now: {_limit(sla.max_runs)}.",
     )
-    _refusal(asked, "budget")
-    known = "" if sla.deadline_s is None else moment(sla.deadline_s)
-    seed(f"{prefix}-deadline", known if draft.deadline is None else draft.deadline)
+    _refusal(change_question, "budget")
+    present = "" if sla.deadline_s is None else moment(sla.deadline_s)
+    seed(f"{prefix}-deadline", present if draft.deadline is None else draft.deadline)
     st.text_input(
         "Deadline",
         placeholder="none; 30m from now, or a moment in UTC",
@@ -206,11 +212,11 @@ def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) 
         help="When the last run must be over: a time from now such as 90s, 30m or 2h, or a moment "
         "in UTC such as 2027-01-31 14:30.",
     )
-    if asked.change.deadline_s is not None:
-        st.caption(f"Until {moment(asked.change.deadline_s)}.")
-    _refusal(asked, "deadline")
-    known = "" if sla.goal is None else number_text(sla.goal).replace(",", "")
-    seed(f"{prefix}-goal", known if draft.goal is None else draft.goal)
+    if change_question.change.deadline_s is not None:
+        st.caption(f"Until {moment(change_question.change.deadline_s)}.")
+    _refusal(change_question, "deadline")
+    present = "" if sla.goal is None else number_text(sla.goal).replace(",", "")
+    seed(f"{prefix}-goal", present if draft.goal is None else draft.goal)
     st.text_input(
         labels.escape_markdown(labels.measure_title("Goal", unit)),
         placeholder="none",
@@ -218,9 +224,9 @@ def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) 
         help=f"A value of {experiment.opened.objective.wrapper} that is good enough; empty for "
         "no goal.",
     )
-    _refusal(asked, "goal")
-    known = "" if sla.max_cost is None else number_text(sla.max_cost).replace(",", "")
-    seed(f"{prefix}-cost", known if draft.cost is None else draft.cost)
+    _refusal(change_question, "goal")
+    present = "" if sla.max_cost is None else number_text(sla.max_cost).replace(",", "")
+    seed(f"{prefix}-cost", present if draft.cost is None else draft.cost)
     tariff = sla.tariff
     st.text_input(
         labels.escape_markdown(
@@ -233,18 +239,18 @@ def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) 
         if tariff is not None
         else "What a run costs is not agreed; agree on it on Steering.",
     )
-    _refusal(asked, "cost")
-    names, said = _strategies()
-    chosen = draft.strategy or experiment.steering.strategy
-    seed(f"{prefix}-strategy", chosen)
+    _refusal(change_question, "cost")
+    names, help_text = _strategies()
+    strategy = draft.strategy or experiment.steering.strategy
+    seed(f"{prefix}-strategy", strategy)
     st.selectbox(
         "Strategy",
-        names if chosen in names else (*names, chosen),
+        names if strategy in names else (*names, strategy),
         key=f"{prefix}-strategy",
-        help=said,
+        help=help_text,
     )
-    _refusal(asked, "strategy")
-    for note in asked.notes:
+    _refusal(change_question, "strategy")
+    for note in change_question.notes:
         st.caption(labels.escape_markdown(note))
 
 
@@ -252,17 +258,17 @@ def draw_fields(experiment: Experiment, kept: PageState, asked: WhatIfQuestion) 
 def _strategies() -> tuple[tuple[str, ...], str]:
     """Return the names of the strategies and what they are: finding them takes a while."""
     names = strategy_names()
-    told = [f"{name}: {strategy_entry(name).summary}" for name in names]
-    return names, "\n\n".join([*told, "Another strategy comes with its own options."])
+    lines = [f"{name}: {strategy_entry(name).summary}" for name in names]
+    return names, "\n\n".join([*lines, "Another strategy comes with its own options."])
 
 
 def _limit(runs: int | None) -> str:
     return "no limit" if runs is None else f"{labels.runs(runs)} in all"
 
 
-def _refusal(asked: WhatIfQuestion, place: Place) -> None:
-    if place in asked.refused:
-        st.error(labels.escape_markdown(asked.refused[place]), icon=":material/error:")
+def _refusal(change_question: WhatIfQuestion, place: Place) -> None:
+    if place in change_question.refused:
+        st.error(labels.escape_markdown(change_question.refused[place]), icon=":material/error:")
 
 
 def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
@@ -304,20 +310,22 @@ def _follow(key: str, changed: str) -> None:
     st.session_state[key] = st.session_state[changed]
 
 
-def _weights(experiment: Experiment, kept: PageState, prefix: str, asked: WhatIfQuestion) -> None:
+def _weights(
+    experiment: Experiment, state: PageState, prefix: str, change_question: WhatIfQuestion
+) -> None:
     regions = what_if_comparison.regions_of(experiment)
     if not regions:
         return
-    wanted = {region_of(experiment, ids): weight for ids, weight in kept.draft.weights}
+    weights = {region_of(experiment, ids): weight for ids, weight in state.draft.weights}
     factors = _factors(experiment)
     anchors = [region.best.configuration.level_ids for region in regions]
-    drawn = tuple(zip(anchors, factors.values(), strict=True))
-    st.session_state[_key(experiment)] = replace(kept, anchors=drawn)
+    drawn_weights = tuple(zip(anchors, factors.values(), strict=True))
+    st.session_state[_key(experiment)] = replace(state, anchors=drawn_weights)
     is_split = bool(st.session_state[f"{prefix}-split"])
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        for region, (ids, factor) in zip(regions, drawn, strict=True):
+        for region, (ids, factor) in zip(regions, drawn_weights, strict=True):
             key = f"{prefix}-weight-{ids}"
-            seed(key, float(wanted.get(region.id, factor)))
+            seed(key, float(weights.get(region.id, factor)))
             st.number_input(
                 f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
                 disabled=not is_split,
@@ -326,7 +334,7 @@ def _weights(experiment: Experiment, kept: PageState, prefix: str, asked: WhatIf
             )  # fmt: skip
     if not is_split:
         st.caption("Weights count once a share is kept for regions.")
-    _refusal(asked, "weights")
+    _refusal(change_question, "weights")
 
 
 _AT = "what-if"
@@ -336,36 +344,38 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page. Returns the change, once it is confirmed."""
     st.subheader("What if")
     now_s = desk.session.now_s()
-    kept = read_state(experiment, now_s)
-    asked = question(kept.draft, experiment, now_s)
+    state = read_state(experiment, now_s)
+    change_question = question(state.draft, experiment, now_s)
     if experiment.finished is not None:
         st.info(
             labels.escape_markdown(hindrance(SteeringChange(), experiment, now_s)),
             icon=":material/lock:",
         )
-    _stale(experiment, kept)
+    _stale(experiment, state)
     left, right = st.columns((2, 3), gap="large")
     with left:
-        draw_fields(experiment, kept, asked)
-        intent = _decision(desk, experiment, kept, asked, now_s)
+        draw_fields(experiment, state, change_question)
+        intent = _decision(desk, experiment, state, change_question, now_s)
     with right:
-        now, then = _sides(experiment, now_s, asked)
-        if asked.refused:
+        now, then = _sides(experiment, now_s, change_question)
+        if change_question.refused:
             st.warning(
                 "One of the fields cannot be read or cannot be so; mend it, and what would come is "
                 "shown here. Until then this is how things are.",
                 icon=":material/edit:",
             )
-        what_if_comparison.sides_section(experiment, now, then, parts_of(asked.change, experiment))
-        _next_suggestions(experiment, asked, now_s)
+        what_if_comparison.sides_section(
+            experiment, now, then, parts_of(change_question.change, experiment)
+        )
+        _next_suggestions(experiment, change_question, now_s)
     _regions(experiment, now, then)
     return intent
 
 
-def _stale(experiment: Experiment, kept: PageState) -> None:
-    for said in kept.unread:
-        st.warning(labels.escape_markdown(said), icon=":material/link_off:")
-    changed = changed_since(kept.seen, experiment)
+def _stale(experiment: Experiment, state: PageState) -> None:
+    for note in state.unread:
+        st.warning(labels.escape_markdown(note), icon=":material/link_off:")
+    changed = changed_since(state.terms_at_start, experiment)
     if not changed:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -383,38 +393,42 @@ def _stale(experiment: Experiment, kept: PageState) -> None:
 
 
 def _sides(
-    experiment: Experiment, now_s: float, asked: WhatIfQuestion
+    experiment: Experiment, now_s: float, change_question: WhatIfQuestion
 ) -> tuple[WhatIfSide, WhatIfSide | None]:
     """Return both sides; of one state, one second and one question they are computed once."""
     state = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
-    held: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
-    known = held[1] if held[0] == state else {}
-    wanted = repr(asked.change)
-    if "" not in known or (asked.is_asked and wanted not in known):
+    cached: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
+    sides = cached[1] if cached[0] == state else {}
+    change_key = repr(change_question.change)
+    if "" not in sides or (change_question.is_asked and change_key not in sides):
         with st.spinner("Working out what would come of it …"):
-            if "" not in known:
-                known[""] = what_if_side(reopened_if_finished(experiment, now_s), now_s)
-            if asked.is_asked and wanted not in known:
-                known[wanted] = what_if_side(apply_change(experiment, now_s, asked.change), now_s)
-    st.session_state[f"{_AT}-sides"] = (state, known)
-    return known[""], known[wanted] if asked.is_asked else None
+            if "" not in sides:
+                sides[""] = what_if_side(reopened_if_finished(experiment, now_s), now_s)
+            if change_question.is_asked and change_key not in sides:
+                sides[change_key] = what_if_side(
+                    apply_change(experiment, now_s, change_question.change), now_s
+                )
+    st.session_state[f"{_AT}-sides"] = (state, sides)
+    return sides[""], sides[change_key] if change_question.is_asked else None
 
 
-def _next_suggestions(experiment: Experiment, asked: WhatIfQuestion, now_s: float) -> None:
+def _next_suggestions(
+    experiment: Experiment, change_question: WhatIfQuestion, now_s: float
+) -> None:
     """Draw the suggestions that would come next, for who wants to see them: they take a while."""
     if not st.toggle("Show what would be suggested next", key=f"{_AT}-next"):
         return
-    change = asked.change if asked.is_asked else SteeringChange()
+    change = change_question.change if change_question.is_asked else SteeringChange()
     state = (experiment.opened.experiment_id, experiment.n_events, repr(change))
-    held = st.session_state.get(f"{_AT}-following", (None, ()))
-    if held[0] != state:
+    cached = st.session_state.get(f"{_AT}-following", (None, ()))
+    if cached[0] != state:
         with st.spinner("Choosing what would come next …"):
-            held = (state, what_if(experiment, now_s, change).suggestions)
-        st.session_state[f"{_AT}-following"] = held
-    if not held[1]:
+            cached = (state, what_if(experiment, now_s, change).suggestions)
+        st.session_state[f"{_AT}-following"] = cached
+    if not cached[1]:
         st.caption("Nothing would be suggested: no run is left.")
         return
-    table = what_if_comparison.suggestions_table(experiment, held[1])
+    table = what_if_comparison.suggestions_table(experiment, cached[1])
     st.dataframe(table, hide_index=True, width="stretch", alt="what would be suggested next")
 
 
@@ -434,13 +448,13 @@ def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
 
 def _map(experiment: Experiment) -> None:
     """Draw the regions on the map of the space."""
-    drawn = space_map.region_map(experiment)
-    if drawn is None:
+    drawing = space_map.region_map(experiment)
+    if drawing is None:
         return
-    n = len(drawn.regions)
+    n = len(drawing.regions)
     with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
         st.vega_lite_chart(
-            drawn.spec, theme=None, width="content", key=f"{_AT}-map",
+            drawing.spec, theme=None, width="content", key=f"{_AT}-map",
             alt=f"{n} {'region' if n == 1 else 'regions'} on the map of all configurations",
         )  # fmt: skip
     st.caption("The map with its axes and its cells is on *Space*.")
@@ -452,28 +466,30 @@ def _map(experiment: Experiment) -> None:
 def _decision(
     desk: ExperimentView,
     experiment: Experiment,
-    kept: PageState,
-    asked: WhatIfQuestion,
+    state: PageState,
+    change_question: WhatIfQuestion,
     now_s: float,
 ) -> Intent | None:
     """Draw *Apply*, which asks once, and *Discard*."""
     answer_at(_AT)
-    parts = parts_of(asked.change, experiment)
-    hindered = hindrance(asked.change, experiment, now_s) if asked.is_asked else ""
+    parts = parts_of(change_question.change, experiment)
+    hindered = (
+        hindrance(change_question.change, experiment, now_s) if change_question.is_asked else ""
+    )
     if hindered and experiment.finished is None:
         st.caption(labels.escape_markdown(f":material/block: {hindered}"))
-    seen = in_force(experiment)
-    is_asking = asked.is_asked and not hindered and kept.asked == (seen, parts)
+    terms = in_force(experiment)
+    is_asking = change_question.is_asked and not hindered and state.confirmation == (terms, parts)
     if not is_asking:
         with st.container(horizontal=True):
             st.button(
                 "Apply …", type="primary", key=f"{_AT}-apply",
-                disabled=not asked.is_asked or bool(hindered),
+                disabled=not change_question.is_asked or bool(hindered),
                 help="Asks once before anything is changed.",
                 on_click=set_confirmation, args=(experiment, parts),
             )  # fmt: skip
             st.button(
-                "Discard", key=f"{_AT}-discard", disabled=kept.draft == UNTOUCHED,
+                "Discard", key=f"{_AT}-discard", disabled=state.draft == UNTOUCHED,
                 help="Puts every field back to how things are.", on_click=reset_fields,
                 args=(experiment,),
             )  # fmt: skip
@@ -492,7 +508,7 @@ def _decision(
 
     def do() -> str:
         try:
-            apply(desk.session, kept.draft, seen, parts)
+            apply(desk.session, state.draft, terms, parts)
         except FormFieldError:
             set_confirmation(experiment, None)
             raise

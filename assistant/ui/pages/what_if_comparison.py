@@ -35,7 +35,7 @@ _PENDING = {
 
 
 def sides_section(
-    experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, asked: Sequence[str]
+    experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, changes: Sequence[str]
 ) -> None:
     """Draw both sides.
 
@@ -43,7 +43,7 @@ def sides_section(
         experiment: as it is.
         now: as things are.
         then: as they would be; None where nothing is changed.
-        asked: what is changed, in words.
+        changes: what is changed, in words.
     """
     later = now if then is None else then
     if then is None:
@@ -53,9 +53,9 @@ def sides_section(
             icon=":material/tune:",
         )
     else:
-        told = sentence(now.forecast, then.forecast, then.inside, then.outside)
+        comparison = sentence(now.forecast, then.forecast, then.inside, then.outside)
         st.info(
-            labels.escape_markdown(f"**If: {', '.join(asked)}.** {told}"),
+            labels.escape_markdown(f"**If: {', '.join(changes)}.** {comparison}"),
             icon=":material/compare_arrows:",
         )
     for caution in later.forecast.cautions:
@@ -87,7 +87,7 @@ def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
     best = _best_title(now.forecast if then is None else then.forecast)
     sides = {"now": now} if then is None else {"now": now, "then": then}
     rows = ["Chance of the goal", "Runs left", best, "Over by about"]
-    found = {
+    cells = {
         when: [
             _chance_cell(side.forecast, banded=True),
             figures(side.forecast.remaining),
@@ -99,9 +99,13 @@ def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
     goes = _rows(experiment, now, then)
     return pd.DataFrame(
         {
-            "": [*rows, *(f"Runs: {one.where}" for one in goes)],
-            "now": [*found["now"], *(_runs_cell(one.now) for one in goes)],
-            **({"then": [*found["then"], *(_runs_cell(one.then) for one in goes)]} if then else {}),
+            "": [*rows, *(f"Runs: {destination.where}" for destination in goes)],
+            "now": [*cells["now"], *(_runs_cell(destination.now) for destination in goes)],
+            **(
+                {"then": [*cells["then"], *(_runs_cell(destination.then) for destination in goes)]}
+                if then
+                else {}
+            ),
         }
     )
 
@@ -109,8 +113,10 @@ def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
 def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> None:
     subject, later = ForecastSubject.of(experiment), (now if then is None else then).forecast
 
-    def best(seen: Forecast) -> str:
-        return UNKNOWN if seen.best is None else subject.values(seen.best).partition(" (")[0]
+    def best(forecast: Forecast) -> str:
+        return (
+            UNKNOWN if forecast.best is None else subject.values(forecast.best).partition(" (")[0]
+        )
 
     best_said = "The middle of the futures."
     if later.best is not None:
@@ -122,7 +128,7 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
         ("Over by about", _end_cell, "When the runs that are left would be over; most likely."),
     )  # fmt: skip
     with st.container(horizontal=True):
-        for label, cell, said in tiles:
+        for label, cell, help_text in tiles:
             st.metric(
                 label,
                 cell(later),
@@ -130,31 +136,33 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
                 delta_color="off",
                 delta_arrow="off",
                 border=True,
-                help=said,
+                help=help_text,
             )
 
 
-def _best_title(seen: Forecast) -> str:
-    return f"Best expected in {MOST_LEFT} runs" if seen.is_beyond else "Best expected at the end"
+def _best_title(forecast: Forecast) -> str:
+    return (
+        f"Best expected in {MOST_LEFT} runs" if forecast.is_beyond else "Best expected at the end"
+    )
 
 
-def _chance_cell(seen: Forecast, *, banded: bool = False) -> str:
-    goal = seen.goal
+def _chance_cell(forecast: Forecast, *, banded: bool = False) -> str:
+    goal = forecast.goal
     if goal is None:
         return "no goal"
     if goal.reached_by is not None:
         return f"reached by run {goal.reached_by}"
     if goal.chance is None:
         return UNKNOWN
-    if seen.is_over:
+    if forecast.is_over:
         return "no run left"
     if not banded or goal.band is None:
         return percent(goal.chance)
     return f"{percent(goal.chance)} ({band_words(goal.band)} depending on the space)"
 
 
-def _left_cell(seen: Forecast) -> str:
-    left = seen.remaining
+def _left_cell(forecast: Forecast) -> str:
+    left = forecast.remaining
     if left is None or left.low is None:
         return UNKNOWN
     if left.median is None or left.high is None:
@@ -162,35 +170,35 @@ def _left_cell(seen: Forecast) -> str:
     return count(left.median)
 
 
-def _end_cell(seen: Forecast, *, spread: bool = False) -> str:
-    left: Interval | None = seen.seconds_left
+def _end_cell(forecast: Forecast, *, spread: bool = False) -> str:
+    left: Interval | None = forecast.seconds_left
     if left is None or left.median is None:
         return UNKNOWN
     if left.high is not None and left.high < 60:
         return "< 1 min"
-    told = clock(seen.at_s + left.median, seen.at_s)
+    text = clock(forecast.at_s + left.median, forecast.at_s)
     if not spread or left.low is None or left.high is None:
-        return told
-    first, last = (clock(seen.at_s + s, seen.at_s) for s in (left.low, left.high))
-    return told if first == last else f"{told} ({first} to {last} in 8 of 10 cases)"
+        return text
+    first, last = (clock(forecast.at_s + s, forecast.at_s) for s in (left.low, left.high))
+    return text if first == last else f"{text} ({first} to {last} in 8 of 10 cases)"
 
 
 def _runs_cell(runs: int | None) -> str:
     return UNKNOWN if runs is None else f"{runs:,}"
 
 
-def suggestions_table(experiment: Experiment, found: Sequence[Suggestion]) -> pd.DataFrame:
+def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion]) -> pd.DataFrame:
     """Return suggestions as they are shown: the levels, and why."""
     space = experiment.space
     return pd.DataFrame(
         {
             **{
-                labels.column(p): level(space.values(one.configuration)[p.name])
+                labels.column(p): level(space.values(suggestion.configuration)[p.name])
                 for p in space.parameters
             },
-            "why": one.reason,
+            "why": suggestion.reason,
         }
-        for one in found
+        for suggestion in suggestions
     )
 
 
@@ -206,11 +214,15 @@ def _rows(
     def into(side: WhatIfSide, region: int) -> int | None:
         if side.outside is None:
             return None
-        return sum(one.runs for one in side.inside if one.region == region)
+        return sum(destination.runs for destination in side.inside if destination.region == region)
 
     rows = [
-        Destination(name_of(experiment, one), into(now, one.id), into(later, one.id))
-        for one in regions_of(experiment)
+        Destination(
+            name_of(experiment, current_region),
+            into(now, current_region.id),
+            into(later, current_region.id),
+        )
+        for current_region in regions_of(experiment)
     ]
     return (*rows, Destination(LEFT_OVER, now.outside, later.outside))
 
@@ -226,9 +238,9 @@ def _destinations(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
         return
     spec = forecast.destinations(rows, is_changed=then is not None)
     alt = "; ".join(
-        f"{one.where}: {_runs_cell(one.then)} runs"
-        + ("" if then is None else f", {_runs_cell(one.now)} now")
-        for one in rows
+        f"{destination.where}: {_runs_cell(destination.then)} runs"
+        + ("" if then is None else f", {_runs_cell(destination.now)} now")
+        for destination in rows
     )
     st.vega_lite_chart(low(spec), theme=None, width="stretch", alt=f"where runs go: {alt}")
 
@@ -248,18 +260,20 @@ def _fans(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, titl
             )
     alt = f"{title} to come: {'; '.join(parts)}"
     st.vega_lite_chart(wide(spec), theme=None, width="stretch", alt=alt)
-    said = "Dashed is the middle of the futures, the area holds 8 of 10 of them"
-    st.caption(f"{said}." if then is None else f"{said}: now in grey (dotted), then in copper.")
+    caption = "Dashed is the middle of the futures, the area holds 8 of 10 of them"
+    st.caption(
+        f"{caption}." if then is None else f"{caption}: now in grey (dotted), then in copper."
+    )
 
 
-def _coming(seen: Forecast) -> ForecastCurve:
-    left = None if seen.remaining is None else seen.remaining.median
-    goal = None if seen.goal is None else seen.goal.goal
-    return ForecastCurve(() if seen.is_over else seen.fan, goal, left)
+def _coming(forecast: Forecast) -> ForecastCurve:
+    left = None if forecast.remaining is None else forecast.remaining.median
+    goal = None if forecast.goal is None else forecast.goal.goal
+    return ForecastCurve(() if forecast.is_over else forecast.fan, goal, left)
 
 
-def _chance_of(seen: Forecast) -> ChanceBand | None:
-    goal = seen.goal
+def _chance_of(forecast: Forecast) -> ChanceBand | None:
+    goal = forecast.goal
     if goal is None or goal.chance is None or goal.band is None:
         return None
     return None if goal.reached_by is not None else ChanceBand(goal.chance, *sorted(goal.band))
@@ -272,9 +286,9 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
         return
     st.markdown("**Chance to reach the goal**")
     alt = "; ".join(
-        f"{when} {percent(one.chance)}, {band_words((one.low, one.high))} depending on the space"
-        for when, one in (("now", was), ("then", would))
-        if one is not None
+        f"{when} {percent(chance.chance)}, {band_words((chance.low, chance.high))} depending on the space"
+        for when, chance in (("now", was), ("then", would))
+        if chance is not None
     )
     st.vega_lite_chart(
         low(forecast.chances(was, would)), theme=None, width="stretch", alt=f"chance: {alt}"
@@ -287,11 +301,11 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
 def regions_of(experiment: Experiment) -> tuple[Region, ...]:
     """Return the regions as they are now, the best mean first; found once for each state."""
     state = (experiment.opened.experiment_id, experiment.n_events)
-    held: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
-    if held is None or held[0] != state:
-        held = (state, find_regions(experiment.knowledge, experiment.watch.regions))
-        st.session_state[_REGIONS_KEY] = held
-    return held[1]
+    cached: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
+    if cached is None or cached[0] != state:
+        cached = (state, find_regions(experiment.knowledge, experiment.watch.regions))
+        st.session_state[_REGIONS_KEY] = cached
+    return cached[1]
 
 
 def name_of(experiment: Experiment, region: Region) -> str:
@@ -302,8 +316,8 @@ def name_of(experiment: Experiment, region: Region) -> str:
 def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
     """Return the regions as they are shown: where, how many, and what goes there."""
     objective = experiment.opened.objective
-    counted = {one.id: one for one in now.forecast.paper.regions}
-    later = {one.region: one for one in (now if then is None else then).inside}
+    counted = {entry.id: entry for entry in now.forecast.paper.regions}
+    later = {entry.region: entry for entry in (now if then is None else then).inside}
 
     def value(quality: float) -> str:
         return number(objective.value_of(quality))

@@ -91,14 +91,14 @@ def typed_deadline(text: str, now_s: float) -> float | None:
     return None if seconds is None else float(math.ceil(now_s + seconds))
 
 
-def without_defaults(draft: WhatIfDraft, seen: SlaAndSteering) -> WhatIfDraft:
+def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
     """Return a draft without what is so already: it is left as it is. Weights stay.
 
     Args:
         draft: what stands in the fields.
-        seen: agreement and steering that are in force, or that the fields were drawn for.
+        terms: agreement and steering that are in force, or that the fields were drawn for.
     """
-    sla, steering = seen
+    sla, steering = terms
     share = NONE if steering.exploitation is None else round(100 * steering.exploitation)
     goal = None if draft.goal is None else draft.goal.strip()
     typed = None if not goal else parse_number(goal)
@@ -130,48 +130,50 @@ def without_defaults(draft: WhatIfDraft, seen: SlaAndSteering) -> WhatIfDraft:
 
 def query(draft: WhatIfDraft) -> dict[str, str]:
     """Return a draft as the parameters of an address; what is left as it is has none."""
-    told: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     if draft.budget is not None:
-        told["budget"] = str(draft.budget)
+        parameters["budget"] = str(draft.budget)
     if draft.share is not None:
-        told["share"] = str(draft.share)
+        parameters["share"] = str(draft.share)
     if draft.goal is not None:
-        told["goal"] = draft.goal.strip() or NONE
+        parameters["goal"] = draft.goal.strip() or NONE
     if draft.deadline is not None:
         at = draft.deadline_s
-        told["deadline"] = draft.deadline if at is None else _iso(at)
+        parameters["deadline"] = draft.deadline if at is None else _iso(at)
     if draft.cost is not None:
-        told["cost"] = draft.cost
+        parameters["cost"] = draft.cost
     if draft.strategy is not None:
-        told["strategy"] = draft.strategy
+        parameters["strategy"] = draft.strategy
     if draft.weights:
-        told["weights"] = ",".join(f"{_dotted(ids)}:{weight:g}" for ids, weight in draft.weights)
-    return told
+        parameters["weights"] = ",".join(
+            f"{_dotted(ids)}:{weight:g}" for ids, weight in draft.weights
+        )
+    return parameters
 
 
-def from_query(told: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
+def from_query(parameters: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
     """Return what an address asks, and sentences on what of it cannot be read.
 
     Args:
-        told: the parameters of the address; others than those of `query` are not looked at.
+        parameters: the parameters of the address; others than those of `query` are not looked at.
         now_s: seconds since 1970-01-01 UTC.
     """
     unread: list[str] = []
 
     def number(name: str) -> int | None:
-        text = told.get(name)
+        text = parameters.get(name)
         value = None if text is None else parse_number(text.strip())
         if text is not None and type(value) is not int:
             unread.append(f"{name}={text} in the address is no whole number, and is left out.")
         return value if type(value) is int else None
 
-    percent = None if told.get("share") == NONE else number("share")
+    percent = None if parameters.get("share") == NONE else number("share")
     if percent is not None and not 0 <= percent <= 100:
         unread.append(f"share={percent} in the address is not from 0 to 100, and is left out.")
         percent = None
-    goal, deadline = told.get("goal"), told.get("deadline")
+    goal, deadline = parameters.get("goal"), parameters.get("deadline")
     at_s = None if deadline is None else typed_deadline(deadline, now_s)
-    weights, is_read = _parse_weights(told.get("weights", ""))
+    weights, is_read = _parse_weights(parameters.get("weights", ""))
     if not is_read:
         unread.append("The weights in the address cannot be read, and are left out.")
     budget = number("budget")
@@ -180,18 +182,20 @@ def from_query(told: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tupl
         budget = None
     draft = WhatIfDraft(
         budget=budget,
-        share=NONE if told.get("share") == NONE else percent,
+        share=NONE if parameters.get("share") == NONE else percent,
         goal="" if goal == NONE else goal,
         deadline=deadline if at_s is None else _iso(at_s),
         deadline_s=at_s,
-        cost=told.get("cost"),
-        strategy=told.get("strategy"),
+        cost=parameters.get("cost"),
+        strategy=parameters.get("strategy"),
         weights=weights,
     )
     return draft, tuple(unread)
 
 
-NAMES: tuple[str, ...] = tuple(one.name for one in fields(WhatIfDraft) if one.name != "deadline_s")
+NAMES: tuple[str, ...] = tuple(
+    field.name for field in fields(WhatIfDraft) if field.name != "deadline_s"
+)
 """Names of the parameters of an address."""
 
 
@@ -205,15 +209,15 @@ def _dotted(ids: tuple[int, ...]) -> str:
 
 def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...], bool]:
     """Return the weights of an address, and whether it could be read."""
-    found: list[tuple[tuple[int, ...], float]] = []
+    weights: list[tuple[tuple[int, ...], float]] = []
     for part in filter(None, text.split(",")):
         dotted, _, number = part.partition(":")
-        ids = [parse_number(one) for one in dotted.split(".")]
+        ids = [parse_number(entry) for entry in dotted.split(".")]
         weight = parse_number(number)
-        if weight is None or not all(type(one) is int for one in ids):
+        if weight is None or not all(type(entry) is int for entry in ids):
             return (), False
-        found.append((tuple(int(one) for one in ids if one is not None), float(weight)))
-    return tuple(found), True
+        weights.append((tuple(int(entry) for entry in ids if entry is not None), float(weight)))
+    return tuple(weights), True
 
 
 Place = Literal["share", "budget", "deadline", "cost", "goal", "strategy", "weights"]
@@ -318,9 +322,9 @@ def _strategy(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Pa
 def _weights(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
     if not draft.weights or _share_then(draft, experiment) is None:
         return {}
-    found = [(region_of(experiment, ids), weight) for ids, weight in draft.weights]
-    kept = {region: weight for region, weight in found if region is not None}
-    return {"weights": tuple(kept.items())} if kept else {}
+    pairs = [(region_of(experiment, ids), weight) for ids, weight in draft.weights]
+    weights = {region: weight for region, weight in pairs if region is not None}
+    return {"weights": tuple(weights.items())} if weights else {}
 
 
 _READ: Mapping[Place, Callable[[WhatIfDraft, Experiment, float], _Part]] = {
@@ -377,28 +381,28 @@ def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
 
 def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
     """Return what a change comes to, in words: each part as it would be afterwards."""
-    told: list[str] = []
+    parts: list[str] = []
     unit = experiment.opened.objective.unit
     if change.exploitation is None:
-        told.append("no share kept for regions")
+        parts.append("no share kept for regions")
     elif change.exploitation != "keep":
-        told.append(f"{100 * change.exploitation:g} % inside regions")
+        parts.append(f"{100 * change.exploitation:g} % inside regions")
     if change.max_runs is not None:
-        told.append(f"{labels.runs(change.max_runs)} in all")
+        parts.append(f"{labels.runs(change.max_runs)} in all")
     if change.deadline_s is not None:
-        told.append(f"until {moment(change.deadline_s)}")
+        parts.append(f"until {moment(change.deadline_s)}")
     if change.max_cost is not None:
         tariff = experiment.sla.tariff
         cost = number_text(change.max_cost) if tariff is None else tariff.amount(change.max_cost)
-        told.append(f"a cost of {cost} in all")
+        parts.append(f"a cost of {cost} in all")
     if change.goal == NONE:
-        told.append("no goal")
+        parts.append("no goal")
     elif change.goal is not None:
-        told.append(f"a goal of {number_text(change.goal)} {unit}".rstrip())
+        parts.append(f"a goal of {number_text(change.goal)} {unit}".rstrip())
     if change.strategy is not None:
-        told.append(f"choosing by {change.strategy}")
-    told += [f"region {region} counting {weight:g}" for region, weight in change.weights]
-    return tuple(told)
+        parts.append(f"choosing by {change.strategy}")
+    parts += [f"region {region} counting {weight:g}" for region, weight in change.weights]
+    return tuple(parts)
 
 
 def in_force(experiment: Experiment) -> SlaAndSteering:
@@ -406,19 +410,19 @@ def in_force(experiment: Experiment) -> SlaAndSteering:
     return experiment.sla, experiment.steering
 
 
-def changed_since(seen: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
+def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
     """Return what of agreement and steering is not as it was seen, in words; empty if nothing is.
 
     Args:
-        seen: what was in force then.
+        terms: what was in force then.
         experiment: as it is now.
     """
-    (sla, steering), told = seen, list[str]()
+    (sla, steering), sentences = terms, list[str]()
     now, tariff = experiment.sla, experiment.sla.tariff
 
-    def note(what: str, was: str, is_now: str) -> None:
+    def note(subject: str, was: str, is_now: str) -> None:
         if was != is_now:
-            told.append(f"{what} {was} before, {is_now} now")
+            sentences.append(f"{subject} {was} before, {is_now} now")
 
     def runs(limit: int | None) -> str:
         return "no limit" if limit is None else labels.runs(limit)
@@ -428,13 +432,25 @@ def changed_since(seen: SlaAndSteering, experiment: Experiment) -> tuple[str, ..
 
     note("runs in all:", runs(sla.max_runs), runs(now.max_runs))
     note("deadline:", at(sla.deadline_s), at(now.deadline_s))
-    note("goal:", *("none" if one.goal is None else number_text(one.goal) for one in (sla, now)))
-    note("cost:", *("no limit" if one.max_cost is None else one.cost_text for one in (sla, now)))
+    note(
+        "goal:",
+        *(
+            "none" if sla_version.goal is None else number_text(sla_version.goal)
+            for sla_version in (sla, now)
+        ),
+    )
+    note(
+        "cost:",
+        *(
+            "no limit" if sla_version.max_cost is None else sla_version.cost_text
+            for sla_version in (sla, now)
+        ),
+    )
     note("choosing:", str(steering), str(experiment.steering))
-    if not told and seen != in_force(experiment):
-        what = "the price of a run" if tariff != sla.tariff else "the agreement"
-        told.append(f"{what} is another one")
-    return tuple(told)
+    if not sentences and terms != in_force(experiment):
+        subject = "the price of a run" if tariff != sla.tariff else "the agreement"
+        sentences.append(f"{subject} is another one")
+    return tuple(sentences)
 
 
 def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> str:
@@ -454,7 +470,7 @@ def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> s
 
 
 def apply(
-    session: SteerableSession, draft: WhatIfDraft, seen: SlaAndSteering, asked: tuple[str, ...]
+    session: SteerableSession, draft: WhatIfDraft, terms: SlaAndSteering, parts: tuple[str, ...]
 ) -> None:
     """Make the change of a draft, all of it or nothing.
 
@@ -464,8 +480,8 @@ def apply(
     Args:
         session: takes the decisions.
         draft: what was filled in.
-        seen: what was in force when she was asked.
-        asked: what she was asked, as `parts_of` told it.
+        terms: what was in force when she was asked.
+        parts: what she was asked, as `parts_of` told it.
 
     Raises:
         FieldError: the experiment is another one by now; nothing is changed then.
@@ -474,13 +490,13 @@ def apply(
     """
     session.catch_up()
     latest, now_s = session.experiment, session.now_s()
-    wanted = question(draft, latest, now_s)
-    is_same = in_force(latest) == seen
-    if not is_same or wanted.refused or parts_of(wanted.change, latest) != asked:
+    latest_question = question(draft, latest, now_s)
+    is_same = in_force(latest) == terms
+    if not is_same or latest_question.refused or parts_of(latest_question.change, latest) != parts:
         raise FormFieldError(
             "what-if", "The experiment was changed meanwhile, so nothing was applied. Look again."
         )
-    change = wanted.change
+    change = latest_question.change
     hindered = hindrance(change, latest, now_s)
     if hindered:
         raise FormFieldError("what-if", hindered)

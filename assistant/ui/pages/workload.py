@@ -57,9 +57,9 @@ _COLUMNS = (
 """Those of `HEADINGS`; a table of pandas needs names that differ."""
 
 
-def capacity_section(shown: LogView) -> Intent | None:
+def capacity_section(view: LogView) -> Intent | None:
     """Draw the fields, the button, and the plan. Returns the wish to make one."""
-    wish = _plan_fields(shown)
+    wish = _plan_fields(view)
     planned = _latest_plan()
     answer_at(PLACE)
     pressed = st.button(
@@ -77,7 +77,7 @@ def capacity_section(shown: LogView) -> Intent | None:
 
     def do() -> str:
         try:
-            plan_jobs().begin(job_owner(_KIND), lambda: PlanJob(wish, shown.found, shown.window))
+            plan_jobs().begin(job_owner(_KIND), lambda: PlanJob(wish, view.selection, view.window))
         except OSError as error:
             raise FormFieldError(PLACE, f"It cannot be started: {error}.") from error
         st.session_state.pop(f"{_CAPACITY_KEY}-made", None)
@@ -86,10 +86,10 @@ def capacity_section(shown: LogView) -> Intent | None:
     return Intent(PLACE, do, "Preparing")
 
 
-def _plan_fields(shown: LogView) -> PlanRequest:
+def _plan_fields(view: LogView) -> PlanRequest:
     """Draw the fields and return what they ask for."""
-    names = [one.name for one in GENERATORS]
-    usual = "resampling" if shown.seen.described.n_users is None else "three_stage"
+    names = [entry.name for entry in GENERATORS]
+    usual = "resampling" if view.profile.described.n_users is None else "three_stage"
     first, second, third = st.columns(3)
     generator = first.selectbox(
         "Generator", names, names.index(usual), key=f"{_CAPACITY_KEY}-generator", persist_state="session",
@@ -136,7 +136,7 @@ def _plan_fields(shown: LogView) -> PlanRequest:
     return PlanRequest(
         generator, int(cores), round(memory * _GIB), float(days), int(futures),
         round(float(share) / 100.0, 6), _parts(scales, ","), _parts(settings, "\n"), int(seed),
-        shown.identity,
+        view.identity,
     )  # fmt: skip
 
 
@@ -146,19 +146,19 @@ def _parts(text: str | None, by: str) -> tuple[str, ...]:
 
 def _latest_plan() -> PlanResult | None:
     """Return what came of the last plan; draw it while it goes on."""
-    kept = f"{_CAPACITY_KEY}-made"
+    result_key = f"{_CAPACITY_KEY}-made"
     try:
         planned = plan_jobs().fetch(job_owner(_KIND))
     except Exception as error:
         st.error(escape_markdown(sentence(error)), icon=":material/error:")
         return None
     if planned is not None:
-        st.session_state[kept] = planned
+        st.session_state[result_key] = planned
     if plan_jobs().of(job_owner(_KIND)) is not None:
         with st.container(border=True):
             st.fragment(_plan_progress, run_every=_EVERY_S)()
-    found: PlanResult | None = st.session_state.get(kept)
-    return found
+    latest: PlanResult | None = st.session_state.get(result_key)
+    return latest
 
 
 def _plan_progress() -> None:
@@ -192,18 +192,20 @@ def _plan(plan: CapacityPlan) -> None:
         table, hide_index=True, width="stretch", height="content",
         alt="servers that suffice, by supposition",
     )  # fmt: skip
-    made = curves(plan)
+    steps_by_case = curves(plan)
     every = pd.DataFrame(
         {"supposition": name, "servers": n, "futures": f"{share:.1%}"}
-        for name, steps in made.items()
+        for name, steps in steps_by_case.items()
         for n, share in steps
     )
     alt = f"share of the futures for which so many servers suffice; {answer(plan)}"
     caption = f"The dashed line is {share_words(plan)} of the futures."
-    described_chart(low(specs.servers(made, plan.share)), alt, every, caption)
+    described_chart(low(specs.servers(steps_by_case, plan.share)), alt, every, caption)
     with st.expander("What the figures mean"):
-        told = DEFINITIONS.items()
-        st.markdown("\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in told))
+        definitions = DEFINITIONS.items()
+        st.markdown(
+            "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in definitions)
+        )
 
 
 assert len(_COLUMNS) == len(HEADINGS)  # noqa: S101 - the same table as on the console
@@ -216,37 +218,37 @@ LOGS = Path("copperline-out") / "logs"
 """Where an uploaded log is kept if a sweep shall use it, unless the person says otherwise."""
 
 
-def page(chosen: str | None = None) -> Intent | None:
+def page(first_path: str | None = None) -> Intent | None:
     """Draw the page. Returns the wish to tune the scheduler for the log, if there is one.
 
     Args:
-        chosen: path of the log of the open experiment, which is shown first.
+        first_path: path of the log of the open experiment, which is shown first.
     """
     st.subheader("Workload")
-    found = choose_log(_KEY, chosen)
-    if found is None:
+    selection = choose_log(_KEY, first_path)
+    if selection is None:
         return None
     try:
-        window, procs, zone = _selection_fields(found.log)
+        window, procs, zone = _selection_fields(selection.log)
         with st.spinner("Counting …"):
-            seen = _cached_profile(_identity(found.log), window, procs, zone, found.log)
+            profile = _cached_profile(_identity(selection.log), window, procs, zone, selection.log)
     except Exception as error:
         st.error(escape_markdown(sentence(error)), icon=":material/error:")
         return None
-    _summary_tiles(found.log, seen)
-    intent = _log_actions(found, seen, is_part=window != ProfileWindow())
-    _notes(found.log)
+    _summary_tiles(selection.log, profile)
+    intent = _log_actions(selection, profile, is_part=window != ProfileWindow())
+    _notes(selection.log)
     view = st.segmented_control(
         "View", [_THIS, _MAKE, _PLAN], key=f"{_KEY}-view", default=_THIS, required=True,
         persist_state="session", label_visibility="collapsed",
     )  # fmt: skip
     if view != _THIS:
-        identity = (*_identity(found.log), window)
-        shown = LogView(found, window, window.of(found.log), seen, identity)
+        identity = (*_identity(selection.log), window)
+        log_view = LogView(selection, window, window.of(selection.log), profile, identity)
         section = workload_generation.generation_section if view == _MAKE else capacity_section
-        return intent or section(shown)
-    charts.draw_profile(seen)
-    _compare(seen)
+        return intent or section(log_view)
+    charts.draw_profile(profile)
+    _compare(profile)
     return intent
 
 
@@ -267,9 +269,9 @@ def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | N
         )  # fmt: skip
         zone = None
         if log.start_unix_s is not None:
-            own = log.time_zone or "UTC, as the log does not say"
+            log_zone = log.time_zone or "UTC, as the log does not say"
             zone = right.selectbox(
-                "Time zone of the log", ["", *_zones()], format_func=lambda name: name or own,
+                "Time zone of the log", ["", *_zones()], format_func=lambda name: name or log_zone,
                 key=f"{mark}-zone", persist_state="session",
             ) or None  # fmt: skip
         window = _days(log, mark, zone)
@@ -299,21 +301,21 @@ def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
     return ProfileWindow() if (begin, end) == days else window_of_days(log, begin, end, zone)
 
 
-def _summary_tiles(log: Workload, seen: WorkloadProfile) -> None:
+def _summary_tiles(log: Workload, profile: WorkloadProfile) -> None:
     """Draw the tiles and what stands out."""
-    told = seen.described
-    st.markdown(f"**{escape_markdown(told.name)}**")
+    described = profile.described
+    st.markdown(f"**{escape_markdown(described.name)}**")
     with st.container(horizontal=True):
-        part = f"of {log.n_jobs:,}" if told.n_jobs != log.n_jobs else None
-        _tile("Jobs", f"{told.n_jobs:,}", part)
-        _tile("Users", "unknown" if told.n_users is None else f"{told.n_users:,}")
-        _tile("Span", duration(told.span_s))
-        load = "unknown" if seen.offered_load is None else f"{seen.offered_load:.2f}"
-        on = "machine unknown" if seen.procs is None else f"of {seen.procs:,} processors"
+        part = f"of {log.n_jobs:,}" if described.n_jobs != log.n_jobs else None
+        _tile("Jobs", f"{described.n_jobs:,}", part)
+        _tile("Users", "unknown" if described.n_users is None else f"{described.n_users:,}")
+        _tile("Span", duration(described.span_s))
+        load = "unknown" if profile.offered_load is None else f"{profile.offered_load:.2f}"
+        on = "machine unknown" if profile.procs is None else f"of {profile.procs:,} processors"
         _tile("Offered load", load, on)
-        _tile("Serial jobs", share(seen.n_serial, told.n_jobs))
-        _tile("Median run time", duration(told.runtime_s.quantiles["0.5"]))
-    st.markdown("\n".join(f"- {escape_markdown(one)}" for one in highlights(seen)))
+        _tile("Serial jobs", share(profile.n_serial, described.n_jobs))
+        _tile("Median run time", duration(described.runtime_s.quantiles["0.5"]))
+    st.markdown("\n".join(f"- {escape_markdown(highlight)}" for highlight in highlights(profile)))
 
 
 def _tile(label: str, value: str, below: str | None = None) -> None:
@@ -322,12 +324,14 @@ def _tile(label: str, value: str, below: str | None = None) -> None:
     )
 
 
-def _log_actions(found: LogSelection, seen: WorkloadProfile, *, is_part: bool) -> Intent | None:
+def _log_actions(
+    selection: LogSelection, profile: WorkloadProfile, *, is_part: bool
+) -> Intent | None:
     """Draw what can be done with the log."""
     keep = ""
-    if found.upload is not None:
+    if selection.upload is not None:
         keep = st.text_input(
-            "Keep the uploaded log as", str(LOGS / Path(found.upload[0]).name),
+            "Keep the uploaded log as", str(LOGS / Path(selection.upload[0]).name),
             key=f"{_KEY}-keep", persist_state="session",
             help="A sweep reads its log again whenever it goes on, so it needs a file.",
         ) or ""  # fmt: skip
@@ -339,8 +343,8 @@ def _log_actions(found: LogSelection, seen: WorkloadProfile, *, is_part: bool) -
         )  # fmt: skip
         st.download_button(
             "Download the profile (CSV)",
-            lambda: profile_csv(seen),
-            file_name=f"{seen.described.name}-profile.csv",
+            lambda: profile_csv(profile),
+            file_name=f"{profile.described.name}-profile.csv",
             mime="text/csv",
             icon=":material/download:",
             on_click="ignore",
@@ -352,10 +356,10 @@ def _log_actions(found: LogSelection, seen: WorkloadProfile, *, is_part: bool) -
         return None
 
     def do() -> str:
-        path = found.path or ""
-        if found.upload is not None:
-            path = _keep_upload(found.upload[1], keep)
-        new_fields.begin(_form(path, found.reading))
+        path = selection.path or ""
+        if selection.upload is not None:
+            path = _keep_upload(selection.upload[1], keep)
+        new_fields.begin(_form(path, selection.reading))
         return ""
 
     return Intent(_KEY, do, "Taking the log along", then="new")
@@ -365,19 +369,19 @@ def _form(path: str, reading: Mapping[str, str]) -> Form:
     """Return *New* filled in with a log and the rules that it is read by; the example without."""
     if not path:
         return Form()
-    kept = {"application": {"reading": dict(reading)}} if reading else {}
-    return Form("log", path=path, kept=kept)
+    extra_tables = {"application": {"reading": dict(reading)}} if reading else {}
+    return Form("log", path=path, extra_tables=extra_tables)
 
 
-def _keep_upload(data: bytes, wanted: str) -> str:
+def _keep_upload(data: bytes, target: str) -> str:
     """Write an uploaded log where it is wanted and return the path.
 
     Raises:
         FieldError: another file is there, or it cannot be written.
     """
-    if not wanted.strip():
+    if not target.strip():
         raise FormFieldError(_KEY, "Say where the uploaded log shall be kept.")
-    path = Path(wanted.strip()).expanduser()
+    path = Path(target.strip()).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
@@ -402,11 +406,11 @@ def _notes(log: Workload) -> None:
         st.caption("They count the whole log.")
 
 
-def _compare(seen: WorkloadProfile) -> None:
+def _compare(profile: WorkloadProfile) -> None:
     """Draw a second log beside this one, if asked for."""
     st.subheader("Compare with another log")
-    wanted = st.toggle("Compare", key=f"{_KEY}-compare", persist_state="session")
-    if not wanted:
+    is_comparing = st.toggle("Compare", key=f"{_KEY}-compare", persist_state="session")
+    if not is_comparing:
         st.caption("Distributions of both over each other, and their figures side by side.")
         return
     other = choose_log(f"{_KEY}-other")
@@ -414,7 +418,7 @@ def _compare(seen: WorkloadProfile) -> None:
         return
     with st.spinner("Counting …"):
         beside = _cached_profile(_identity(other.log), ProfileWindow(), None, None, other.log)
-    charts.draw_beside(seen, beside)
+    charts.draw_beside(profile, beside)
 
 
 def _identity(log: Workload) -> tuple[object, ...]:

@@ -86,14 +86,14 @@ class FitJob(BackgroundJob):
         SimError: the log of an upload cannot be kept for it.
     """
 
-    def __init__(self, wish: FitRequest, found: LogSelection, window: ProfileWindow) -> None:
+    def __init__(self, wish: FitRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-fit-")
         self._wish, self._model = wish, Path(folder.name) / "model.json"
-        log = log_file(found, Path(folder.name))
+        log = log_file(selection, Path(folder.name))
         command = ["workload", "fit", wish.generator, log, "--to", str(self._model), "--json"]
         for name, value in wish.knobs:
             command += ["--knob", f"{name}={value!r}"]
-        for rule, choice in found.reading.items():
+        for rule, choice in selection.reading.items():
             command += ["--reading", f"{rule}={choice}"]
         command += ["--leave-out", str(window.leave_out), "--from", seconds_argument(window.from_s)]
         if window.to_s is not None:
@@ -123,10 +123,10 @@ class GenerationJob(BackgroundJob):
         folder = work_folder("copperline-draw-")
         file = Path(folder.name) / "model.json"
         save_model(model, file)
-        drawn = Path(folder.name) / f"{model.generator}-seed-{wish.seed}"
+        target = Path(folder.name) / f"{model.generator}-seed-{wish.seed}"
         self._wish, self._model = wish, model
         command = [
-            "workload", "generate", str(file), "--to", str(drawn), "--json",
+            "workload", "generate", str(file), "--to", str(target), "--json",
             "--duration", seconds_argument(wish.days * 86_400.0), "--seed", str(wish.seed),
             "--scale", repr(wish.scale),
         ]  # fmt: skip
@@ -143,10 +143,10 @@ class GenerationJob(BackgroundJob):
             failed = _failure_result(self._wish, ended.code, ended.last_word, stopped=ended.stopped)
             if failed is not None:
                 return failed
-            told = json.loads(ended.out)
-            drawn = read_drawn(Path(told["file"]))
+            output = json.loads(ended.out)
+            workload = read_drawn(Path(output["file"]))
             return GenerationResult(
-                self._wish, "done", self._model, drawn, notes=tuple(told["not_written"])
+                self._wish, "done", self._model, workload, notes=tuple(output["not_written"])
             )
         finally:
             self.close()
@@ -160,8 +160,8 @@ def generation_jobs() -> JobRegistry[GenerationResult]:
 
 def job_owner(kind: str) -> str:
     """Return the name under which this browser's fit or draw is kept."""
-    told: str = st.session_state.setdefault(_OWNER, uuid4().hex)
-    return f"{told}-{kind}"
+    name: str = st.session_state.setdefault(_OWNER, uuid4().hex)
+    return f"{name}-{kind}"
 
 
 def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
@@ -173,8 +173,8 @@ def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
 def _failure_result(
     wish: FitRequest | GenerationRequest, code: int, last_word: str, *, stopped: bool
 ) -> GenerationResult | None:
-    told = failure_reason(code, last_word, stopped=stopped)
-    return None if told is None else GenerationResult(wish, told[0], sentence=told[1])
+    reason = failure_reason(code, last_word, stopped=stopped)
+    return None if reason is None else GenerationResult(wish, reason[0], sentence=reason[1])
 
 
 def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
@@ -191,16 +191,16 @@ def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed,
     )
 
 
-def log_file(found: LogSelection, folder: Path) -> str:
+def log_file(selection: LogSelection, folder: Path) -> str:
     """Return the file of a log, and write one if there is none."""
-    if found.path is not None:
-        return str(Path(found.path).absolute())
-    if found.upload is not None:
-        path = folder / file_name(found.upload[0])
-        path.write_bytes(found.upload[1])
+    if selection.path is not None:
+        return str(Path(selection.path).absolute())
+    if selection.upload is not None:
+        path = folder / file_name(selection.upload[0])
+        path.write_bytes(selection.upload[1])
     else:
-        path = folder / f"{file_name(found.log.name)}.swf"
-        write_workload(found.log, path)
+        path = folder / f"{file_name(selection.log.name)}.swf"
+        write_workload(selection.log, path)
     return str(path)
 
 
@@ -267,11 +267,11 @@ class PlanJob(BackgroundJob):
         SimError: the log of an upload cannot be kept for it.
     """
 
-    def __init__(self, wish: PlanRequest, found: LogSelection, window: ProfileWindow) -> None:
+    def __init__(self, wish: PlanRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-capacity-")
         self._wish = wish
         command = [
-            "workload", "capacity", log_file(found, Path(folder.name)), "--json",
+            "workload", "capacity", log_file(selection, Path(folder.name)), "--json",
             "--generator", wish.generator, "--cores-per-server", str(wish.cores),
             "--days", repr(wish.days), "--futures", str(wish.futures),
             "--share", repr(wish.share), "--seed", str(wish.seed),
@@ -285,7 +285,7 @@ class PlanJob(BackgroundJob):
             command += ["--scale", scale]
         for setting in wish.settings:
             command += ["--set", setting]
-        for rule, choice in found.reading.items():
+        for rule, choice in selection.reading.items():
             command += ["--reading", f"{rule}={choice}"]
         super().__init__([command], folder)
 

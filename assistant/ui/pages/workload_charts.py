@@ -54,31 +54,31 @@ _CURVES = {
 }
 
 
-def draw_profile(seen: WorkloadProfile) -> None:
+def draw_profile(profile: WorkloadProfile) -> None:
     """Draw everything there is."""
-    _load(seen)
-    _arrivals(seen)
+    _load(profile)
+    _arrivals(profile)
     st.subheader("Sizes and run times")
     left, right = st.columns(2, gap="large")
     with left:
-        _sizes(seen)
+        _sizes(profile)
     with right:
-        _times(seen)
-    _requests(seen)
+        _times(profile)
+    _requests(profile)
     left, right = st.columns(2, gap="large")
     with left:
-        _users(seen)
+        _users(profile)
     with right:
-        _between(seen)
+        _between(profile)
     st.subheader("Percentiles")
-    table = percentile_table(seen)
+    table = percentile_table(profile)
     st.dataframe(table, hide_index=True, width="stretch", alt="percentiles of the jobs")
 
 
-def draw_beside(one: WorkloadProfile, two: WorkloadProfile) -> None:
+def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
     """Draw two logs over each other, and their figures side by side."""
-    names = _two_names(one.described.name, two.described.name)
-    first, second = summary(one), summary(two)
+    names = _two_names(first_profile.described.name, two.described.name)
+    first, second = summary(first_profile), summary(two)
     rows = [{"": name, names[0]: first[name], names[1]: second[name]} for name in first]
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, width="stretch", height="content",
@@ -86,52 +86,52 @@ def draw_beside(one: WorkloadProfile, two: WorkloadProfile) -> None:
     )  # fmt: skip
     columns = st.columns(2, gap="large")
     for i, (key, (title, seconds)) in enumerate(_CURVES.items()):
-        named = {
-            name: (seen.curves[key].values, seen.curves[key].shares)
-            for name, seen in zip(names, (one, two), strict=True)
-            if key in seen.curves
+        curves = {
+            name: (profile.curves[key].values, profile.curves[key].shares)
+            for name, profile in zip(names, (first_profile, two), strict=True)
+            if key in profile.curves
         }
         with columns[i % 2]:
-            _curves(title, named, seconds=seconds)
+            _curves(title, curves, seconds=seconds)
 
 
-def percentile_table(seen: WorkloadProfile) -> pd.DataFrame:
+def percentile_table(profile: WorkloadProfile) -> pd.DataFrame:
     """Return the table of percentiles as it is shown."""
     rows = []
-    for row in percentiles(seen):
-        told = row.summary
-        cells = {f"p{100 * float(q):g}": number(value) for q, value in told.quantiles.items()}
+    for row in percentiles(profile):
+        statistics = row.summary
+        cells = {f"p{100 * float(q):g}": number(value) for q, value in statistics.quantiles.items()}
         name = f"{row.name} [{row.unit}]" if row.unit else row.name
-        ends = {"least": number(told.least), **cells, "most": number(told.most)}
-        rows.append({"": name, "mean": number(told.mean), **ends})
+        ends = {"least": number(statistics.least), **cells, "most": number(statistics.most)}
+        rows.append({"": name, "mean": number(statistics.mean), **ends})
     return pd.DataFrame(rows)
 
 
-def _load(seen: WorkloadProfile) -> None:
-    series, stretch = seen.load, bin_word(seen.load.width_s)
+def _load(profile: WorkloadProfile) -> None:
+    series, stretch = profile.load, bin_word(profile.load.width_s)
     st.subheader(f"Load by {stretch}")
     begin_s = series.first_local_s or 0.0
-    room = series.width_s * (seen.procs or 1)
+    room = series.width_s * (profile.procs or 1)
     points = [
         LoadPoint(
-            begin_s + one.start_s,
-            begin_s + one.start_s + series.width_s,
-            bin_begin(seen, one.start_s),
-            one.n_jobs,
-            one.offered_proc_s / room,
-            one.demand_proc_s / room,
+            begin_s + bin_load.start_s,
+            begin_s + bin_load.start_s + series.width_s,
+            bin_begin(profile, bin_load.start_s),
+            bin_load.n_jobs,
+            bin_load.offered_proc_s / room,
+            bin_load.demand_proc_s / room,
         )
-        for one in series.bins
+        for bin_load in series.bins
     ]
-    unit = "load" if seen.procs else "processors"
+    unit = "load" if profile.procs else "processors"
     spec = specs.load_over_time(
         points, dated=series.first_local_s is not None, stretch=stretch, unit=unit,
-        full=seen.procs is not None,
+        full=profile.procs is not None,
     )  # fmt: skip
     most = max(points, key=lambda point: point.offered)
     alt = (
         f"load of {len(points)} {stretch}s; most was submitted from {most.name} on, "
-        f"{number(most.offered)}{' of what the machine can do' if seen.procs else ' processors'}"
+        f"{number(most.offered)}{' of what the machine can do' if profile.procs else ' processors'}"
     )
     table = pd.DataFrame(
         {
@@ -146,7 +146,7 @@ def _load(seen: WorkloadProfile) -> None:
         f"Grey bars: work in the {stretch} in which it was submitted. Copper line: work while it "
         "would run if every job started at once; where it is above the dashed line, jobs must wait."
     )
-    if seen.procs is None:
+    if profile.procs is None:
         caption = (
             "The log does not say how many processors it ran on: name them above, under *Which "
             "jobs, and on which machine*, and loads are told against them."
@@ -154,38 +154,38 @@ def _load(seen: WorkloadProfile) -> None:
     described_chart(low(spec), alt, table, caption)
 
 
-def _arrivals(seen: WorkloadProfile) -> None:
+def _arrivals(profile: WorkloadProfile) -> None:
     st.subheader("Arrivals by hour of the week")
-    told = seen.arrivals
-    known = told.basis != "unknown"
-    days = DAYS if known else tuple(f"day {day + 1}" for day in range(7))
-    title = f"hour ({told.zone})" if known else "hours since the first submission of the day"
-    by_day = [sum(of_day) for of_day in told.counts]
+    arrivals = profile.arrivals
+    has_days = arrivals.basis != "unknown"
+    days = DAYS if has_days else tuple(f"day {day + 1}" for day in range(7))
+    title = f"hour ({arrivals.zone})" if has_days else "hours since the first submission of the day"
+    by_day = [sum(of_day) for of_day in arrivals.counts]
     busiest = max(range(7), key=by_day.__getitem__)
     alt = (
         f"jobs by weekday and hour; most on {days[busiest]}, "
-        f"{share(by_day[busiest], seen.described.n_jobs)} of them"
+        f"{share(by_day[busiest], profile.described.n_jobs)} of them"
     )
     table = pd.DataFrame(
         {"day": days[day], **{str(hour): n for hour, n in enumerate(of_day)}, "all": sum(of_day)}
-        for day, of_day in enumerate(told.counts)
+        for day, of_day in enumerate(arrivals.counts)
     )
     described_chart(
-        low(specs.hours_of_the_week(told.counts, days, title)), alt, table, told.sentence
+        low(specs.hours_of_the_week(arrivals.counts, days, title)), alt, table, arrivals.sentence
     )
 
 
-def _sizes(seen: WorkloadProfile) -> None:
-    n_jobs = seen.described.n_jobs
-    work = seen.work_proc_s or 1.0
-    names = size_classes(seen)
+def _sizes(profile: WorkloadProfile) -> None:
+    n_jobs = profile.described.n_jobs
+    work = profile.work_proc_s or 1.0
+    names = size_classes(profile)
     shares = [
         ClassShare(name, s.n_jobs / n_jobs, s.work_proc_s / work, s.n_at_most / n_jobs)
-        for name, s in zip(names, seen.sizes, strict=True)
+        for name, s in zip(names, profile.sizes, strict=True)
     ]
     alt = (
-        f"shares of jobs and work by processors; {share(seen.n_serial, n_jobs)} of the jobs are "
-        f"serial, {share(seen.n_power_of_two, n_jobs)} take a power of two"
+        f"shares of jobs and work by processors; {share(profile.n_serial, n_jobs)} of the jobs are "
+        f"serial, {share(profile.n_power_of_two, n_jobs)} take a power of two"
     )
     table = pd.DataFrame(
         {
@@ -193,116 +193,119 @@ def _sizes(seen: WorkloadProfile) -> None:
             "jobs": s.n_jobs,
             "of these at a power of two": s.n_at_most,
             "share of the jobs": share(s.n_jobs, n_jobs),
-            "share of the work": share(s.work_proc_s, seen.work_proc_s),
+            "share of the work": share(s.work_proc_s, profile.work_proc_s),
         }
-        for name, s in zip(names, seen.sizes, strict=True)
+        for name, s in zip(names, profile.sizes, strict=True)
     )
     caption = "Strong copper: jobs on a power of two of processors. Faint: on any other number."
     described_chart(low(specs.classes(shares, "processors")), alt, table, caption)
 
 
-def _times(seen: WorkloadProfile) -> None:
-    n_jobs, work = seen.described.n_jobs, seen.work_proc_s or 1.0
-    named = list(zip(time_classes(seen), seen.times, strict=True))
-    shares = [ClassShare(name, t.n_jobs / n_jobs, t.work_proc_s / work) for name, t in named]
-    most_work = max(named, key=lambda one: one[1].work_proc_s)
+def _times(profile: WorkloadProfile) -> None:
+    n_jobs, work = profile.described.n_jobs, profile.work_proc_s or 1.0
+    classes = list(zip(time_classes(profile), profile.times, strict=True))
+    shares = [ClassShare(name, t.n_jobs / n_jobs, t.work_proc_s / work) for name, t in classes]
+    most_work = max(classes, key=lambda entry: entry[1].work_proc_s)
     alt = (
         "shares of jobs and work by run time; most work is in the class "
-        f"{most_work[0]} ({share(most_work[1].work_proc_s, seen.work_proc_s)})"
+        f"{most_work[0]} ({share(most_work[1].work_proc_s, profile.work_proc_s)})"
     )
     table = pd.DataFrame(
         {
             "run time": name,
             "jobs": t.n_jobs,
             "share of the jobs": share(t.n_jobs, n_jobs),
-            "share of the work": share(t.work_proc_s, seen.work_proc_s),
+            "share of the work": share(t.work_proc_s, profile.work_proc_s),
         }
-        for name, t in named
+        for name, t in classes
     )
     caption = "A class begins where the one before it ends."
     described_chart(low(specs.classes(shares, "run time")), alt, table, caption)
 
 
-def _requests(seen: WorkloadProfile) -> None:
+def _requests(profile: WorkloadProfile) -> None:
     st.subheader("Requested against actual run time")
-    told = seen.requests
-    if told is None:
+    requests = profile.requests
+    if requests is None:
         st.info("No requested times are known, so there is nothing to compare.")
         return
-    names = time_classes(seen)
-    factor = told.factor.quantiles["0.5"]
+    names = time_classes(profile)
+    factor = requests.factor.quantiles["0.5"]
     left, right = st.columns(2, gap="large")
     with left:
         rows = [{"requested": names[i], **dict(zip(names, of, strict=True))}
-                for i, of in enumerate(told.grid)]  # fmt: skip
+                for i, of in enumerate(requests.grid)]  # fmt: skip
         alt = (
             "jobs by requested time and run time; half of them ask for "
             f"{number(factor)} times their run time or more"
         )
         caption = "In the cells with a rim, jobs run about as long as they asked for."
-        described_chart(low(specs.requests(told.grid, names)), alt, pd.DataFrame(rows), caption)
+        described_chart(low(specs.requests(requests.grid, names)), alt, pd.DataFrame(rows), caption)
     with right:
-        tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(told.used))] + ["over 100 %"]
-        counts = [*told.used, told.n_exceeded]
+        tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(requests.used))] + ["over 100 %"]
+        counts = [*requests.used, requests.n_exceeded]
         alt = (
-            f"jobs by how much of their request they used; {share(counts[0], told.n_jobs)} used up "
-            f"to a tenth, {share(told.n_exceeded, told.n_jobs)} ran longer"
+            f"jobs by how much of their request they used; {share(counts[0], requests.n_jobs)} used up "
+            f"to a tenth, {share(requests.n_exceeded, requests.n_jobs)} ran longer"
         )
         table = pd.DataFrame(
-            {"used of the request": name, "jobs": n, "share": share(n, told.n_jobs)}
+            {"used of the request": name, "jobs": n, "share": share(n, requests.n_jobs)}
             for name, n in zip(tenths, counts, strict=True)
         )
-        caption = f"{told.n_left_out:,} jobs without a request of their own are left out."
+        caption = f"{requests.n_left_out:,} jobs without a request of their own are left out."
         described_chart(
-            low(specs.used_shares(tenths, counts)), alt, table, caption if told.n_left_out else ""
+            low(specs.used_shares(tenths, counts)),
+            alt,
+            table,
+            caption if requests.n_left_out else "",
         )
 
 
-def _users(seen: WorkloadProfile) -> None:
+def _users(profile: WorkloadProfile) -> None:
     st.subheader("Users")
-    told = seen.users
-    if told is None:
+    users = profile.users
+    if users is None:
         st.info("The log does not tell who submitted its jobs.")
         return
-    n_jobs, work = seen.described.n_jobs, seen.work_proc_s or 1.0
-    shares = [ClassShare(str(u.user), u.n_jobs / n_jobs, u.work_proc_s / work) for u in told.top]
+    n_jobs, work = profile.described.n_jobs, profile.work_proc_s or 1.0
+    shares = [ClassShare(str(u.user), u.n_jobs / n_jobs, u.work_proc_s / work) for u in users.top]
     alt = (
-        f"share of the work of the {len(told.top)} users with the most, of {told.n_users:,}; the "
-        f"first has {share(told.top[0].work_proc_s, seen.work_proc_s)}"
+        f"share of the work of the {len(users.top)} users with the most, of {users.n_users:,}; the "
+        f"first has {share(users.top[0].work_proc_s, profile.work_proc_s)}"
     )
     table = pd.DataFrame(
         {
             "user": u.user,
             "jobs": u.n_jobs,
             "share of the jobs": share(u.n_jobs, n_jobs),
-            "share of the work": share(u.work_proc_s, seen.work_proc_s),
+            "share of the work": share(u.work_proc_s, profile.work_proc_s),
         }
-        for u in told.top
+        for u in users.top
     )
-    spread = "" if told.gini is None else f"Gini coefficient of the work {told.gini:.2f}. "
-    top = "" if told.tenth_share is None else (
-        f"The top tenth of the users has {share(told.tenth_share, 1.0)} of it. ")  # fmt: skip
-    unknown = f"{told.n_jobs_unknown:,} jobs are of nobody known." if told.n_jobs_unknown else ""
+    spread = "" if users.gini is None else f"Gini coefficient of the work {users.gini:.2f}. "
+    top = "" if users.tenth_share is None else (
+        f"The top tenth of the users has {share(users.tenth_share, 1.0)} of it. ")  # fmt: skip
+    unknown = f"{users.n_jobs_unknown:,} jobs are of nobody known." if users.n_jobs_unknown else ""
     described_chart(low(specs.users(shares)), alt, table, f"{spread}{top}{unknown}")
 
 
-def _between(seen: WorkloadProfile) -> None:
+def _between(profile: WorkloadProfile) -> None:
     st.subheader("Time between submissions")
-    curve = seen.curves.get("interarrival_s")
+    curve = profile.curves.get("interarrival_s")
     if curve is None:
         st.info("There is one job only.")
         return
-    caption = "" if seen.interarrival_cv is None else (
-        f"They vary {seen.interarrival_cv:.2g} times as much as those of a Poisson process "
+    caption = "" if profile.interarrival_cv is None else (
+        f"They vary {profile.interarrival_cv:.2g} times as much as those of a Poisson process "
         "(coefficient of variation); above 1, jobs come in bursts."
     )  # fmt: skip
-    named = {"": (curve.values, curve.shares)}
-    _curves("time between submissions", named, seconds=True, caption=caption)
+    curves = {"": (curve.values, curve.shares)}
+    _curves("time between submissions", curves, seconds=True, caption=caption)
 
 
 def _curves(
     title: str,
-    named: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    curves_by_name: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     *,
     seconds: bool,
     caption: str = "",
@@ -310,25 +313,30 @@ def _curves(
     unit = "s" if seconds else "processors"
     halves = [
         f"{name + ': ' if name else ''}half up to {number(_at(values, shares, 0.5))} {unit}"
-        for name, (values, shares) in named.items()
+        for name, (values, shares) in curves_by_name.items()
     ]
-    wanted = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+    quantiles = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
     table = pd.DataFrame(
         {"share of the jobs": share(q, 1.0)}
-        | {f"{name or title} [{unit}]": number(_at(*curve, q)) for name, curve in named.items()}
-        for q in wanted
+        | {
+            f"{name or title} [{unit}]": number(_at(*curve, q))
+            for name, curve in curves_by_name.items()
+        }
+        for q in quantiles
     )
-    spec: Spec = specs.curves(named, title, seconds=seconds)
+    spec: Spec = specs.curves(curves_by_name, title, seconds=seconds)
     described_chart(low(spec), f"distribution of the {title}; {'; '.join(halves)}", table, caption)
 
 
-def _at(values: Sequence[float], shares: Sequence[float], wanted: float) -> float:
+def _at(values: Sequence[float], shares: Sequence[float], quantile: float) -> float:
     """Return the least value that so large a share is at most."""
-    return next(value for value, told in zip(values, shares, strict=True) if told >= wanted)
+    return next(
+        value for value, cumulative in zip(values, shares, strict=True) if cumulative >= quantile
+    )
 
 
-def _two_names(one: str, two: str) -> tuple[str, str]:
-    return (one, two) if one != two else (f"{one} (above)", two)
+def _two_names(first: str, two: str) -> tuple[str, str]:
+    return (first, two) if first != two else (f"{first} (above)", two)
 
 
 def described_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
@@ -343,23 +351,30 @@ def described_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = ""
 _MIMES = {".swf": "text/plain", ".jsonl": "application/jsonl"}
 
 
-def draw_comparison(log: Workload, seen: WorkloadProfile, generated: Workload) -> None:
+def draw_comparison(log: Workload, profile: WorkloadProfile, generated: Workload) -> None:
     """Draw how like the generated workload is to the log."""
     with st.spinner("Comparing …"):
-        found = _cached_comparison(_identity(log), _identity(generated), seen.procs, log, generated)
-        other = _cached_profile(_identity(generated), seen.procs, generated)
+        comparison = _cached_comparison(
+            _identity(log), _identity(generated), profile.procs, log, generated
+        )
+        other = _cached_profile(_identity(generated), profile.procs, generated)
     st.subheader("How like the log it is")
-    st.markdown("\n".join(f"- {escape_markdown(one)}" for one in verdict(found)))
-    for sentence in (*task_words(generated), *found.notes):
+    st.markdown("\n".join(f"- {escape_markdown(line)}" for line in verdict(comparison)))
+    for sentence in (*task_words(generated), *comparison.notes):
         st.caption(escape_markdown(sentence))
     st.markdown("**Distances**")
-    _distances(found)
-    _hours(found)
+    _distances(comparison)
+    _hours(comparison)
     st.markdown("**Both in figures and curves**")
-    draw_beside(seen, other)
+    draw_beside(profile, other)
     st.markdown("**Quantiles, rates and load**")
-    names = {"one": found.one, "two": found.two, "value": "generated / log", "interval": "interval"}
-    _table(quantity_rows(found), names, "quantiles and rates of both workloads")
+    names = {
+        "one": comparison.one,
+        "two": comparison.two,
+        "value": "generated / log",
+        "interval": "interval",
+    }
+    _table(quantity_rows(comparison), names, "quantiles and rates of both workloads")
     with st.expander("What the figures mean"):
         st.markdown(
             "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in definitions())
@@ -386,28 +401,33 @@ def download_buttons(model: Model, workload: Workload, key: str) -> None:
         )  # fmt: skip
 
 
-def _distances(found: WorkloadComparison) -> None:
+def _distances(comparison: WorkloadComparison) -> None:
     names = {"value": "distance", "interval": "interval", "usual": "usual among the log's days"}
-    _table(distance_rows(found), names, "distances between the distributions of both workloads")
+    _table(
+        distance_rows(comparison), names, "distances between the distributions of both workloads"
+    )
 
 
 def _table(rows: Iterable[ComparisonRow], names: dict[str, str], alt: str) -> None:
     table = pd.DataFrame(
-        {"": row.what, **{title: getattr(row, name) or "-" for name, title in names.items()},
+        {"": row.quantity, **{title: getattr(row, name) or "-" for name, title in names.items()},
          "verdict": row.verdict}
         for row in rows
     )  # fmt: skip
     st.dataframe(table, hide_index=True, width="stretch", height="content", alt=alt)
 
 
-def _hours(found: WorkloadComparison) -> None:
-    names = (found.one, found.two if found.two != found.one else f"{found.two} (generated)")
-    shares = dict(zip(names, found.hours, strict=True))
+def _hours(comparison: WorkloadComparison) -> None:
+    names = (
+        comparison.one,
+        comparison.two if comparison.two != comparison.one else f"{comparison.two} (generated)",
+    )
+    shares = dict(zip(names, comparison.hours, strict=True))
     table = pd.DataFrame(
         {"hour": hour, **{name: share(of[hour], 1.0) for name, of in shares.items()}}
         for hour in range(24)
     )
-    busiest = [max(range(24), key=of.__getitem__) for of in found.hours]
+    busiest = [max(range(24), key=of.__getitem__) for of in comparison.hours]
     alt = (
         f"share of the jobs by hour of the day; {names[0]} is busiest from {busiest[0]} to "
         f"{busiest[0] + 1} h, {names[1]} from {busiest[1]} to {busiest[1] + 1} h"
@@ -430,8 +450,8 @@ def _model_bytes(model: Model) -> bytes:
             return path.read_bytes()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as into:
-            for one in sorted(Path(folder).iterdir()):
-                into.write(one, one.name)
+            for file in sorted(Path(folder).iterdir()):
+                into.write(file, file.name)
         return packed.getvalue()
 
 
@@ -441,7 +461,7 @@ def _identity(log: Workload) -> tuple[object, ...]:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _cached_comparison(
-    one: tuple[object, ...],  # noqa: ARG001 - a part of the key
+    log_key: tuple[object, ...],  # noqa: ARG001 - a part of the key
     two: tuple[object, ...],  # noqa: ARG001 - a part of the key
     procs: int | None,
     _log: Workload,

@@ -43,21 +43,21 @@ class LogView:
     """The log that the page shows.
 
     Args:
-        found: how it was chosen.
+        selection: how it was chosen.
         window: which of its jobs.
         log: those jobs.
-        seen: their profile.
+        profile: their profile.
         identity: everything that they depend on.
     """
 
-    found: LogSelection
+    selection: LogSelection
     window: ProfileWindow
     log: Workload
-    seen: WorkloadProfile
+    profile: WorkloadProfile
     identity: tuple[object, ...]
 
 
-def generation_section(shown: LogView) -> Intent | None:
+def generation_section(view: LogView) -> Intent | None:
     """Draw the choice of a model, its fields, what was drawn from it, and the comparison."""
     generator = _generator()
     published = generator.published is not None
@@ -71,37 +71,37 @@ def generation_section(shown: LogView) -> Intent | None:
     if which == _PUBLISHED:
         model = published_model(generator.name)
     else:
-        intent, model = _fit_model(generator, shown)
+        intent, model = _fit_model(generator, view)
     if model is None:
         return intent
     st.caption(escape_markdown(model.source))
     drawing = _draw(model)
-    made = _latest_result("draw")
-    if made is not None:
-        _result(made, shown)
+    result = _latest_result("draw")
+    if result is not None:
+        _result(result, view)
     return intent or drawing
 
 
 def _generator() -> Generator:
-    named = {one.name: one for one in GENERATORS}
+    generators = {generator.name: generator for generator in GENERATORS}
     name = st.selectbox(
-        "Generator", list(named), key=f"{_KEY}-generator", persist_state="session",
+        "Generator", list(generators), key=f"{_KEY}-generator", persist_state="session",
         help="Each is told in the guide, under *Workloads of your own making*.",
     )  # fmt: skip
-    st.caption(escape_markdown(named[name].summary))
-    return named[name]
+    st.caption(escape_markdown(generators[name].summary))
+    return generators[name]
 
 
-def _fit_model(generator: Generator, shown: LogView) -> tuple[Intent | None, Model | None]:
+def _fit_model(generator: Generator, view: LogView) -> tuple[Intent | None, Model | None]:
     """Draw the knobs and the button of a fit; return its wish, and the model if it is there."""
     knobs: dict[str, float] = {}
     if generator.knobs:
         with st.expander("How it is fitted"):
             for knob in generator.knobs:
                 knobs[knob.name] = _knob(generator, knob)
-    wish = FitRequest(generator.name, tuple(sorted(knobs.items())), shown.identity)
-    made = _latest_result("fit")
-    is_there = made is not None and made.wish == wish and made.model is not None
+    wish = FitRequest(generator.name, tuple(sorted(knobs.items())), view.identity)
+    result = _latest_result("fit")
+    is_there = result is not None and result.wish == wish and result.model is not None
     answer_at(PLACE)
     pressed = st.button(
         "Fit again" if is_there else f"Fit {generator.name} to this log",
@@ -110,16 +110,16 @@ def _fit_model(generator: Generator, shown: LogView) -> tuple[Intent | None, Mod
     )  # fmt: skip
     intent = None
     if pressed:
-        intent = _begin("fit", lambda: FitJob(wish, shown.found, shown.window))
-    if made is None:
+        intent = _begin("fit", lambda: FitJob(wish, view.selection, view.window))
+    if result is None:
         return intent, None
-    if made.model is None:
-        _not_done(made, "The fit was stopped; there is no model.")
+    if result.model is None:
+        _not_done(result, "The fit was stopped; there is no model.")
         return intent, None
     if not is_there:
         st.caption("The model that was fitted before is of another log, window or choice.")
         return intent, None
-    return intent, made.model
+    return intent, result.model
 
 
 def _knob(generator: Generator, knob: PolicyOption) -> float:
@@ -132,16 +132,16 @@ def _knob(generator: Generator, knob: PolicyOption) -> float:
         return float(knob.names.index(kind))
     if knob.is_whole:
         most = None if highest is None else int(highest)
-        whole = st.number_input(
+        integer = st.number_input(
             name, int(knob.lowest), most, int(knob.usual), 1, key=key, help=knob.summary,
             persist_state="session",
         )  # fmt: skip
-        return float(whole)
-    told: float = st.number_input(
+        return float(integer)
+    number: float = st.number_input(
         name, float(knob.lowest), highest, float(knob.usual), format="%g", key=key,
         help=knob.summary, persist_state="session",
     )  # fmt: skip
-    return told
+    return number
 
 
 def _draw(model: Model) -> Intent | None:
@@ -170,28 +170,28 @@ def _parameters(model: Model) -> str:
     """Draw the parameters of a model as fields; return those that differ from its own."""
     mark = f"{_KEY}-{model.digest[:12]}"
     fields = {name: value for name, value in model.parameters.items() if _is_plain(value)}
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     with st.expander(f"Parameters of the model ({len(model.parameters):,})"):
         columns = st.columns(3)
         for number, (name, value) in enumerate(fields.items()):
             with columns[number % 3]:
-                given = _field(f"{mark}-{name}", name, value)
-            if given != value:
-                told[name] = given
-        others = _leaves({k: v for k, v in model.parameters.items() if k not in fields})
+                typed = _field(f"{mark}-{name}", name, value)
+            if typed != value:
+                changes[name] = typed
+        further = _leaves({k: v for k, v in model.parameters.items() if k not in fields})
         lines: list[str] = []
-        if others:
+        if further:
             text = st.text_area(
                 "Others, a line each", key=f"{mark}-more", persist_state="session",
-                placeholder="\n".join(f"{name}={abbreviated_value(v)}" for name, v in others[:2]),
+                placeholder="\n".join(f"{name}={abbreviated_value(v)}" for name, v in further[:2]),
                 help="NAME=VALUE, with a name of the table below; numbers of lists count from 0.",
             )  # fmt: skip
             lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
             st.dataframe(
-                {"name": [n for n, _ in others], "value": [abbreviated_value(v) for _, v in others]},
+                {"name": [n for n, _ in further], "value": [abbreviated_value(v) for _, v in further]},
                 hide_index=True, height=240, alt="the other parameters of the model",
             )  # fmt: skip
-    return settings_text(told, lines)
+    return settings_text(changes, lines)
 
 
 def _is_plain(value: Any) -> bool:
@@ -212,15 +212,15 @@ def _field(key: str, name: str, value: Any) -> Any:
 
 def _leaves(parameters: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
     """Return the entries of tables and lists by their dotted names, as far as they are plain."""
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for name, value in parameters.items():
         if isinstance(value, Mapping):
-            found += _leaves(value, f"{before}{name}.")
-        elif isinstance(value, list) and any(isinstance(one, list | Mapping) for one in value):
-            found += _leaves({str(i): one for i, one in enumerate(value)}, f"{before}{name}.")
+            leaves += _leaves(value, f"{before}{name}.")
+        elif isinstance(value, list) and any(isinstance(entry, list | Mapping) for entry in value):
+            leaves += _leaves({str(i): entry for i, entry in enumerate(value)}, f"{before}{name}.")
         else:
-            found.append((f"{before}{name}", value))
-    return found
+            leaves.append((f"{before}{name}", value))
+    return leaves
 
 
 def _begin(kind: str, make: Callable[[], JobHandle[GenerationResult]]) -> Intent:
@@ -237,19 +237,19 @@ def _begin(kind: str, make: Callable[[], JobHandle[GenerationResult]]) -> Intent
 
 def _latest_result(kind: str) -> GenerationResult | None:
     """Return what came of the last fit or draw; draw it while it goes on."""
-    kept = f"{_KEY}-made-{kind}"
+    result_key = f"{_KEY}-made-{kind}"
     try:
-        made = generation_jobs().fetch(job_owner(kind))
+        result = generation_jobs().fetch(job_owner(kind))
     except Exception as error:
         st.error(escape_markdown(sentence(error)), icon=":material/error:")
         return None
-    if made is not None:
-        st.session_state[kept] = made
+    if result is not None:
+        st.session_state[result_key] = result
     if generation_jobs().of(job_owner(kind)) is not None:
         with st.container(border=True):
             st.fragment(_watch, run_every=_EVERY_S)(kind)
-    found: GenerationResult | None = st.session_state.get(kept)
-    return found
+    latest: GenerationResult | None = st.session_state.get(result_key)
+    return latest
 
 
 def _watch(kind: str) -> None:
@@ -265,29 +265,33 @@ def _watch(kind: str) -> None:
             st.rerun()
 
 
-def _not_done(made: GenerationResult, stopped: str) -> None:
-    if made.state == "stopped":
+def _not_done(result: GenerationResult, stopped: str) -> None:
+    if result.state == "stopped":
         st.info(stopped, icon=":material/stop_circle:")
     else:
-        st.error(escape_markdown(made.sentence), icon=":material/error:")
+        st.error(escape_markdown(result.sentence), icon=":material/error:")
 
 
-def _result(made: GenerationResult, shown: LogView) -> None:
+def _result(result: GenerationResult, view: LogView) -> None:
     """Draw what was drawn from a model, beside the log."""
-    if made.workload is None or made.model is None or not isinstance(made.wish, GenerationRequest):
-        _not_done(made, "The draw was stopped; nothing was generated.")
+    if (
+        result.workload is None
+        or result.model is None
+        or not isinstance(result.wish, GenerationRequest)
+    ):
+        _not_done(result, "The draw was stopped; nothing was generated.")
         return
-    wish, workload = made.wish, made.workload
+    wish, workload = result.wish, result.workload
     st.subheader("Generated")
     scale = "" if wish.scale == 1.0 else f" at {wish.scale:g} times the arrivals"
     st.markdown(
         f"**{escape_markdown(workload.name)}**: {workload.n_jobs:,} jobs in {wish.days:g} days{scale}, drawn "
-        f"from `{made.model.generator}` with seed {wish.seed}."
+        f"from `{result.model.generator}` with seed {wish.seed}."
     )
-    for note in made.notes:
+    for note in result.notes:
         st.caption(escape_markdown(note))
-    workload_charts.download_buttons(made.model, workload, _KEY)
-    workload_charts.draw_comparison(shown.log, shown.seen, workload)
+    workload_charts.download_buttons(result.model, workload, _KEY)
+    workload_charts.draw_comparison(view.log, view.profile, workload)
 
 
 def _title(name: str, unit: str) -> str:

@@ -45,19 +45,23 @@ class LogSelection:
     reading: Mapping[str, str] = field(default_factory=dict)
 
 
-def choose_log(key: str, chosen: str | None = None) -> LogSelection | None:
+def choose_log(key: str, first_path: str | None = None) -> LogSelection | None:
     """Draw the choice of a log and read it.
 
     Args:
         key: begins the keys of the fields.
-        chosen: path that is shown first, as long as nobody chooses another.
+        first_path: path that is shown first, as long as nobody chooses another.
 
     Returns:
         None if there is none yet, or if it cannot be read; what to do is drawn then.
     """
     state = st.session_state
-    if chosen is not None and state.get(f"{key}-came") != chosen:
-        state[f"{key}-came"], state[f"{key}-source"], state[f"{key}-path"] = chosen, "path", chosen
+    if first_path is not None and state.get(f"{key}-came") != first_path:
+        state[f"{key}-came"], state[f"{key}-source"], state[f"{key}-path"] = (
+            first_path,
+            "path",
+            first_path,
+        )
     state.setdefault(f"{key}-source", "example")
     source: Source | None = st.segmented_control(
         "Job log", list(_SOURCES), format_func=_SOURCES.__getitem__, key=f"{key}-source",
@@ -91,18 +95,18 @@ def _from_path(key: str, path: str) -> LogSelection | None:
 
 
 def _from_upload(key: str) -> LogSelection | None:
-    given: UploadedFile | None = st.file_uploader(
+    uploaded: UploadedFile | None = st.file_uploader(
         f"A job log ({_FORMATS})", key=f"{key}-file",
         help="It stays in the memory of the app, and is written nowhere unless you say so.",
     )  # fmt: skip
-    kept = f"{key}-uploaded"
-    if given is not None:
-        st.session_state[kept] = (given.file_id, given.name, given.getvalue())
-    if kept not in st.session_state:
+    upload_key = f"{key}-uploaded"
+    if uploaded is not None:
+        st.session_state[upload_key] = (uploaded.file_id, uploaded.name, uploaded.getvalue())
+    if upload_key not in st.session_state:
         st.info("Choose a file. Nothing leaves the machine that the app runs on.")
         return None
-    file_id, name, data = st.session_state[kept]
-    if given is None:
+    file_id, name, data = st.session_state[upload_key]
+    if uploaded is None:
         st.caption(f"Still looking at {escape_markdown(name)}, uploaded before.")
     try:
         reading = _reading(key)
@@ -118,13 +122,13 @@ def _reading(key: str) -> dict[str, str]:
     """Draw the reading rules and return those that are chosen."""
     with st.expander("How it is read"):
         names = [f"{rule} = {choice}" for rule, choice in reading_choices()]
-        chosen = st.multiselect(
+        rules = st.multiselect(
             "Rules other than the defaults", names, key=f"{key}-reading", persist_state="session",
             placeholder="none: jobs that never ran are dropped, oddities are refused or told",
             help="What each rule does stands in the guide, under *Rules for reading logs*.",
         )  # fmt: skip
     reading: dict[str, str] = {}
-    for text in chosen:
+    for text in rules:
         rule, _, choice = text.partition(" = ")
         if rule in reading:
             raise DuplicateRuleError(rule)
@@ -159,10 +163,10 @@ def _add(key: str, rule: str) -> None:
 def _stamp(path: str) -> tuple[int, int] | None:
     """Return what changes when a file does; None if there is none, which the reader will say."""
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

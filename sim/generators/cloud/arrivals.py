@@ -58,8 +58,8 @@ class BatchArrivals:
     def log_mean(self, period: Ints, period_s: float) -> Floats:
         """Return what hour and weekday say of the log of the mean: float64 [n]."""
         day, hour = calendar(period, period_s)
-        told: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
-        return told
+        log_means: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
+        return log_means
 
     def history(self, day: Ints | None = None) -> Floats:
         """Return what the day of the history adds: float64 [N], or of some days, from 0."""
@@ -89,9 +89,9 @@ class BatchArrivals:
             near: days of the history, from 0.
             weekday: by the clock, 0 to 6, of a shape that goes with it.
         """
-        found = near + (weekday - self.first_day - near + 3) % DAYS - 3
-        found = np.where(found >= self.n_days, found - DAYS, found)
-        return np.clip(np.where(found < 0, found + DAYS, found), 0, self.n_days - 1)
+        days = near + (weekday - self.first_day - near + 3) % DAYS - 3
+        days = np.where(days >= self.n_days, days - DAYS, days)
+        return np.clip(np.where(days < 0, days + DAYS, days), 0, self.n_days - 1)
 
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
         """Draw counts of some means: int64 of the same shape."""
@@ -196,8 +196,8 @@ def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -
     day = calendar(first_period + np.arange(len(counts)), period_s)[0]
     day = day - day[0]
     chance = _chance(int(day[-1]) + 1, back)
-    told = (chance * np.bincount(day, counts)).sum() / (chance * np.bincount(day)).sum()
-    return float(told)
+    weighted_mean = (chance * np.bincount(day, counts)).sum() / (chance * np.bincount(day)).sum()
+    return float(weighted_mean)
 
 
 def _chance(n_days: int, back: float) -> Floats:
@@ -215,13 +215,13 @@ def _intercept_correction(
     A drawn day joins the level of one day to the weekday of another, and where the two went
     together in the history, their product is another number on average.
     """
-    wanted = float(counts.mean())
+    observed_mean = float(counts.mean())
     if law.n_days > 1:
-        wanted = recent_mean(counts, first_period, period_s, law.back)
+        observed_mean = recent_mean(counts, first_period, period_s, law.back)
     usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
     level = (_chance(law.n_days, law.back) * np.exp(law.history())).sum()
-    drawn = float(np.exp(law.intercept) * usual * level)
-    return float(np.log(wanted / drawn)) if wanted > 0 else 0.0
+    modelled_mean = float(np.exp(law.intercept) * usual * level)
+    return float(np.log(observed_mean / modelled_mean)) if observed_mean > 0 else 0.0
 
 
 def _iterated(

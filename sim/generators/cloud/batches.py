@@ -74,15 +74,15 @@ class JobExamples:
             lived_s: float64 [n].
             runtime_s: of the examples.
         """
-        found: Ints = np.empty(len(flavour), dtype=np.int64)
-        for one in np.unique(flavour).tolist():
-            mine = np.flatnonzero(flavour == one)
-            times = runtime_s[self.first[one] : self.first[one + 1]]
+        nearest_row: Ints = np.empty(len(flavour), dtype=np.int64)
+        for flavour_number in np.unique(flavour).tolist():
+            mine = np.flatnonzero(flavour == flavour_number)
+            times = runtime_s[self.first[flavour_number] : self.first[flavour_number + 1]]
             above = np.minimum(np.searchsorted(times, lived_s[mine]), len(times) - 1)
             below = np.maximum(above - 1, 0)
             nearer = lived_s[mine] - times[below] < times[above] - lived_s[mine]
-            found[mine] = self.first[one] + np.where(nearer, below, above)
-        return found
+            nearest_row[mine] = self.first[flavour_number] + np.where(nearer, below, above)
+        return nearest_row
 
 
 def batches_of(
@@ -182,13 +182,15 @@ def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> JobExamples
         order = np.lexsort((workload.runtime_s, flavour))
     counts = np.bincount(flavour, minlength=n_flavours)
     ends = np.cumsum(counts)
-    kept = [
+    sampled_rows = [
         order[end - n + np.unique(np.linspace(0, n - 1, min(n, MOST_EXAMPLES)).astype(np.int64))]
         for n, end in zip(counts.tolist(), ends.tolist(), strict=True)
     ]
-    rows = np.concatenate(kept)
+    rows = np.concatenate(sampled_rows)
     return JobExamples(
-        first=np.concatenate([[0], np.cumsum([len(some) for some in kept])]).astype(np.int64),
+        first=np.concatenate([[0], np.cumsum([len(some) for some in sampled_rows])]).astype(
+            np.int64
+        ),
         procs=workload.procs[rows],
         requested_s=workload.requested_s[rows],
         mem_bytes_per_proc=workload.mem_bytes_per_proc[rows],
@@ -218,20 +220,20 @@ def workload_of(
     start_s = (trace.period + rank / counts[which]) * trace.period_s
     lived_s = trace.bins.seconds(trace.lifetime, streams.of("lifetime_s"))
     if examples.tasks is None or examples.runtime_s is None:
-        chosen = examples.draw(trace.flavour, streams.of("example"))
+        example = examples.draw(trace.flavour, streams.of("example"))
     else:
-        chosen = examples.nearest(trace.flavour, lived_s, examples.runtime_s)
-        lived_s = examples.runtime_s[chosen]
-    requested_s = examples.requested_s[chosen]
+        example = examples.nearest(trace.flavour, lived_s, examples.runtime_s)
+        lived_s = examples.runtime_s[example]
+    requested_s = examples.requested_s[example]
     return Workload.from_arrays(
         submit_s=start_s - start_s[0],
         runtime_s=np.minimum(lived_s, requested_s),
         requested_s=requested_s,
-        procs=examples.procs[chosen],
-        mem_bytes_per_proc=examples.mem_bytes_per_proc[chosen],
+        procs=examples.procs[example],
+        mem_bytes_per_proc=examples.mem_bytes_per_proc[example],
         queue=trace.flavour,
         user=trace.batch - trace.batch[0],
-        tasks=None if examples.tasks is None else examples.tasks.ordered(chosen),
+        tasks=None if examples.tasks is None else examples.tasks.ordered(example),
         name=name,
         max_procs=int(examples.procs.max()),
         start_unix_s=float(start_s[0]),
@@ -319,16 +321,18 @@ def windows_of(
             f"{train.name} spans {days:.1f} days; {LEAST_DAYS:g} or more can be learnt from."
         )
     # Every request of its own, so that each is looked up in the flavours that are learnt.
-    asked, own, rows = batches_and_rows(test, period_s=period_s, most_flavours=test.n_jobs)
-    if asked.n_periods < LEAST_PERIODS:
+    test_trace, test_examples, rows = batches_and_rows(
+        test, period_s=period_s, most_flavours=test.n_jobs
+    )
+    if test_trace.n_periods < LEAST_PERIODS:
         raise WorkloadError(
-            f"{test.name} spans {asked.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} or "
+            f"{test.name} spans {test_trace.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} or "
             "more can be foreseen."
         )
-    known, is_common = _common_flavours(learnt, examples, own)
-    flavour = known[asked.flavour]
-    strange = int((~is_common[asked.flavour]).sum())
-    if strange == asked.n_jobs:
+    learnt_flavour, is_common = _common_flavours(learnt, examples, test_examples)
+    flavour = learnt_flavour[test_trace.flavour]
+    strange = int((~is_common[test_trace.flavour]).sum())
+    if strange == test_trace.n_jobs:
         raise WorkloadError(
             f"no job of {test.name} asks for what a job of {train.name} asked for; there is "
             "nothing in common to foresee."
@@ -336,20 +340,20 @@ def windows_of(
     notes = []
     if strange:
         notes.append(
-            f"{strange:,} of {asked.n_jobs:,} jobs of {test.name} ask for what no job of "
+            f"{strange:,} of {test_trace.n_jobs:,} jobs of {test.name} ask for what no job of "
             f"{train.name} asked for; they count as the nearest flavour."
         )
-    shift, said = _shift(train, test, learnt, asked)
-    notes += said
-    first = asked.first_period + shift
+    shift, shift_notes = _shift(train, test, learnt, test_trace)
+    notes += shift_notes
+    first = test_trace.first_period + shift
     moved = replace(
-        asked, flavour=flavour, flavours=learnt.flavours, period=asked.period + shift,
+        test_trace, flavour=flavour, flavours=learnt.flavours, period=test_trace.period + shift,
         first_period=first,
     )  # fmt: skip
-    begin_s = test.submit_s + _offset_s(test, asked, period_s)
+    begin_s = test.submit_s + _offset_s(test, test_trace, period_s)
     jobs = WindowJobs(
         begin_s, test.runtime_s, test.procs, _memory(test.procs, test.mem_bytes_per_proc),
-        np.ones(test.n_jobs, dtype=bool), asked.batch_sizes,
+        np.ones(test.n_jobs, dtype=bool), test_trace.batch_sizes,
     )  # fmt: skip
     return CloudWindows(
         (train.name, test.name), learnt, learnt, examples, moved, jobs, test.runtime_s[rows],
@@ -372,15 +376,15 @@ def windows_of_traces(
     Raises:
         WorkloadError: they have other flavours, periods or bins, or lifetimes are unknown.
     """
-    told = lived or train
+    lifetime_trace = lived or train
     alike = all(
-        (one.flavours, one.period_s, one.bins) == (test.flavours, test.period_s, test.bins)
-        for one in (train, told)
+        (trace.flavours, trace.period_s, trace.bins) == (test.flavours, test.period_s, test.bins)
+        for trace in (train, lifetime_trace)
     )
     if not alike:
         raise WorkloadError("the windows have other flavours, periods or bins of lifetimes.")
-    for one, name in ((told, names[0]), (test, names[1])):
-        if not one.knows_lifetimes:
+    for trace, name in ((lifetime_trace, names[0]), (test, names[1])):
+        if not trace.knows_lifetimes:
             raise WorkloadError(f"the lifetimes of {name} are unknown; name a file that has them.")
     examples = examples_of(train)
     rng = np.random.default_rng(0)
@@ -390,14 +394,14 @@ def windows_of_traces(
         _memory(examples.procs, examples.mem_bytes_per_proc)[test.flavour],
         test.censored == 0, test.batch_sizes,
     )  # fmt: skip
-    return CloudWindows(names, train, told, examples, test, jobs, lived_s)
+    return CloudWindows(names, train, lifetime_trace, examples, test, jobs, lived_s)
 
 
 def examples_of(trace: CloudTrace) -> JobExamples:
     """Return one job for each flavour of a trace: its whole cores, and no limit of time."""
     n = len(trace.flavours)
-    cores = np.array([max(one.mcpu // 1000, 1) for one in trace.flavours])
-    memory = np.array([one.mem_bytes for one in trace.flavours])
+    cores = np.array([max(flavour.mcpu // 1000, 1) for flavour in trace.flavours])
+    memory = np.array([flavour.mem_bytes for flavour in trace.flavours])
     return JobExamples(
         np.arange(n + 1), cores, np.full(n, trace.bins.longest_s),
         np.where(memory >= 0, memory // cores, -1),
@@ -418,7 +422,7 @@ def generated_jobs(
     trace: CloudTrace,
     examples: JobExamples,
     lifetimes: np.random.Generator,
-    chosen: np.random.Generator,
+    example_rng: np.random.Generator,
 ) -> WindowJobs:
     """Return the jobs of a generated trace, as `workload_of` makes them.
 
@@ -426,10 +430,10 @@ def generated_jobs(
         trace: with lifetimes.
         examples: of its flavours.
         lifetimes: draws how long jobs live within their bins.
-        chosen: draws an example of each flavour.
+        example_rng: draws an example of each flavour.
     """
     lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
-    rows = examples.draw(trace.flavour, chosen)
+    rows = examples.draw(trace.flavour, example_rng)
     return WindowJobs(
         starts_of(trace), np.minimum(lived_s, examples.requested_s[rows]), examples.procs[rows],
         _memory(examples.procs, examples.mem_bytes_per_proc)[rows],
@@ -454,34 +458,34 @@ def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats
 
 def _memory(procs: Ints, per_proc: Ints) -> Ints:
     """Return the memory of whole jobs in bytes, -1 where unknown."""
-    whole: Ints = np.where(per_proc >= 0, per_proc * procs, -1)
-    return whole
+    job_memory: Ints = np.where(per_proc >= 0, per_proc * procs, -1)
+    return job_memory
 
 
 def _common_flavours(
-    learnt: CloudTrace, examples: JobExamples, own: JobExamples
+    learnt: CloudTrace, examples: JobExamples, test_examples: JobExamples
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """Return the learnt flavour of every request, and whether it is in common: [n_requests]."""
     requests = {}
-    others = {}
-    for flavour, one in enumerate(learnt.flavours):
-        if one.name.startswith(_OTHERS):
-            others[round(np.log2(one.mcpu / 1000))] = flavour
+    rest_flavours = {}
+    for flavour, learnt_flavour in enumerate(learnt.flavours):
+        if learnt_flavour.name.startswith(_OTHERS):
+            rest_flavours[round(np.log2(learnt_flavour.mcpu / 1000))] = flavour
         else:
             requests[_request(examples, int(examples.first[flavour]))] = flavour
-    procs = np.array([one.mcpu / 1000 for one in learnt.flavours])
-    found = np.zeros(len(own.first) - 1, dtype=np.int64)
-    is_common = np.ones(len(found), dtype=bool)
-    for at, first in enumerate(own.first[:-1].tolist()):
-        exact = requests.get(_request(own, first))
+    procs = np.array([learnt_flavour.mcpu / 1000 for learnt_flavour in learnt.flavours])
+    flavour_of_request = np.zeros(len(test_examples.first) - 1, dtype=np.int64)
+    is_common = np.ones(len(flavour_of_request), dtype=bool)
+    for at, first in enumerate(test_examples.first[:-1].tolist()):
+        exact = requests.get(_request(test_examples, first))
         if exact is None:
-            power = int(np.ceil(np.log2(max(int(own.procs[first]), 1))))
-            exact = others.get(power)
+            power = int(np.ceil(np.log2(max(int(test_examples.procs[first]), 1))))
+            exact = rest_flavours.get(power)
         if exact is None:
             is_common[at] = False
-            exact = int(np.abs(np.log2(procs) - np.log2(own.procs[first])).argmin())
-        found[at] = exact
-    return found, is_common
+            exact = int(np.abs(np.log2(procs) - np.log2(test_examples.procs[first])).argmin())
+        flavour_of_request[at] = exact
+    return flavour_of_request, is_common
 
 
 def _request(examples: JobExamples, row: int) -> tuple[int, int, int]:
@@ -492,31 +496,31 @@ def _request(examples: JobExamples, row: int) -> tuple[int, int, int]:
 
 
 def _shift(
-    train: Workload, test: Workload, learnt: CloudTrace, asked: CloudTrace
+    train: Workload, test: Workload, learnt: CloudTrace, test_trace: CloudTrace
 ) -> tuple[int, list[str]]:
     """Return by how many periods the window to foresee is moved, and what is said of it."""
     stop = learnt.first_period + learnt.n_periods
     if train.start_unix_s is None or test.start_unix_s is None:
         per_day = DAY_S / learnt.period_s
         day = int(np.ceil(stop / per_day))
-        own_day = int(np.floor(asked.first_period / per_day))
+        own_day = int(np.floor(test_trace.first_period / per_day))
         shift = round((day - own_day) * per_day)
         unknown = train.name if train.start_unix_s is None else test.name
-        said = (
+        note = (
             f"The dates of {unknown} are unknown; {test.name} is taken to begin on the day after "
             f"{train.name} ends."
         )
-        return shift, [said]
-    if asked.first_period < stop:
-        hours = (stop - asked.first_period) * learnt.period_s / 3600.0
-        said = (
+        return shift, [note]
+    if test_trace.first_period < stop:
+        hours = (stop - test_trace.first_period) * learnt.period_s / 3600.0
+        note = (
             f"{test.name} begins {hours:,.1f} h before {train.name} ends; what was learnt from is "
             "no test, and the figures are flattered."
         )
-        return 0, [said]
+        return 0, [note]
     return 0, []
 
 
-def _offset_s(test: Workload, asked: CloudTrace, period_s: float) -> float:
+def _offset_s(test: Workload, test_trace: CloudTrace, period_s: float) -> float:
     """Return how long after the begin of its first period the first job is submitted."""
-    return float(clock_of(test)[0]) - asked.first_period * period_s
+    return float(clock_of(test)[0]) - test_trace.first_period * period_s

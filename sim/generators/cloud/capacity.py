@@ -67,7 +67,7 @@ def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
         trace: with lifetimes.
         rng: draws how long jobs live within their bins.
     """
-    cores = np.array([one.mcpu for one in trace.flavours])[trace.flavour] / 1000.0
+    cores = np.array([flavour.mcpu for flavour in trace.flavours])[trace.flavour] / 1000.0
     lived = np.ceil(trace.bins.seconds(trace.lifetime, rng) / trace.period_s).astype(np.int64)
     begin = trace.period - trace.first_period
     stop = np.where(trace.censored == 1, trace.n_periods, begin + lived)
@@ -340,10 +340,10 @@ def placement_units(workload: Workload, server: ServerSize) -> tuple[Ints, Ints,
     if server.mem_bytes is not None:
         per_proc = workload.mem_bytes_per_proc
         wide = np.minimum(wide, server.mem_bytes // np.maximum(per_proc, 1))
-    whole, rest = procs // wide, procs % wide
-    job = np.concatenate([np.flatnonzero(whole > 0), np.flatnonzero(rest > 0)])
-    n = int((whole > 0).sum())
-    alike = np.concatenate([whole[job[:n]], np.ones(len(job) - n, dtype=np.int64)])
+    n_full, rest = procs // wide, procs % wide
+    job = np.concatenate([np.flatnonzero(n_full > 0), np.flatnonzero(rest > 0)])
+    n = int((n_full > 0).sum())
+    alike = np.concatenate([n_full[job[:n]], np.ones(len(job) - n, dtype=np.int64)])
     cores = np.concatenate([wide[job[:n]], rest[job[n:]]])
     order = np.argsort(job, kind="stable")
     job, alike, cores = job[order], alike[order], cores[order]

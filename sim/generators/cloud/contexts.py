@@ -41,49 +41,51 @@ class Contexts:
         """Return the row of the first context of a level."""
         return sum(len(keys) for keys in self.keys[:level])
 
-    def rows(self, told: Sequence[Ints]) -> Ints:
+    def rows(self, level_keys: Sequence[Ints]) -> Ints:
         """Return the deepest row that was seen of each context: int64 [n].
 
         Args:
-            told: for each level but 0 the key of every row: int64 [n]; levels that the table does
+            level_keys: for each level but 0 the key of every row: int64 [n]; levels that the table does
                 not have are not looked at.
         """
-        found = np.zeros(len(told[0]), dtype=np.int64)
-        left = np.arange(len(found))
-        for level in range(min(len(told), len(self.keys) - 1), 0, -1):
-            keys, wanted = self.keys[level], told[level - 1][left]
-            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            hit = keys[at] == wanted
-            found[left[hit]] = self.first_row(level) + at[hit]
+        deepest_row = np.zeros(len(level_keys[0]), dtype=np.int64)
+        left = np.arange(len(deepest_row))
+        for level in range(min(len(level_keys), len(self.keys) - 1), 0, -1):
+            keys, row_keys = self.keys[level], level_keys[level - 1][left]
+            at = np.minimum(np.searchsorted(keys, row_keys), len(keys) - 1)
+            hit = keys[at] == row_keys
+            deepest_row[left[hit]] = self.first_row(level) + at[hit]
             left = left[~hit]
             if len(left) == 0:
                 break
-        return found
+        return deepest_row
 
 
-def seen(told: Sequence[Ints], least: int = 1) -> tuple[Contexts, tuple[Ints, ...]]:
+def observed_contexts(
+    level_keys: Sequence[Ints], least: int = 1
+) -> tuple[Contexts, tuple[Ints, ...]]:
     """Return the contexts of some rows, and to which row of each level they belong.
 
     Args:
-        told: for each level but 0 the key of every row: int64 [n].
+        level_keys: for each level but 0 the key of every row: int64 [n].
         least: contexts that were seen less often are left out, from level 2 on.
 
     Returns:
         the contexts; for each level int64 [n], the row of the table, -1 where it was left out.
     """
-    n = len(told[0])
+    n = len(level_keys[0])
     keys: list[Ints] = [np.zeros(1, dtype=np.int64)]
     parents: list[Ints] = [np.zeros(1, dtype=np.int64)]
     of_level: list[Ints] = [np.zeros(n, dtype=np.int64)]
     first = 1
-    for level, column in enumerate(told, start=1):
-        kept, example, place, count = np.unique(
+    for level, column in enumerate(level_keys, start=1):
+        unique_keys, example, place, count = np.unique(
             column, return_index=True, return_inverse=True, return_counts=True
         )
         is_kept = count >= (least if level > 1 else 1)
         # A context is never seen more often than the one above it, so that is kept too.
         number = np.where(is_kept, first + np.cumsum(is_kept) - 1, -1)
-        keys.append(kept[is_kept])
+        keys.append(unique_keys[is_kept])
         parents.append(of_level[-1][example[is_kept]])
         of_level.append(number[place])
         first += int(is_kept.sum())
@@ -112,10 +114,10 @@ def contexts_of(model: Model, name: str) -> Contexts:
 
 def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
     """Return an array of probabilities that add up to 1 along its last axis."""
-    found = array_of(model, name, shape, 0.0, 1.0)
-    if np.abs(found.sum(axis=-1) - 1.0).max() > 1e-6:
+    shares = array_of(model, name, shape, 0.0, 1.0)
+    if np.abs(shares.sum(axis=-1) - 1.0).max() > 1e-6:
         raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
-    return found
+    return shares
 
 
 def array_of(
@@ -137,22 +139,22 @@ def array_of(
     Raises:
         WorkloadError: it is missing, of another shape, or out of range.
     """
-    found = model.arrays.get(name)
-    if found is None:
+    array = model.arrays.get(name)
+    if array is None:
         raise WorkloadError(f"a model of '{model.generator}' needs the array '{name}'.")
-    is_shape = found.ndim == len(shape) and all(
-        n == want if want is not None else n > 0 for n, want in zip(found.shape, shape, strict=True)
+    is_shape = array.ndim == len(shape) and all(
+        n == want if want is not None else n > 0 for n, want in zip(array.shape, shape, strict=True)
     )
-    if not is_shape or found.dtype.kind not in "iuf":
+    if not is_shape or array.dtype.kind not in "iuf":
         raise WorkloadError(
-            f"array '{name}' of '{model.generator}' has shape {found.shape}; numbers of shape "
+            f"array '{name}' of '{model.generator}' has shape {array.shape}; numbers of shape "
             f"{tuple('any' if n is None else n for n in shape)} are expected."
         )
-    if not ((found >= lowest) & (found <= highest)).all():
+    if not ((array >= lowest) & (array <= highest)).all():
         raise WorkloadError(
             f"array '{name}' of '{model.generator}' has values outside {lowest:g} to {highest:g}."
         )
-    return found.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def integers_of(
@@ -164,7 +166,7 @@ def integers_of(
 ) -> NDArray[np.int64]:
     """Return an array of whole numbers as int64; see `array_of`."""
     array_of(model, name, shape, float(lowest), float(highest))
-    found = model.arrays[name]
-    if found.dtype.kind == "f" and (found % 1 != 0).any():
+    array = model.arrays[name]
+    if array.dtype.kind == "f" and (array % 1 != 0).any():
         raise WorkloadError(f"array '{name}' of '{model.generator}' must hold whole numbers.")
-    return found.astype(np.int64)
+    return array.astype(np.int64)

@@ -102,7 +102,7 @@ class FlavourChain:
         first = np.unique(self.node[:, d + 1], return_index=True)[1]
         return self.node[first, d], self.value[first, d]
 
-    def keys(self, d: int, before: Ints, run: Ints, earlier: Ints, chosen: Ints) -> list[Ints]:
+    def keys(self, d: int, before: Ints, run: Ints, earlier: Ints, parent: Ints) -> list[Ints]:
         """Return the keys of the levels of contexts of a dimension: int64 [n] each.
 
         Args:
@@ -110,11 +110,11 @@ class FlavourChain:
             before: flavour before; K at the begin of a batch.
             run: class of how often it has been repeated.
             earlier: flavour before that run; K if there is none.
-            chosen: node of level d, what was chosen of this flavour so far.
+            parent: node of level d, what was chosen of this flavour so far.
         """
-        end, own = len(self.value), max(d, 0)
-        had = np.append(self.value[:, own], self.width(own))[before]
-        key = had * end + chosen
+        end, column = len(self.value), max(d, 0)
+        had = np.append(self.value[:, column], self.width(column))[before]
+        key = had * end + parent
         keys = [had, key] if d > 0 else [had]
         for fact, size in ((run, LONGEST_RUN + 1), (before, end + 1), (earlier, end + 1)):
             key = key * size + fact
@@ -128,19 +128,21 @@ def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
     A dimension in which all agree is left out; the last one counts flavours that agree in all
     others.
     """
-    cores = np.array([one.mcpu for one in flavours], dtype=np.int64)
-    memory = np.array([one.mem_bytes for one in flavours], dtype=np.int64)
-    gpus = np.array([one.mgpu for one in flavours], dtype=np.int64)
-    asked = np.array([one.requested_s for one in flavours], dtype=np.int64)
+    cores = np.array([flavour.mcpu for flavour in flavours], dtype=np.int64)
+    memory = np.array([flavour.mem_bytes for flavour in flavours], dtype=np.int64)
+    gpus = np.array([flavour.mgpu for flavour in flavours], dtype=np.int64)
+    requested_s = np.array([flavour.requested_s for flavour in flavours], dtype=np.int64)
     share = np.where(memory < 0, -1.0, np.rint(memory * 1000.0 / np.maximum(cores, 1)))
-    columns = [np.unique(one, return_inverse=True)[1] for one in (cores, share, gpus, asked)]
+    columns = [
+        np.unique(flavour, return_inverse=True)[1] for flavour in (cores, share, gpus, requested_s)
+    ]
     alike = np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].reshape(-1)
     order = np.argsort(alike, kind="stable")
     first = np.searchsorted(alike[order], alike[order], side="left")
     columns.append(np.empty(len(flavours), dtype=np.int64))
     columns[-1][order] = np.arange(len(order)) - first
-    told = [one for one in columns if one.max() > 0] or columns[:1]
-    return FlavourChain.of(np.column_stack(told))
+    distinct_columns = [flavour for flavour in columns if flavour.max() > 0] or columns[:1]
+    return FlavourChain.of(np.column_stack(distinct_columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +172,9 @@ class FlavourDimensions:
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
         """Return the probabilities of each next token: float64 [n, K + 1]."""
-        told, place = self._of(tokens.before, run_class(tokens.run), tokens.earlier)
-        found: Floats = self._tilted(told)[place]
-        return found
+        of_context, place = self._of(tokens.before, run_class(tokens.run), tokens.earlier)
+        probabilities: Floats = self._tilted(of_context)[place]
+        return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourDimensions":
         """Return the model with other odds of tokens; see `flavours.tilted_shares`."""
@@ -200,13 +202,13 @@ class FlavourDimensions:
         before: Ints = np.full(n_batches, end, dtype=np.int64)
         run, earlier = np.zeros(n_batches, dtype=np.int64), before
         going: Ints = np.arange(n_batches)
-        known = _ContextCache(self)
-        drawn: list[Ints] = []
+        context_sums = _ContextCache(self)
+        tokens: list[Ints] = []
         of_batch: list[Ints] = []
         while len(going):
             days = None if day is None else day[going]
-            sums, row = known.sums(before, run, earlier, days)
-            most = sums[row, end - 1] if not drawn else sums[row, end]
+            sums, row = context_sums.sums(before, run, earlier, days)
+            most = sums[row, end - 1] if not tokens else sums[row, end]
             mark = rng.random(len(going)) * most
             token = np.minimum((sums[row] <= mark[:, None]).sum(axis=1), end)
             goes_on = token < end
@@ -216,16 +218,16 @@ class FlavourDimensions:
             earlier = np.where(repeats, earlier, before)
             run = np.where(repeats, run + 1, 1)
             before = token
-            drawn.append(token)
+            tokens.append(token)
             of_batch.append(going)
-        flavour, batch = np.concatenate(drawn), np.concatenate(of_batch)
+        flavour, batch = np.concatenate(tokens), np.concatenate(of_batch)
         order = np.argsort(batch, kind="stable")
         return flavour[order], batch[order]
 
-    def _tilted(self, told: Floats) -> Floats:
+    def _tilted(self, probabilities: Floats) -> Floats:
         if (self.odds == 1).all() and (self.among == 1).all():
-            return told
-        return tilted_shares(told, self.odds, self.among)
+            return probabilities
+        return tilted_shares(probabilities, self.odds, self.among)
 
     def _of(self, before: Ints, run: Ints, earlier: Ints) -> tuple[Floats, Ints]:
         """Return probabilities of contexts, float64 [m, K + 1], and the row of each, int64 [n]."""
@@ -233,15 +235,15 @@ class FlavourDimensions:
         key, place = np.unique(
             (before * (LONGEST_RUN + 1) + run) * width + earlier, return_inverse=True
         )
-        found = np.empty((len(key), width))
+        probabilities = np.empty((len(key), width))
         step = max(1, MOST_CELLS // width)
         for begin in range(0, len(key), step):
             some = key[begin : begin + step]
             rest = some // width
-            found[begin : begin + step] = self._product(
+            probabilities[begin : begin + step] = self._product(
                 rest // (LONGEST_RUN + 1), rest % (LONGEST_RUN + 1), some % width
             )
-        return found, place.reshape(-1)
+        return probabilities, place.reshape(-1)
 
     def _product(self, before: Ints, run: Ints, earlier: Ints) -> Floats:
         n, chain = len(before), self.chain
@@ -253,12 +255,12 @@ class FlavourDimensions:
             above, value = chain.children(d)
             n_above = share.shape[1]
             each = np.repeat(np.arange(n), n_above)
-            chosen = np.tile(np.arange(n_above), n)
-            keys = chain.keys(d, before[each], run[each], earlier[each], chosen)
+            parent = np.tile(np.arange(n_above), n)
+            keys = chain.keys(d, before[each], run[each], earlier[each], parent)
             row = dimension.contexts.rows(keys).reshape(n, n_above)
             raw = dimension.probability[row[:, above], value]
-            kept = raw @ (above[:, None] == np.arange(n_above))
-            share = share[:, above] * (raw / kept[:, above])
+            parent_sum = raw @ (above[:, None] == np.arange(n_above))
+            share = share[:, above] * (raw / parent_sum[:, above])
         return np.column_stack([share[:, chain.node[:, -1]], ends])
 
 
@@ -280,17 +282,21 @@ class _ContextCache:
         if len(model.table.by_day) == 0:
             place[:] = -1
         key = key * (len(model.table.by_day) + 1) + place + 1
-        wanted, example = np.unique(key, return_index=True)
-        new = example[~np.isin(wanted, self._keys, assume_unique=True)]
+        unique_keys, example = np.unique(key, return_index=True)
+        new = example[~np.isin(unique_keys, self._keys, assume_unique=True)]
         if len(new):
-            told, rows = model._of(before[new], runs[new], earlier[new])
-            told = told[rows]
+            probabilities, rows = model._of(before[new], runs[new], earlier[new])
+            probabilities = probabilities[rows]
             some = place[new] >= 0
-            one = new[some]
-            table = model.table.rows(before[one], run[one], earlier[one])
-            told[some] *= model.table.by_day[place[one], table] / model.table.probability[table]
-            told /= told.sum(axis=1, keepdims=True)
-            self._sums = np.concatenate([self._sums, np.cumsum(model._tilted(told), axis=1)])
+            with_day = new[some]
+            table = model.table.rows(before[with_day], run[with_day], earlier[with_day])
+            probabilities[some] *= (
+                model.table.by_day[place[with_day], table] / model.table.probability[table]
+            )
+            probabilities /= probabilities.sum(axis=1, keepdims=True)
+            self._sums = np.concatenate(
+                [self._sums, np.cumsum(model._tilted(probabilities), axis=1)]
+            )
             keys = np.concatenate([self._keys, key[new]])
             numbers = np.arange(len(keys) - len(new), len(keys))
             order = np.argsort(keys, kind="stable")
@@ -313,10 +319,10 @@ def fit_dimensions(
     runs, weight = run_class(tokens.run), recency(tokens, trace, half_life_days)
     is_end = (tokens.token == tokens.end).astype(np.int64)
 
-    def fitted(d: int, some: Ints, chosen: Ints, value: Ints, width: int) -> DimensionTable:
-        told = chain.keys(d, tokens.before[some], runs[some], tokens.earlier[some], chosen)
+    def fitted(d: int, some: Ints, parent: Ints, value: Ints, width: int) -> DimensionTable:
+        level_keys = chain.keys(d, tokens.before[some], runs[some], tokens.earlier[some], parent)
         counts = None if weight is None else weight[some]
-        return DimensionTable(*fitted_chain(told, value, width, counts)[:2])
+        return DimensionTable(*fitted_chain(level_keys, value, width, counts)[:2])
 
     every = np.arange(len(is_end))
     jobs = np.flatnonzero(is_end == 0)

@@ -202,10 +202,10 @@ class FlavourMix:
         past = [none] * 5  # the tokens before, the last one first
         run, earlier, run_before = zero, none, zero
         going: Ints = np.arange(n_batches)
-        drawn: list[Ints] = []
+        tokens: list[Ints] = []
         of_batch: list[Ints] = []
         while len(going):
-            place: Ints = np.full(len(going), len(drawn), dtype=np.int64)
+            place: Ints = np.full(len(going), len(tokens), dtype=np.int64)
             facts = {
                 "before": past[0], "run": run_class(run), "earlier": earlier,
                 "run_before": run_class(run_before), "place": run_class(place),
@@ -215,59 +215,62 @@ class FlavourMix:
             logs = self._logs(facts)
             if day is not None and len(self.table.by_day):
                 logs += self._of_day(day[going], past[0], run, earlier)
-            if not drawn:
+            if not tokens:
                 logs[:, end] = -np.inf  # no batch is empty
             sums = np.cumsum(self._shares(logs), axis=1)
             mark = rng.random(len(going)) * sums[:, -1]
             token = np.minimum((sums <= mark[:, None]).sum(axis=1), end)
             goes_on = token < end
             going, token = going[goes_on], token[goes_on]
-            past = [one[goes_on] for one in past]
+            past = [fact[goes_on] for fact in past]
             repeats = past[0] == token
             run_before = np.where(repeats, run_before[goes_on], run[goes_on])
             earlier = np.where(repeats, earlier[goes_on], past[0])
             run = np.where(repeats, run[goes_on] + 1, 1)
             past = [token, *past[:-1]]
-            drawn.append(token)
+            tokens.append(token)
             of_batch.append(going)
-        flavour, batch = np.concatenate(drawn), np.concatenate(of_batch)
+        flavour, batch = np.concatenate(tokens), np.concatenate(of_batch)
         order = np.argsort(batch, kind="stable")
         return flavour[order], batch[order]
 
     def _logs(self, facts: Facts) -> Floats:
         """Return logarithms of what the tokens' probabilities are proportional to."""
         weight = self.weight[class_of(facts["run"])]
-        found: Floats = np.broadcast_to(np.log(self.odds), (len(weight), self.end + 1)).copy()
-        for place, told in enumerate(_expert_logs(self.experts, facts, self.end)):
-            found += weight[:, place, None] * told
-        return found
+        log_shares: Floats = np.broadcast_to(np.log(self.odds), (len(weight), self.end + 1)).copy()
+        for place, expert_logs in enumerate(_expert_logs(self.experts, facts, self.end)):
+            log_shares += weight[:, place, None] * expert_logs
+        return log_shares
 
     def _of_day(self, day: Ints, before: Ints, run: Ints, earlier: Ints) -> Floats:
         rows = self.table.rows(before, run, earlier)
         place = day - (self.table.n_days - len(self.table.by_day))
-        kept = place >= 0
-        found = np.zeros((len(day), self.end + 1))
-        here = self.table.by_day[place[kept], rows[kept]]
-        found[kept] = np.log(here / self.table.probability[rows[kept]])
-        return found
+        has_day = place >= 0
+        log_ratio = np.zeros((len(day), self.end + 1))
+        here = self.table.by_day[place[has_day], rows[has_day]]
+        log_ratio[has_day] = np.log(here / self.table.probability[rows[has_day]])
+        return log_ratio
 
 
 def _expert_logs(experts: Sequence[FlavourExpert], facts: Facts, end: int) -> list[Floats]:
     """Return what each table says: logarithms, float64 [n, K + 1]."""
     return [
-        np.log(one.probability)[one.contexts.rows(keys_of(memory, facts, end))]
-        for memory, one in zip(MEMORIES, experts, strict=True)
+        np.log(expert.probability)[expert.contexts.rows(keys_of(memory, facts, end))]
+        for memory, expert in zip(MEMORIES, experts, strict=True)
     ]
 
 
 def _shares(logs: Floats) -> Floats:
-    told = np.exp(logs - logs.max(axis=1, keepdims=True))
-    shares: Floats = told / told.sum(axis=1, keepdims=True)
+    exponentials = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares: Floats = exponentials / exponentials.sum(axis=1, keepdims=True)
     return shares
 
 
 def fit_mix(
-    trace: CloudTrace, table: FlavourTable, half_life_days: float, held: CloudTrace | None = None
+    trace: CloudTrace,
+    table: FlavourTable,
+    half_life_days: float,
+    validation: CloudTrace | None = None,
 ) -> FlavourMix:
     """Fit the mix to a trace.
 
@@ -275,25 +278,25 @@ def fit_mix(
         trace: what is learnt from.
         table: of its days.
         half_life_days: see `flavours.recency`; 0 counts all alike.
-        held: what the weights are fitted to, with tables of `trace`; None holds the last part of
+        validation: what the weights are fitted to, with tables of `trace`; None holds the last part of
             `trace` back for that.
     """
-    if held is None:
+    if validation is None:
         parted = _split_validation(trace)
-        taught, held = parted if parted is not None else (trace, None)
+        taught, validation = parted if parted is not None else (trace, None)
     else:
         taught = trace
     even = np.full((len(RUN_CLASSES) + 1, len(MEMORIES)), 1.0 / len(MEMORIES))
     weight = even
-    if held is not None:
-        tokens = tokens_of(held)
+    if validation is not None:
+        tokens = tokens_of(validation)
         n = len(tokens.token)
         some = np.arange(0, n, max(1, -(-n * (tokens.end + 1) // MOST_CELLS)))
         facts = {name: fact[some] for name, fact in facts_of(tokens).items()}
-        told = np.array(
+        expert_logs = np.array(
             _expert_logs(fit_experts(taught, half_life_days), facts, tokens.end), dtype=np.float32
         )
-        weight = fit_weights(told, tokens.token[some], class_of(facts["run"]), even)
+        weight = fit_weights(expert_logs, tokens.token[some], class_of(facts["run"]), even)
     experts = fit_experts(trace, half_life_days)
     return FlavourMix(table, experts, weight, np.ones(table.end + 1), np.ones(table.end))
 
@@ -324,11 +327,11 @@ def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert
     )
 
 
-def fit_weights(told: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
+def fit_weights(expert_logs: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
     """Return the weights that make tokens likeliest under a normal prior: float64 like `prior`.
 
     Args:
-        told: float32 [experts, n, K + 1], logarithms of probabilities.
+        expert_logs: float32 [experts, n, K + 1], logarithms of probabilities.
         token: int64 [n], what came.
         of_class: int64 [n], whose weights count.
         prior: float64 [classes, experts], means of the prior; its precision is `LEAN`.
@@ -337,23 +340,25 @@ def fit_weights(told: Singles, token: Ints, of_class: Ints, prior: Floats) -> Fl
         WorkloadError: it does not come to an end.
     """
     weight = prior.copy()
-    for one in np.unique(of_class).tolist():
-        some = np.flatnonzero(of_class == one)
-        weight[one] = _newton(told[:, some], token[some], prior[one])
+    for class_number in np.unique(of_class).tolist():
+        some = np.flatnonzero(of_class == class_number)
+        weight[class_number] = _newton(expert_logs[:, some], token[some], prior[class_number])
     return weight
 
 
-def _newton(told: Singles, token: Ints, prior: Floats) -> Floats:
+def _newton(expert_logs: Singles, token: Ints, prior: Floats) -> Floats:
     n = np.arange(len(token))
-    weight, loss = prior, _loss(told, token, prior, prior)
+    weight, loss = prior, _loss(expert_logs, token, prior, prior)
     for _ in range(MOST_STEPS):
-        share = _shares(np.tensordot(weight, told, axes=1)).astype(np.float32)
-        mean = (share * told).sum(axis=2)
-        slope = (mean - told[:, n, token]).sum(axis=1) + LEAN * (weight - prior)
-        apart = ((told - mean[:, :, None]) * np.sqrt(share)).reshape(len(told), -1)
+        share = _shares(np.tensordot(weight, expert_logs, axes=1)).astype(np.float32)
+        mean = (share * expert_logs).sum(axis=2)
+        slope = (mean - expert_logs[:, n, token]).sum(axis=1) + LEAN * (weight - prior)
+        apart = ((expert_logs - mean[:, :, None]) * np.sqrt(share)).reshape(len(expert_logs), -1)
         curve = (apart @ apart.T).astype(np.float64) + LEAN * np.eye(len(weight))
         step, size = np.linalg.solve(curve, slope), 1.0
-        while (now := _loss(told, token, weight - size * step, prior)) > loss and size > ENOUGH:
+        while (
+            now := _loss(expert_logs, token, weight - size * step, prior)
+        ) > loss and size > ENOUGH:
             size /= 2.0
         if size <= ENOUGH or loss - now < ENOUGH * max(abs(loss), 1.0):
             return weight if now > loss else weight - size * step
@@ -361,8 +366,8 @@ def _newton(told: Singles, token: Ints, prior: Floats) -> Floats:
     raise WorkloadError("the weights of the mix were not found; fit quality 'tables' instead.")
 
 
-def _loss(told: Singles, token: Ints, weight: Floats, prior: Floats) -> float:
-    logs = np.tensordot(weight, told, axes=1)
+def _loss(expert_logs: Singles, token: Ints, weight: Floats, prior: Floats) -> float:
+    logs = np.tensordot(weight, expert_logs, axes=1)
     most = logs.max(axis=1)
     total = np.log(np.exp(logs - most[:, None]).sum(axis=1)) + most
     prized = LEAN / 2.0 * ((weight - prior) ** 2).sum()

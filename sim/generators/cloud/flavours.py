@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.generators.cloud.contexts import Contexts, seen
+from sim.generators.cloud.contexts import Contexts, observed_contexts
 from sim.model.cloud_trace import DAY_S, HOUR_S, CloudTrace
 
 Floats = NDArray[np.float64]
@@ -125,8 +125,10 @@ class FlavourTable:
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
         """Return the probabilities of each next token: float64 [n, K + 1]."""
-        found: Floats = self.probability[self.rows(tokens.before, tokens.run, tokens.earlier)]
-        return found
+        probabilities: Floats = self.probability[
+            self.rows(tokens.before, tokens.run, tokens.earlier)
+        ]
+        return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourTable":
         """Return the table with other odds of tokens; see `tilted_shares`."""
@@ -147,21 +149,23 @@ class FlavourTable:
         return draw_flavours(self, n_batches, rng, day)
 
 
-def tilted_shares(told: Floats, odds: Floats, weight: Floats) -> Floats:
+def tilted_shares(probabilities: Floats, odds: Floats, weight: Floats) -> Floats:
     """Return other probabilities of tokens, whose last is the end of a batch.
 
     Args:
-        told: float64 [..., K + 1].
+        probabilities: float64 [..., K + 1].
         odds: float64 [K + 1], factors on the odds of each token.
         weight: float64 [K], factors on the shares of flavours among each other; the end keeps its.
     """
-    found = told * odds
+    tilted = probabilities * odds
     if (weight != 1).any():
-        kept = found[..., :-1].sum(axis=-1, keepdims=True)
-        found[..., :-1] *= weight
-        left = found[..., :-1].sum(axis=-1, keepdims=True)
-        found[..., :-1] *= np.divide(kept, left, out=np.zeros_like(kept), where=left > 0)
-    shares: Floats = found / found.sum(axis=-1, keepdims=True)
+        before_weighting = tilted[..., :-1].sum(axis=-1, keepdims=True)
+        tilted[..., :-1] *= weight
+        left = tilted[..., :-1].sum(axis=-1, keepdims=True)
+        tilted[..., :-1] *= np.divide(
+            before_weighting, left, out=np.zeros_like(before_weighting), where=left > 0
+        )
+    shares: Floats = tilted / tilted.sum(axis=-1, keepdims=True)
     return shares
 
 
@@ -175,14 +179,16 @@ def fit_flavours(
         weight: float64 [n], what each counts; None counts all alike.
         day: int64 [n], day of the history of each, from 0 and never falling, if days differ.
     """
-    told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
+    level_keys = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
     width = tokens.end + 1
-    contexts, probability, deepest = fitted_chain(told, tokens.token, width, weight)
+    contexts, probability, deepest = fitted_chain(level_keys, tokens.token, width, weight)
     n_days = 1 if day is None else int(day[-1]) + 1
-    kept = range(0 if day is None else max(0, n_days - MOST_DAYS), n_days if day is not None else 0)
-    by_day = np.empty((len(kept), *probability.shape))
-    for place, one in enumerate(kept):
-        some = day == one
+    recent_days = range(
+        0 if day is None else max(0, n_days - MOST_DAYS), n_days if day is not None else 0
+    )
+    by_day = np.empty((len(recent_days), *probability.shape))
+    for place, recent_day in enumerate(recent_days):
+        some = day == recent_day
         there = np.bincount(deepest[some] * width + tokens.token[some], minlength=probability.size)
         there = there.reshape(-1, width)
         by_day[place] = (there + DAY_LEANS * probability) / (
@@ -192,12 +198,12 @@ def fit_flavours(
 
 
 def fitted_chain(
-    told: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
+    level_keys: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
 ) -> tuple[Contexts, Floats, Ints]:
     """Fit probabilities of tokens to levels of contexts, each leaning on the one above.
 
     Args:
-        told: of each level but 0 the key of every row: int64 [n].
+        level_keys: of each level but 0 the key of every row: int64 [n].
         token: int64 [n].
         width: kinds of tokens.
         weight: float64 [n], what each counts; None counts all alike.
@@ -205,7 +211,7 @@ def fitted_chain(
     Returns:
         the contexts; probabilities float64 [n_rows, width]; the deepest row of each token.
     """
-    contexts, of_level = seen(told)
+    contexts, of_level = observed_contexts(level_keys)
     counts = np.zeros((contexts.n_rows, width))
     for rows in of_level:
         counts += np.bincount(rows * width + token, weight, counts.size).reshape(-1, width)
@@ -272,11 +278,11 @@ def draw_flavours(
     before = np.full(n_batches, end, dtype=np.int64)
     run, earlier = np.zeros(n_batches, dtype=np.int64), before.copy()
     going = np.arange(n_batches)
-    drawn: list[Ints] = []
+    tokens: list[Ints] = []
     of_batch: list[Ints] = []
     while len(going):
         rows = first_row[going] + table.rows(before[going], run[going], earlier[going])
-        most = sums[rows, end - 1] if not drawn else sums[rows, end]
+        most = sums[rows, end - 1] if not tokens else sums[rows, end]
         mark = rng.random(len(going)) * most
         token = np.minimum((sums[rows] <= mark[:, None]).sum(axis=1), end)
         goes_on = token < end
@@ -285,8 +291,8 @@ def draw_flavours(
         earlier[going] = np.where(repeats, earlier[going], before[going])
         run[going] = np.where(repeats, run[going] + 1, 1)
         before[going] = token
-        drawn.append(token)
+        tokens.append(token)
         of_batch.append(going.copy())
-    flavour, batch = np.concatenate(drawn), np.concatenate(of_batch)
+    flavour, batch = np.concatenate(tokens), np.concatenate(of_batch)
     order = np.argsort(batch, kind="stable")
     return flavour[order], batch[order]

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.generators.cloud.contexts import Contexts, seen
+from sim.generators.cloud.contexts import Contexts, observed_contexts
 from sim.model.cloud_trace import CloudTrace
 from sim.model.errors import WorkloadError
 
@@ -125,10 +125,10 @@ def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: i
 def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
     """Return what became of the job so many steps before, in the same batch."""
     state = state_of(trace.lifetime, trace.censored, long_bin, trace.bins.n)
-    found = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
+    lagged_state = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
     same = trace.batch[steps:] == trace.batch[:-steps]
-    found[steps:][same] = state[:-steps][same]
-    return found
+    lagged_state[steps:][same] = state[:-steps][same]
+    return lagged_state
 
 
 def lifetime_keys(trace: CloudTrace, long_bin: int) -> list[Ints]:
@@ -158,8 +158,8 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
     """
     checked_lifetimes(trace)
     long_bin = long_bin_of(trace)
-    told = lifetime_keys(trace, long_bin)[: max(levels, 1)]
-    contexts, of_level = seen(told, LEAST_SEEN)
+    level_keys = lifetime_keys(trace, long_bin)[: max(levels, 1)]
+    contexts, of_level = observed_contexts(level_keys, LEAST_SEEN)
     if levels == 0:
         contexts, of_level = Contexts(contexts.keys[:1], contexts.parent[:1]), of_level[:1]
     n_rows, n_bins = contexts.n_rows, trace.bins.n
@@ -184,17 +184,17 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
 
 def rescale_hazards(hazard: Floats, rate: float) -> Floats:
     """Return the hazards under which survival to each bin is what it was to the power of a rate."""
-    found: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
-    return found
+    hazards: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
+    return hazards
 
 
 def lifetime_probabilities(hazard: Floats) -> Floats:
     """Return the probability of each bin: float64 [..., n_bins]; the last one has what is left."""
     survived = np.cumprod(1.0 - hazard, axis=-1)
     reached = np.concatenate([np.ones_like(survived[..., :1]), survived[..., :-1]], axis=-1)
-    found: Floats = reached * hazard
-    found[..., -1] = reached[..., -1]
-    return found
+    probabilities: Floats = reached * hazard
+    probabilities[..., -1] = reached[..., -1]
+    return probabilities
 
 
 def draw_lifetimes(
@@ -211,20 +211,20 @@ def draw_lifetimes(
     sizes = np.diff(np.append(first, n_jobs))
     order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
     begins, lengths = first[order], sizes[order]
-    drawn = np.zeros(n_jobs, dtype=np.int64)
+    lifetime = np.zeros(n_jobs, dtype=np.int64)
     states = [np.full(len(first), 2 * n_bins, dtype=np.int64) for _ in range(3)]
     for step in range(int(lengths[0])):
         n = int(np.searchsorted(-lengths, -step, side="left"))
         jobs = begins[:n] + step
-        told = keys_of(
+        level_keys = keys_of(
             flavour[jobs], lengths[:n], *(state[:n] for state in states), n_bins=n_bins,
             n_flavours=n_flavours,
         )  # fmt: skip
-        rows = table.contexts.rows(told)
-        found = first_above(sums, rows, rng.random(n))
-        drawn[jobs] = found
-        states = [np.minimum(found, table.long_bin), states[0][:n], states[1][:n]]
-    return drawn
+        rows = table.contexts.rows(level_keys)
+        lifetime_bin = first_above(sums, rows, rng.random(n))
+        lifetime[jobs] = lifetime_bin
+        states = [np.minimum(lifetime_bin, table.long_bin), states[0][:n], states[1][:n]]
+    return lifetime
 
 
 def first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
@@ -285,18 +285,20 @@ class BoostedTrees:
             columns: float64 [n_features, n], one row of the array for each feature.
         """
         depths = self.depths.tolist()
-        found = np.full(columns.shape[1], self.baseline)
-        for begin in range(0, len(found), AT_ONCE):
+        sums = np.full(columns.shape[1], self.baseline)
+        for begin in range(0, len(sums), AT_ONCE):
             some = np.ascontiguousarray(columns[:, begin : begin + AT_ONCE])
             n = some.shape[1]
             flat, at = some.ravel(), np.arange(n)
             for root, depth in zip(self.first[:-1].tolist(), depths, strict=True):
                 node: Ints = np.full(n, root, dtype=np.int64)
                 for _ in range(depth):
-                    told = flat[self.feature[node] * n + at]
-                    node = np.where(told <= self.threshold[node], self.left[node], self.right[node])
-                found[begin : begin + n] += self.value[node]
-        return found
+                    feature_value = flat[self.feature[node] * n + at]
+                    node = np.where(
+                        feature_value <= self.threshold[node], self.left[node], self.right[node]
+                    )
+                sums[begin : begin + n] += self.value[node]
+        return sums
 
 
 def grow_trees(
@@ -327,15 +329,15 @@ def export_trees(library: Any) -> BoostedTrees:
     trees = [stage[0].nodes for stage in library._predictors]
     first = np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64)
     nodes = np.concatenate(trees)
-    own = np.arange(len(nodes))
+    node_number = np.arange(len(nodes))
     root = np.repeat(first[:-1], np.diff(first))
     is_leaf = nodes["is_leaf"].astype(bool)
     return BoostedTrees(
         first=first,
         feature=np.where(is_leaf, 0, nodes["feature_idx"]).astype(np.int64),
         threshold=np.where(is_leaf, np.inf, nodes["num_threshold"]),
-        left=np.where(is_leaf, own, root + nodes["left"]).astype(np.int64),
-        right=np.where(is_leaf, own, root + nodes["right"]).astype(np.int64),
+        left=np.where(is_leaf, node_number, root + nodes["left"]).astype(np.int64),
+        right=np.where(is_leaf, node_number, root + nodes["right"]).astype(np.int64),
         value=np.where(is_leaf, nodes["value"], 0.0),
         baseline=float(np.ravel(library._baseline_prediction)[0]),
     )
@@ -390,45 +392,47 @@ class LifetimeTrees:
         sizes = np.diff(np.append(first, n_jobs))
         order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
         begins, lengths = first[order], sizes[order]
-        drawn = np.zeros(n_jobs, dtype=np.int64)
+        lifetime = np.zeros(n_jobs, dtype=np.int64)
         none = np.full(len(first), 2 * n_bins, dtype=np.int64)
         states, alike = [none, none, none], np.zeros(len(first), dtype=np.int64)
         before = np.full(len(first), n_flavours, dtype=np.int64)
-        known: dict[int, int] = {}
+        row_of_key: dict[int, int] = {}
         sums = np.empty((0, n_bins))
         for step in range(int(lengths[0])):
             n = int(np.searchsorted(-lengths, -step, side="left"))
             jobs = begins[:n] + step
-            states, alike, before = [one[:n] for one in states], alike[:n], before[:n]
+            states, alike, before = [entry[:n] for entry in states], alike[:n], before[:n]
             place: Ints = np.full(n, step, dtype=np.int64)
             keys = _packed(
                 [flavour[jobs], before, size_class(lengths[:n]), _place_class(place), alike,
                  *states], n_bins, n_flavours,
             )  # fmt: skip
-            asked, rows = np.unique(keys, return_inverse=True)
-            new = [one for one in asked.tolist() if one not in known]
+            unique_keys, rows = np.unique(keys, return_inverse=True)
+            new = [entry for entry in unique_keys.tolist() if entry not in row_of_key]
             if new:
-                known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
-                told = np.cumsum(lifetime_probabilities(self._of(np.array(new))), axis=1)
-                sums = np.concatenate([sums[: len(known) - len(new)], told])
-            rows = np.array([known[one] for one in asked.tolist()])[rows.reshape(-1)]
-            found = first_above(sums, rows, rng.random(n))
-            drawn[jobs] = found
-            alike = np.where(found == states[0], np.minimum(alike + 1, MOST_ALIKE), 0)
-            states, before = [found, *states[:2]], flavour[jobs]
-        return drawn
+                row_of_key.update(
+                    zip(new, range(len(row_of_key), len(row_of_key) + len(new)), strict=True)
+                )
+                new_sums = np.cumsum(lifetime_probabilities(self._of(np.array(new))), axis=1)
+                sums = np.concatenate([sums[: len(row_of_key) - len(new)], new_sums])
+            rows = np.array([row_of_key[entry] for entry in unique_keys.tolist()])[rows.reshape(-1)]
+            lifetime_bin = first_above(sums, rows, rng.random(n))
+            lifetime[jobs] = lifetime_bin
+            alike = np.where(lifetime_bin == states[0], np.minimum(alike + 1, MOST_ALIKE), 0)
+            states, before = [lifetime_bin, *states[:2]], flavour[jobs]
+        return lifetime
 
     def _of(self, keys: Ints) -> Floats:
         """Return the hazards of contexts: float64 [n, n_bins]."""
-        found = np.empty((len(keys), self.n_bins))
+        hazards = np.empty((len(keys), self.n_bins))
         for begin in range(0, len(keys), CONTEXTS_AT_ONCE):
             some = _unpacked(keys[begin : begin + CONTEXTS_AT_ONCE], self.n_bins, self.n_flavours)
             n = len(some[0])
             at, bins = np.divmod(np.arange(n * self.n_bins), self.n_bins)
             logit = self.trees.sums(_columns(some, self.n_bins, at, bins))
-            found[begin : begin + n] = (1.0 / (1.0 + np.exp(-logit))).reshape(n, self.n_bins)
-        found = np.clip(found, ALMOST, 1 - ALMOST)
-        return found if self.rate == 1 else rescale_hazards(found, self.rate)
+            hazards[begin : begin + n] = (1.0 / (1.0 + np.exp(-logit))).reshape(n, self.n_bins)
+        hazards = np.clip(hazards, ALMOST, 1 - ALMOST)
+        return hazards if self.rate == 1 else rescale_hazards(hazards, self.rate)
 
 
 def tree_keys(trace: CloudTrace) -> Ints:
@@ -474,7 +478,7 @@ def fit_trees(trace: CloudTrace) -> LifetimeTrees:
             "nothing from that: fit quality 'tables'."
         )
     facts = _unpacked(keys, n_bins, n_flavours)
-    columns = [_columns(facts, n_bins, *seen) for seen in (seen_ended, seen_going)]
+    columns = [_columns(facts, n_bins, *cells) for cells in (seen_ended, seen_going)]
     weight = np.concatenate([ended[seen_ended], went_on[seen_going]])
     trees = grow_trees(
         np.concatenate(columns, axis=1).T,
@@ -518,11 +522,11 @@ def _columns(facts: list[Ints], n_bins: int, row: Ints, bins: Ints) -> Floats:
     Of a job before: the bin in which it ended or was seen last, -1 if there is none; and whether it
     ended (0), was seen last (1) or is none (2).
     """
-    *told, last, second, third = facts
+    *context_facts, last, second, third = facts
     bin_of = [np.where(state == 2 * n_bins, -1, state % n_bins) for state in (last, second, third)]
     kind = [state // n_bins for state in (last, second)]
-    told += [bin_of[0], kind[0], bin_of[1], kind[1], bin_of[2]]
-    columns = [fact[row] for fact in told]
+    context_facts += [bin_of[0], kind[0], bin_of[1], kind[1], bin_of[2]]
+    columns = [fact[row] for fact in context_facts]
     columns += [bins, bins - columns[5], bins - columns[7]]
-    found: Floats = np.array(columns, dtype=np.float64)
-    return found
+    features: Floats = np.array(columns, dtype=np.float64)
+    return features

@@ -184,9 +184,9 @@ def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
             arrays |= encode_contexts(f"mix_{place}", expert.contexts)
     if isinstance(flavours, FlavourDimensions):
         arrays["dimensions_value"] = flavours.chain.value
-        for place, one in enumerate((flavours.ends, *flavours.dimensions)):
-            arrays[f"dimensions_{place}_probability"] = one.probability
-            arrays |= encode_contexts(f"dimensions_{place}", one.contexts)
+        for place, dimension in enumerate((flavours.ends, *flavours.dimensions)):
+            arrays[f"dimensions_{place}_probability"] = dimension.probability
+            arrays |= encode_contexts(f"dimensions_{place}", dimension.contexts)
     return arrays
 
 
@@ -221,15 +221,17 @@ def _dimensions_of(model: Model, table: FlavourTable) -> FlavourDimensions:
             f"array 'dimensions_value' of '{model.generator}' tells two flavours the same; each "
             "has values of its own."
         )
-    found = []
+    dimensions = []
     for place in range(chain.n_dimensions + 1):
         name = f"dimensions_{place}"
         contexts = _contexts_of(model, name, chain.n_levels(place - 1) + 1)
         shape = (contexts.n_rows, chain.width(place - 1) if place else 2)
-        found.append(
+        dimensions.append(
             DimensionTable(contexts, _positive_shares(model, f"{name}_probability", shape))
         )
-    return FlavourDimensions(table, chain, found[0], tuple(found[1:]), np.ones(n + 1), np.ones(n))
+    return FlavourDimensions(
+        table, chain, dimensions[0], tuple(dimensions[1:]), np.ones(n + 1), np.ones(n)
+    )
 
 
 def _contexts_of(model: Model, name: str, n_levels: int) -> Contexts:
@@ -272,8 +274,8 @@ def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
 def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTable:
     contexts = contexts_of(model, "flavours")
     shape = (contexts.n_rows, n_flavours + 1)
-    found = model.arrays.get("flavours_by_day")
-    n_told = 0 if found is None else len(found)
+    stored_days = model.arrays.get("flavours_by_day")
+    n_told = 0 if stored_days is None else len(stored_days)
     if not n_told <= n_days:
         raise WorkloadError(f"array 'flavours_by_day' of '{model.generator}' has too many days.")
     by_day = np.empty((0, *shape))
@@ -284,24 +286,24 @@ def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTabl
 
 
 def _positive_shares(model: Model, name: str, shape: tuple[int, int]) -> Floats:
-    found = shares_of(model, name, shape)
-    if found.min() <= 0:
+    shares = shares_of(model, name, shape)
+    if shares.min() <= 0:
         raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares of 0.")
-    return found
+    return shares
 
 
 def _trees_of(model: Model) -> BoostedTrees:
     where = f"the trees of '{model.generator}'"
     first = integers_of(model, "trees_first", (None,), 0)
     n = int(first[-1])
-    own = np.arange(n)
+    node_number = np.arange(n)
     if first[0] != 0 or len(first) < 2 or (np.diff(first) < 1).any():
         raise WorkloadError(f"{where} must begin one after another, from 0.")
     left = integers_of(model, "trees_left", (n,), 0, n - 1)
     right = integers_of(model, "trees_right", (n,), 0, n - 1)
     stop = np.repeat(first[1:], np.diff(first))
-    is_leaf = (left == own) & (right == own)
-    goes_on = (left > own) & (right > own) & (left < stop) & (right < stop)
+    is_leaf = (left == node_number) & (right == node_number)
+    goes_on = (left > node_number) & (right > node_number) & (left < stop) & (right < stop)
     if not (is_leaf | goes_on).all():
         raise WorkloadError(f"{where} go around; a node's children come after it, in its tree.")
     threshold = model.arrays.get("trees_threshold")
@@ -354,7 +356,7 @@ def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, ND
         "period_s": ground.period_s,
         "bin_ends_s": list(ground.bins.ends_s),
         "longest_s": ground.bins.longest_s,
-        "flavours": [_flavour_entries(one) for one in ground.flavours],
+        "flavours": [_flavour_entries(flavour) for flavour in ground.flavours],
         "arrivals": {
             "intercept": law.intercept,
             "dispersion": law.dispersion,
@@ -370,13 +372,13 @@ def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, ND
         "examples_first": ground.examples.first,
         **{f"examples_{name}": getattr(ground.examples, name) for name in _EXAMPLES},
     }
-    told, more = encode_hazards(ground.lifetimes)
+    hazard_parameters, more = encode_hazards(ground.lifetimes)
     examples = ground.examples
     if examples.tasks is not None and examples.runtime_s is not None:
         of_tasks, arrays_of_tasks = pack_tasks(examples.tasks)
-        told |= of_tasks
+        hazard_parameters |= of_tasks
         more |= arrays_of_tasks | {"examples_runtime_s": examples.runtime_s}
-    return parameters | told, arrays | more
+    return parameters | hazard_parameters, arrays | more
 
 
 def model_parts_of(model: Model) -> CloudModelParts:
@@ -387,17 +389,17 @@ def model_parts_of(model: Model) -> CloudModelParts:
     """
     flavours = _flavours(model)
     bins = Bins(tuple(_numbers(model, "bin_ends_s")), number_of(model, "longest_s", 1e-6))
-    told = model.parameters.get("arrivals")
-    wanted = ["back", "dispersion", "first_day", "intercept"]
-    if not isinstance(told, dict) or sorted(told) != wanted:
+    entries = model.parameters.get("arrivals")
+    entry_names = ["back", "dispersion", "first_day", "intercept"]
+    if not isinstance(entries, dict) or sorted(entries) != entry_names:
         raise WorkloadError(
             f"parameter 'arrivals' of '{model.generator}' must have exactly the entries "
-            f"{', '.join(wanted)}."
+            f"{', '.join(entry_names)}."
         )
 
     def of(name: str, lowest: float, highest: float) -> float:
         where = f"parameter '{name}' of 'arrivals' of '{model.generator}'"
-        return checked_number(where, told[name], lowest, highest)
+        return checked_number(where, entries[name], lowest, highest)
 
     history = array_of(model, "arrivals_of_history", (None,), -50.0, 50.0)
     arrivals = BatchArrivals(
@@ -421,24 +423,24 @@ def model_parts_of(model: Model) -> CloudModelParts:
 
 
 def _flavours(model: Model) -> tuple[Flavour, ...]:
-    told = model.parameters.get("flavours")
-    if not isinstance(told, list) or not told:
+    entries = model.parameters.get("flavours")
+    if not isinstance(entries, list) or not entries:
         raise WorkloadError(
             f"parameter 'flavours' of '{model.generator}' must be a list of tables."
         )
-    return tuple(_flavour(model, one) for one in told)
+    return tuple(_flavour(model, entry) for entry in entries)
 
 
 def _flavour_entries(flavour: Flavour) -> dict[str, Json]:
     further = {name: getattr(flavour, name) for name in _FURTHER}
-    known = {name: value for name, value in further.items() if value >= 0}
+    optional_fields = {name: value for name, value in further.items() if value >= 0}
     return {
-        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes, **known
+        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes, **optional_fields
     }  # fmt: skip
 
 
-def _flavour(model: Model, told: Json) -> Flavour:
-    entries: Mapping[str, Json] = told if isinstance(told, dict) else {}
+def _flavour(model: Model, entry: Json) -> Flavour:
+    entries: Mapping[str, Json] = entry if isinstance(entry, dict) else {}
     where = f"of a flavour of '{model.generator}'"
     needed = {"mcpu", "mem_bytes", "name"}
     are_known = needed <= set(entries) <= {*needed, *_FURTHER}
@@ -458,11 +460,11 @@ def _flavour(model: Model, told: Json) -> Flavour:
 
 
 def _numbers(model: Model, name: str) -> list[float]:
-    told = model.parameters.get(name)
-    if not isinstance(told, list) or not told:
+    numbers = model.parameters.get(name)
+    if not isinstance(numbers, list) or not numbers:
         raise WorkloadError(f"parameter '{name}' of '{model.generator}' must be a list of numbers.")
     where = f"an entry of parameter '{name}' of '{model.generator}'"
-    return [checked_number(where, one, 0.0, 1e12) for one in told]
+    return [checked_number(where, number, 0.0, 1e12) for number in numbers]
 
 
 def _examples(model: Model, n_flavours: int) -> JobExamples:

@@ -132,7 +132,7 @@ class SchedulingTuple:
             )
 
 
-COLUMNS = tuple(one.name for one in fields(SchedulingTuple))
+COLUMNS = tuple(column.name for column in fields(SchedulingTuple))
 LONGEST = 15
 
 
@@ -157,8 +157,8 @@ class TupleRanges:
     latest_start: float = 0.6
 
     def __post_init__(self) -> None:
-        told = {"servers": self.servers, "cores": self.cores, "gib_per_core": self.gib_per_core}
-        for name, (low, high) in told.items():
+        ranges = {"servers": self.servers, "cores": self.cores, "gib_per_core": self.gib_per_core}
+        for name, (low, high) in ranges.items():
             least = 0.001 if name == "gib_per_core" else 1
             if not least <= low <= high <= 1e6:
                 raise WorkloadError(
@@ -191,19 +191,20 @@ def draw_tuples(
     """
     if n < 1 or seed < 0:
         raise WorkloadError(f"{n} tuples with seed {seed}; ask for 1 or more, and a seed from 0.")
-    told = ranges or TupleRanges()
+    tuple_ranges = ranges or TupleRanges()
     names = [packing_rule_named(name).name for name in algorithms or ()]
     names = names or [rule.name for rule in PACKING_RULES]
-    rng, found = np.random.default_rng(seed), []
+    rng, tuples = np.random.default_rng(seed), []
     for place in range(n):
         share, per_core = rng.random(2)
         servers, cores = (
-            int(rng.integers(low, high + 1)) for low, high in (told.servers, told.cores)
+            int(rng.integers(low, high + 1))
+            for low, high in (tuple_ranges.servers, tuple_ranges.cores)
         )
-        low, high = told.gib_per_core
-        found.append(
+        low, high = tuple_ranges.gib_per_core
+        tuples.append(
             SchedulingTuple(
-                start=float(np.round(share * told.latest_start, 6)),
+                start=float(np.round(share * tuple_ranges.latest_start, 6)),
                 servers=servers,
                 mcpu=cores * 1000,
                 mem_bytes=max(1, round(cores * (low + per_core * (high - low)) * GIB)),
@@ -211,7 +212,7 @@ def draw_tuples(
                 seed=place,
             )
         )
-    return tuple(found)
+    return tuple(tuples)
 
 
 def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
@@ -220,12 +221,12 @@ def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
     Raises:
         TraceError: the file cannot be written.
     """
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(astuple(one) for one in tuples)
+    writer.writerows(astuple(scheduling_tuple) for scheduling_tuple in tuples)
     try:
-        write_whole(path, told.getvalue().encode())
+        write_whole(path, text.getvalue().encode())
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be written ({error.strerror}).") from error
 
@@ -247,32 +248,32 @@ def read_tuples(path: Path) -> tuple[SchedulingTuple, ...]:
     rows = list(csv.reader(lines))
     if not rows or tuple(rows[0]) != COLUMNS:
         raise TraceError(path, line=1, expected=f"the first line is '{','.join(COLUMNS)}'.")
-    found = [_tuple_of(path, number, row) for number, row in enumerate(rows[1:], start=2) if row]
-    if not found:
+    tuples = [_tuple_of(path, number, row) for number, row in enumerate(rows[1:], start=2) if row]
+    if not tuples:
         raise TraceError(path, expected="there are no scheduling tuples in it.")
-    return tuple(found)
+    return tuple(tuples)
 
 
 def _tuple_of(path: Path, line: int, row: list[str]) -> SchedulingTuple:
     if len(row) != len(COLUMNS):
         raise TraceError(path, line=line, expected=f"a line has {len(COLUMNS)} fields.")
-    told = dict(zip(COLUMNS, row, strict=True))
-    whole = {}
+    fields_of_row = dict(zip(COLUMNS, row, strict=True))
+    integers = {}
     for name in ("servers", "mcpu", "mem_bytes", "seed"):
-        value = told[name]
+        value = fields_of_row[name]
         if not (value.isascii() and value.isdigit() and len(value) <= LONGEST):
             expected = f"a whole number of {LONGEST} digits at most is expected."
             raise TraceError(path, line=line, field=name, value=value, expected=expected)
-        whole[name] = int(value)
+        integers[name] = int(value)
     try:
-        start = float(told["start"])
+        start = float(fields_of_row["start"])
     except ValueError:
         raise TraceError(
-            path, line=line, field="start", value=told["start"],
+            path, line=line, field="start", value=fields_of_row["start"],
             expected="a share of the window from 0 up to 1 is expected.",
         ) from None  # fmt: skip
     try:
-        return SchedulingTuple(start=start, algorithm=told["algorithm"], **whole)
+        return SchedulingTuple(start=start, algorithm=fields_of_row["algorithm"], **integers)
     except (WorkloadError, UnknownNameError) as error:
         raise TraceError(path, line=line, expected=str(error)) from None
 
@@ -345,16 +346,18 @@ def requests_of_trace(
     rank = np.arange(trace.n_jobs) - first[which]
     start_s = (trace.period + rank / counts[which]) * trace.period_s
     end_s = start_s + trace.bins.seconds(trace.lifetime, rng)
-    memory = np.array([one.mem_bytes for one in trace.flavours], dtype=np.int64)[trace.flavour]
-    known = bool((memory >= 0).all())
+    memory = np.array([flavour.mem_bytes for flavour in trace.flavours], dtype=np.int64)[
+        trace.flavour
+    ]
+    has_memory = bool((memory >= 0).all())
     return PackingRequests(
         start_s=start_s,
         end_s=np.where(trace.censored == 1, np.inf, end_s),
-        mcpu=np.array([one.mcpu for one in trace.flavours], dtype=np.int64)[trace.flavour],
-        mem_bytes=memory if known else np.zeros_like(memory),
+        mcpu=np.array([flavour.mcpu for flavour in trace.flavours], dtype=np.int64)[trace.flavour],
+        mem_bytes=memory if has_memory else np.zeros_like(memory),
         begin_s=trace.first_period * trace.period_s,
         span_s=trace.n_periods * trace.period_s,
-        knows_memory=known,
+        knows_memory=has_memory,
         name=name,
     )
 
@@ -369,20 +372,20 @@ def requests_of(workload: Workload) -> PackingRequests:
         row = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
         start_s = workload.submit_s[tasks.job[row]]
         mcpu, memory = tasks.mcpu[row], tasks.mem_bytes[row]
-        runtime_s, known = tasks.runtime_s[row], bool((tasks.mem_bytes > 0).any())
+        runtime_s, has_memory = tasks.runtime_s[row], bool((tasks.mem_bytes > 0).any())
     else:
         start_s, runtime_s = workload.submit_s, workload.runtime_s
         per_proc = workload.mem_bytes_per_proc
         mcpu, memory = workload.procs * 1000, per_proc * workload.procs
-        known = bool((per_proc != UNKNOWN).all())
+        has_memory = bool((per_proc != UNKNOWN).all())
     return PackingRequests(
         start_s=start_s,
         end_s=start_s + runtime_s,
         mcpu=mcpu,
-        mem_bytes=memory if known else np.zeros_like(memory),
+        mem_bytes=memory if has_memory else np.zeros_like(memory),
         begin_s=0.0,
         span_s=max(workload.span_s, 1.0),
-        knows_memory=known,
+        knows_memory=has_memory,
         name=workload.name,
     )
 
@@ -403,12 +406,12 @@ class PackingResults:
 
     def of(self, algorithm: str | None) -> "PackingSummary":
         """Return the summary of one rule, or of all (None)."""
-        wanted = np.array([algorithm in (None, name) for name in self.algorithm], dtype=bool)
-        failed = wanted & ~np.isnan(self.cpu)
+        is_selected = np.array([algorithm in (None, name) for name in self.algorithm], dtype=bool)
+        failed = is_selected & ~np.isnan(self.cpu)
         cpu, memory = self.cpu[failed], self.memory[failed]
         limiting, n = np.maximum(cpu, memory), int(failed.sum())
         return PackingSummary(
-            n_tuples=int(wanted.sum()),
+            n_tuples=int(is_selected.sum()),
             n_failed=n,
             median=float(np.median(limiting)) if n else None,
             above=float((limiting > FULL).mean()) if n else None,
@@ -461,11 +464,11 @@ def pack(
             f"{requests.name}: it is not known how much memory every job asks for; pack by cores "
             "only, with random and busiest_fit."
         )
-    told = tuple(tuples)
-    for one in told:
-        if not by_memory and packing_rule_named(one.algorithm).needs_memory:
+    scheduling_tuples = tuple(tuples)
+    for scheduling_tuple in scheduling_tuples:
+        if not by_memory and packing_rule_named(scheduling_tuple.algorithm).needs_memory:
             raise WorkloadError(
-                f"algorithm '{one.algorithm}' looks at cores and memory together; packing by cores "
+                f"algorithm '{scheduling_tuple.algorithm}' looks at cores and memory together; packing by cores "
                 "only allows random and busiest_fit."
             )
     memory = requests.mem_bytes if by_memory else np.zeros_like(requests.mem_bytes)
@@ -473,24 +476,37 @@ def pack(
     for column in (memory, end_s):
         column.setflags(write=False)
     shares = [
-        _pack_tuple(requests, memory, end_s, one, interpreted or unavailable() is not None)
-        for one in told
+        _pack_tuple(
+            requests, memory, end_s, scheduling_tuple, interpreted or unavailable() is not None
+        )
+        for scheduling_tuple in scheduling_tuples
     ]
     both = np.array(shares, dtype=np.float64).reshape(-1, 2)
-    return PackingResults(both[:, 0], both[:, 1], tuple(one.algorithm for one in told))
+    return PackingResults(
+        both[:, 0],
+        both[:, 1],
+        tuple(scheduling_tuple.algorithm for scheduling_tuple in scheduling_tuples),
+    )
 
 
 def _pack_tuple(
-    requests: PackingRequests, memory: Ints, end_s: Floats, one: SchedulingTuple, interpreted: bool
+    requests: PackingRequests,
+    memory: Ints,
+    end_s: Floats,
+    scheduling_tuple: SchedulingTuple,
+    interpreted: bool,
 ) -> tuple[float, float]:
     """Return the shares of cores and memory at the first failure, NaN if there was none."""
-    rule, first = packing_rule_named(one.algorithm), requests.first_job(one.start)
+    rule, first = (
+        packing_rule_named(scheduling_tuple.algorithm),
+        requests.first_job(scheduling_tuple.start),
+    )
     marks = np.zeros(requests.n_jobs)
-    if one.algorithm == "random":
-        marks[first:] = np.random.default_rng(one.seed).random(requests.n_jobs - first)
+    if scheduling_tuple.algorithm == "random":
+        marks[first:] = np.random.default_rng(scheduling_tuple.seed).random(requests.n_jobs - first)
     marks.setflags(write=False)
     queue = Queue(requests.start_s, end_s, requests.mcpu, memory, marks)
-    rack = _rack(one, requests.n_jobs)
+    rack = _rack(scheduling_tuple, requests.n_jobs)
     run: Any = rule.pack
     if interpreted:
         queue, rack = interpretable(queue), interpretable(rack)
@@ -499,16 +515,19 @@ def _pack_tuple(
     if run(queue, rack, first) == NOWHERE:
         return np.nan, np.nan
     free = (float(np.sum(rack.mcpu)), float(np.sum(rack.mem_bytes)))
-    whole = (float(one.mcpu) * one.servers, float(one.mem_bytes) * one.servers)
-    return 1.0 - free[0] / whole[0], 1.0 - free[1] / whole[1]
+    capacity = (
+        float(scheduling_tuple.mcpu) * scheduling_tuple.servers,
+        float(scheduling_tuple.mem_bytes) * scheduling_tuple.servers,
+    )
+    return 1.0 - free[0] / capacity[0], 1.0 - free[1] / capacity[1]
 
 
-def _rack(one: SchedulingTuple, n_jobs: int) -> Rack:
+def _rack(scheduling_tuple: SchedulingTuple, n_jobs: int) -> Rack:
     return Rack(
-        mcpu=np.full(one.servers, one.mcpu, dtype=np.int64),
-        mem_bytes=np.full(one.servers, one.mem_bytes, dtype=np.int64),
+        mcpu=np.full(scheduling_tuple.servers, scheduling_tuple.mcpu, dtype=np.int64),
+        mem_bytes=np.full(scheduling_tuple.servers, scheduling_tuple.mem_bytes, dtype=np.int64),
         leaves_s=np.zeros(n_jobs),
         leaving=np.zeros(n_jobs, dtype=np.int64),
         server_of=np.zeros(n_jobs, dtype=np.int64),
-        whole=np.array([one.mcpu, one.mem_bytes], dtype=np.int64),
+        server_size=np.array([scheduling_tuple.mcpu, scheduling_tuple.mem_bytes], dtype=np.int64),
     )

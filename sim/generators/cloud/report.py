@@ -94,8 +94,8 @@ def lifetime_rows(windows: CloudWindows, models: Mapping[str, Hazards]) -> tuple
     if not ended.any():
         return ()
     some = bool((windows.lived.censored != 0).any())
-    forms = [one for one in CENSORINGS if one == "counted" or some]
-    learnt = {one: treat_censored(windows.lived, one) for one in forms}
+    forms = [label for label in CENSORINGS if label == "counted" or some]
+    learnt = {label: treat_censored(windows.lived, label) for label in forms}
     pooled = fit_lifetimes(windows.lived, 0)
     rows = [_coin_flip(windows, ended)]
     for form, lived in learnt.items():
@@ -108,7 +108,7 @@ def lifetime_rows(windows: CloudWindows, models: Mapping[str, Hazards]) -> tuple
     rows.append(
         LifetimeRow("RepeatLifetime", None, None, repeat_lifetime_error(pooled, test), None)
     )
-    rows += [_row(name, one, windows, ended) for name, one in models.items()]
+    rows += [_row(name, label, windows, ended) for name, label in models.items()]
     return tuple(rows)
 
 
@@ -124,7 +124,7 @@ def _coin_flip(windows: CloudWindows, ended: NDArray[np.bool_]) -> LifetimeRow:
 
 
 def _scored(
-    name: str, one: LifetimeScore, hazard: Floats, row: Ints, windows: CloudWindows,
+    name: str, score: LifetimeScore, hazard: Floats, row: Ints, windows: CloudWindows,
     ended: NDArray[np.bool_],
 ) -> LifetimeRow:  # fmt: skip
     bins, lived_s = windows.test.bins, windows.lived_s[ended]
@@ -132,7 +132,7 @@ def _scored(
         survival_mse(hazard, row[ended], bins, lived_s, stepped=how) for how in (False, True)
     )
     return LifetimeRow(
-        name, float(one.bce), float(one.nll), float(one.error), float(one.masked_error), spread,
+        name, float(score.bce), float(score.nll), float(score.error), float(score.masked_error), spread,
         stepped,
     )  # fmt: skip
 
@@ -148,10 +148,10 @@ def _continuous(windows: CloudWindows, ended: NDArray[np.bool_]) -> list[Lifetim
     bins = exact_bins(taught_s, none, longest_s)
     hazard = kaplan_meier(bins.of(taught_s), none, bins.n)[None]
     lived_s = windows.lived_s[ended]
-    found = survival_mse(
+    error = survival_mse(
         hazard, np.zeros(len(lived_s), dtype=np.int64), bins, lived_s, stepped=True
     )
-    return [LifetimeRow("Overall KM, continuous", None, None, None, None, None, found)]
+    return [LifetimeRow("Overall KM, continuous", None, None, None, None, None, error)]
 
 
 REPORTED: tuple[str, ...] = (THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME)
@@ -179,20 +179,20 @@ def chosen_generators(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def knob_values(told: Mapping[str, float | str]) -> dict[str, float]:
+def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
     """Return how generators are fitted: what is told, and the rest as usual.
 
     Raises:
         UnknownNameError: there is no such knob.
         ScenarioError: a value out of range.
     """
-    known = {knob.name: knob for knob in THREE_STAGE.knobs}
-    for name in told:
-        if name not in known:
-            raise UnknownNameError("knob of fitting clouds", name, known)
+    knob_of_name = {knob.name: knob for knob in THREE_STAGE.knobs}
+    for name in settings:
+        if name not in knob_of_name:
+            raise UnknownNameError("knob of fitting clouds", name, knob_of_name)
     return {
-        name: knob.checked(told.get(name, knob.usual), "fitting clouds")
-        for name, knob in known.items()
+        name: knob.checked(settings.get(name, knob.usual), "fitting clouds")
+        for name, knob in knob_of_name.items()
     }
 
 
@@ -224,7 +224,7 @@ def cloud_report(
     seed: int = 0,
     knobs: Mapping[str, float | str] | None = None,
     n_packings: int = 500,
-    told: ReportProgress | None = None,
+    progress: ReportProgress | None = None,
 ) -> CloudReport:
     """Fit generators to one window and hold them against the other.
 
@@ -236,7 +236,7 @@ def cloud_report(
         knobs: of fitting, those that are not as usual; those of periods and flavours are said to
             who makes the windows.
         n_packings: onto servers, of the real window and by each generator; 0 leaves them out.
-        told: is called as it goes on; may raise to end it.
+        progress: is called as it goes on; may raise to end it.
 
     Raises:
         WorkloadError: fewer than 2 windows, fewer than 0 packings, or a generator cannot be fitted.
@@ -246,7 +246,7 @@ def cloud_report(
         raise WorkloadError(f"{n_windows} windows are no band; allowed are whole numbers from 2.")
     if n_packings < 0:
         raise WorkloadError(f"{n_packings} packings cannot be; allowed are whole numbers from 0.")
-    say = told or _silent
+    say = progress or _silent
     train, test = windows.train, windows.test
     values = knob_values(knobs or {})
     models = {}
@@ -259,7 +259,7 @@ def cloud_report(
     real = _WindowMeasures.of(test, windows.jobs)
     say("Packing the real window", 0, 1)
     plan = packing_plan(windows, n_packings, seed)
-    made = tuple(
+    generated = tuple(
         _report_generator(name, model, windows, real, plan, n_windows, seed, say)
         for name, model in models.items()
     )
@@ -267,11 +267,11 @@ def cloud_report(
     return CloudReport(
         windows.names[0], windows.names[1], (train.n_jobs, test.n_jobs),
         (train.n_batches, test.n_batches), (train.n_periods / per_day, test.n_periods / per_day),
-        test.period_s, n_windows, seed, tuple(one.name for one in test.flavours),
+        test.period_s, n_windows, seed, tuple(flavour.name for flavour in test.flavours),
         np.array(test.bins.ends_s), windows.notes, _flavour_rows(windows, models),
         _lifetime_rows_of(windows, models), real.batches, real.jobs, real.cores, real.reuse,
-        real.survival, picture_of(test), tuple(one for one, _ in made),
-        replace(plan, windows=(*plan.windows, *(p for _, p in made if p is not None))),
+        real.survival, picture_of(test), tuple(flavour for flavour, _ in generated),
+        replace(plan, windows=(*plan.windows, *(p for _, p in generated if p is not None))),
     )  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def _silent(_what: str, _done: int, _of: int) -> None:
 
 def _flavour_rows(windows: CloudWindows, models: dict[str, Model]) -> tuple[FlavourRow, ...]:
     taught, tokens = tokens_of(windows.train), tokens_of(windows.test)
-    rows = [_flavour_row(name, one) for name, one in baseline_flavours(taught, tokens).items()]
+    rows = [_flavour_row(name, score) for name, score in baseline_flavours(taught, tokens).items()]
     model = models.get(THREE_STAGE_NAME)
     if model is not None:
         days = model_parts_of(model).arrivals.n_days
@@ -290,14 +290,14 @@ def _flavour_rows(windows: CloudWindows, models: dict[str, Model]) -> tuple[Flav
     return tuple(rows)
 
 
-def _flavour_row(name: str, one: FlavourScore) -> FlavourRow:
-    return FlavourRow(name, _finite_or_none(one.nll), one.error)
+def _flavour_row(name: str, score: FlavourScore) -> FlavourRow:
+    return FlavourRow(name, _finite_or_none(score.nll), score.error)
 
 
 def _lifetime_rows_of(windows: CloudWindows, models: dict[str, Model]) -> tuple[LifetimeRow, ...]:
     model = models.get(THREE_STAGE_NAME)
-    told = {} if model is None else {THREE_STAGE_NAME: model_parts_of(model).lifetimes}
-    return lifetime_rows(windows, told)
+    hazards = {} if model is None else {THREE_STAGE_NAME: model_parts_of(model).lifetimes}
+    return lifetime_rows(windows, hazards)
 
 
 def _finite_or_none(value: float) -> float | None:
@@ -345,9 +345,9 @@ UNITS = {
 def survival_of(trace: CloudTrace) -> Floats:
     """Return the share of the jobs that outlive each bin, by Kaplan and Meier: [n_bins - 1]."""
     n_bins = trace.bins.n
-    seen = np.bincount(trace.lifetime[trace.censored == 1], minlength=n_bins)
+    last_seen = np.bincount(trace.lifetime[trace.censored == 1], minlength=n_bins)
     ended = np.bincount(trace.lifetime[trace.censored == 0], minlength=n_bins)
-    at_risk = np.cumsum((seen + ended)[::-1])[::-1] - seen
+    at_risk = np.cumsum((last_seen + ended)[::-1])[::-1] - last_seen
     hazard = np.where(at_risk > 0, ended / np.maximum(at_risk, 1), 0.0)
     outlived: Floats = np.cumprod(1.0 - hazard)[:-1].astype(np.float64)
     return outlived
@@ -364,18 +364,18 @@ class _GeneratedMeasures:
     quantiles: dict[str, list[Floats]] = field(default_factory=dict)
     distances: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
-    def add(self, one: _WindowMeasures) -> None:
-        self.n_jobs.append(one.n_jobs)
+    def add(self, window: _WindowMeasures) -> None:
+        self.n_jobs.append(window.n_jobs)
         for name in ("batches", "jobs", "cores"):
-            self.courses.setdefault(name, []).append(getattr(one, name).astype(np.float32))
-        self.reuse.append(one.reuse)
-        self.survival.append(one.survival)
+            self.courses.setdefault(name, []).append(getattr(window, name).astype(np.float32))
+        self.reuse.append(window.reuse)
+        self.survival.append(window.survival)
 
-    def compare(self, one: _WindowMeasures, points: dict[str, tuple[Floats, Floats]]) -> None:
+    def compare(self, window: _WindowMeasures, points: dict[str, tuple[Floats, Floats]]) -> None:
         for column, (at, shares) in points.items():
-            if len(one.columns[column]) == 0:
+            if len(window.columns[column]) == 0:
                 continue
-            values = np.sort(one.columns[column])
+            values = np.sort(window.columns[column])
             self.quantiles.setdefault(column, []).append(
                 np.quantile(values, LEVELS, method="inverted_cdf")
             )
@@ -391,11 +391,11 @@ def _distance(values: Floats, points: Floats, shares: Floats) -> tuple[float, fl
         shares: float64 [n], of the real values that are at most so large.
     """
     low, high = float(values[0]), float(values[-1])
-    outside = np.array([one for one in (low, high) if one < points[0] or one > points[-1]])
+    outside = np.array([bound for bound in (low, high) if bound < points[0] or bound > points[-1]])
     every = np.unique(np.concatenate([points, outside]))
     real = np.concatenate([[0.0], shares])[np.searchsorted(points, every, side="right")]
-    made = np.searchsorted(values, every, side="right") / len(values)
-    apart = np.abs(real - made)
+    generated = np.searchsorted(values, every, side="right") / len(values)
+    apart = np.abs(real - generated)
     return float(apart.max()), float(apart[:-1] @ np.diff(every))
 
 
@@ -420,38 +420,38 @@ def _report_generator(
     for at in range(n_windows):
         say(f"Drawing windows of {name}", at, n_windows)
         streams = RandomStreams(seed + at).inside("report")
-        drawn = draw_batches(model, test.first_period, test.n_periods, streams)
-        if drawn is None:
+        generated_trace = draw_batches(model, test.first_period, test.n_periods, streams)
+        if generated_trace is None:
             raise WorkloadError(
                 f"a generated window of '{name}' has no jobs; {windows.names[1]} is too short for "
                 "what it learnt."
             )
         jobs = generated_jobs(
-            drawn, windows.examples, streams.of("lifetime_s"), streams.of("example")
+            generated_trace, windows.examples, streams.of("lifetime_s"), streams.of("example")
         )
-        one = _WindowMeasures.of(drawn, jobs)
-        gathered.add(one)
+        window = _WindowMeasures.of(generated_trace, jobs)
+        gathered.add(window)
         packer.add(at, jobs, test.n_periods * test.period_s)
         if at < MOST_COMPARED:
-            gathered.compare(one, points)
-        picture = picture or picture_of(drawn)
+            gathered.compare(window, points)
+        picture = picture or picture_of(generated_trace)
     say(f"Drawing windows of {name}", n_windows, n_windows)
     courses = {
-        what: PredictionBand.of(np.stack(rows), getattr(real, what))
-        for what, rows in gathered.courses.items()
+        quantity: PredictionBand.of(np.stack(rows), getattr(real, quantity))
+        for quantity, rows in gathered.courses.items()
     }
     reuse = np.mean(gathered.reuse, axis=0)
     tail = (1.0 - SHARE) / 2.0
     survival = QuantileBand(*np.quantile(gathered.survival, (tail, 0.5, 1.0 - tail), axis=0))
     assert picture is not None  # noqa: S101 - there are two windows or more
-    told = GeneratorReport(
+    generated = GeneratorReport(
         name, model.source, WindowSpread.of(np.array(gathered.n_jobs, dtype=np.float64)),
         courses["batches"], courses["jobs"], courses["cores"], reuse,
         total_variation(reuse, real.reuse), survival,
         float(np.abs(np.mean(gathered.survival, axis=0) - real.survival).max()),
         tuple(_likeness(column, gathered, real) for column in gathered.quantiles), picture,
     )  # fmt: skip
-    return told, packer.packed()
+    return generated, packer.packed()
 
 
 def _likeness(
@@ -478,16 +478,23 @@ def picture_of(trace: CloudTrace) -> BatchSample:
     with_jobs = np.unique(trace.period)
     begin = min(int(np.searchsorted(with_jobs, trace.first_period + trace.n_periods // 2)),
                 max(len(with_jobs) - PICTURE_ROWS, 0))  # fmt: skip
-    chosen = with_jobs[begin : begin + PICTURE_ROWS]
+    periods = with_jobs[begin : begin + PICTURE_ROWS]
     parts: list[Ints] = []
     left_out = []
-    for row, period in enumerate(chosen.tolist()):
+    for row, period in enumerate(periods.tolist()):
         low, high = np.searchsorted(trace.period, (period, period + 1)).tolist()
-        shown = slice(low, min(high, low + PICTURE_JOBS))
-        left_out.append(high - shown.stop)
-        batch = trace.batch[shown] - trace.batch[low]
+        job_range = slice(low, min(high, low + PICTURE_JOBS))
+        left_out.append(high - job_range.stop)
+        batch = trace.batch[job_range] - trace.batch[low]
         parts.append(
-            np.stack([np.full(len(batch), row), batch, trace.flavour[shown], trace.lifetime[shown]])
+            np.stack(
+                [
+                    np.full(len(batch), row),
+                    batch,
+                    trace.flavour[job_range],
+                    trace.lifetime[job_range],
+                ]
+            )
         )
     period, batch, flavour, lifetime = np.concatenate(parts, axis=1)
     return BatchSample(period, batch, flavour, lifetime, np.array(left_out, dtype=np.int64))

@@ -64,12 +64,12 @@ class WindowPacking:
     memory: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, name: str, told: PackingResults) -> "WindowPacking":
+    def of(cls, name: str, packings: PackingResults) -> "WindowPacking":
         """Return what packings say."""
-        rules = [rule.name for rule in PACKING_RULES if rule.name in told.algorithm]
+        rules = [rule.name for rule in PACKING_RULES if rule.name in packings.algorithm]
         return cls(
-            name, told.of(None), {rule: told.of(rule) for rule in rules}, _optional_shares(told.cpu),
-            _optional_shares(told.memory),
+            name, packings.of(None), {rule: packings.of(rule) for rule in rules}, _optional_shares(packings.cpu),
+            _optional_shares(packings.memory),
         )  # fmt: skip
 
 
@@ -98,11 +98,11 @@ def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> P
         span_s: length of the window.
         begin_s: jobs that began before are left out.
     """
-    kept = jobs.start_s >= begin_s
+    is_selected = jobs.start_s >= begin_s
     end_s = np.where(jobs.ended, jobs.start_s + jobs.lived_s, np.inf)
     return PackingRequests(
-        start_s=jobs.start_s[kept], end_s=end_s[kept], mcpu=jobs.procs[kept] * 1000,
-        mem_bytes=jobs.mem_bytes[kept], begin_s=begin_s, span_s=span_s - begin_s,
+        start_s=jobs.start_s[is_selected], end_s=end_s[is_selected], mcpu=jobs.procs[is_selected] * 1000,
+        mem_bytes=jobs.mem_bytes[is_selected], begin_s=begin_s, span_s=span_s - begin_s,
     )  # fmt: skip
 
 
@@ -181,14 +181,14 @@ def suited_ranges(taught: PackingRequests) -> TupleRanges | None:
     """
     usual = TupleRanges()
     if float((taught.mcpu > usual.cores[0] * 1000).mean()) <= WIDE:
-        told = _probed(taught, usual)
-        if told.n_failed >= MOSTLY * PROBES and _is_half(told):
+        summary = _probed(taught, usual)
+        if summary.n_failed >= MOSTLY * PROBES and _is_half(summary):
             return usual
     least = 2 * max(1, int(np.ceil(np.quantile(taught.mcpu, 0.99) / 1000)))
     cores = (least, 3 * least)
     for most in _halved(int(_peak(taught) / 2 / (2000 * least))):
-        ranges, told = _balanced(taught, (max(1, most // 5), most), cores)
-        if told.n_failed >= MOSTLY * PROBES or (most == 1 and told.n_failed >= PROBES / 2):
+        ranges, summary = _balanced(taught, (max(1, most // 5), most), cores)
+        if summary.n_failed >= MOSTLY * PROBES or (most == 1 and summary.n_failed >= PROBES / 2):
             return ranges
     return None
 
@@ -214,11 +214,11 @@ def _balanced(
         factor = (low + high) / 2.0
         middle = max(per_core * 2.0**factor, 0.0015)
         ranges = TupleRanges(servers, cores, (2.0 * middle / 3.0, 4.0 * middle / 3.0))
-        told = _probed(taught, ranges)
-        by_cores = 0.0 if told.cpu_limited is None else told.cpu_limited
+        summary = _probed(taught, ranges)
+        by_cores = 0.0 if summary.cpu_limited is None else summary.cpu_limited
         if best is None or abs(by_cores - 0.5) < best[0]:
-            best = (abs(by_cores - 0.5), ranges, told)
-        if _is_half(told) and best[0] <= 0.1:
+            best = (abs(by_cores - 0.5), ranges, summary)
+        if _is_half(summary) and best[0] <= 0.1:
             break
         low, high = (low, factor) if by_cores > 0.5 else (factor, high)
     assert best is not None  # noqa: S101 - there is a try or more
@@ -229,8 +229,8 @@ def _probed(taught: PackingRequests, ranges: TupleRanges) -> PackingSummary:
     return pack(taught, draw_tuples(PROBES, 0, ranges)).of(None)
 
 
-def _is_half(told: PackingSummary) -> bool:
-    return told.cpu_limited is not None and HALF[0] <= told.cpu_limited <= HALF[1]
+def _is_half(summary: PackingSummary) -> bool:
+    return summary.cpu_limited is not None and HALF[0] <= summary.cpu_limited <= HALF[1]
 
 
 def _peak(taught: PackingRequests) -> float:
@@ -268,19 +268,19 @@ class WindowPacker:
         """Pack a window by its share of the tuples."""
         turn = slice(place, None, self.n_windows)
         if self.tuples[turn]:
-            told = pack(requests_of_jobs(jobs, span_s), self.tuples[turn])
-            self.cpu[turn], self.memory[turn] = told.cpu, told.memory
+            packings = pack(requests_of_jobs(jobs, span_s), self.tuples[turn])
+            self.cpu[turn], self.memory[turn] = packings.cpu, packings.memory
 
     def packed(self) -> WindowPacking | None:
         """Return what became of all windows; None if nothing is packed."""
         if not self.tuples:
             return None
-        names = tuple(one.algorithm for one in self.tuples)
+        names = tuple(scheduling_tuple.algorithm for scheduling_tuple in self.tuples)
         return WindowPacking.of(self.name, PackingResults(self.cpu, self.memory, names))
 
 
 def _optional_shares(shares: Floats) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(one) else float(one) for one in shares)
+    return tuple(None if np.isnan(share) else float(share) for share in shares)
 
 
 SHARE = 0.9
@@ -539,13 +539,13 @@ class CloudReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
-        told: dict[str, Any] = _plain(asdict(self))
-        return {**told, "levels": list(LEVELS), "definitions": DEFINITIONS}
+        plain: dict[str, Any] = _plain(asdict(self))
+        return {**plain, "levels": list(LEVELS), "definitions": DEFINITIONS}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     return value.tolist() if isinstance(value, np.ndarray) else value

@@ -51,16 +51,16 @@ def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
         return trace
     if how == "ended":
         return replace(trace, censored=np.zeros_like(trace.censored))
-    kept = trace.censored == 0
-    if not kept.any():
+    is_ended = trace.censored == 0
+    if not is_ended.any():
         raise WorkloadError("no job of this trace had ended; censored ones cannot be ignored.")
-    columns = {name: getattr(trace, name)[kept] for name in ("period", "flavour", "lifetime")}
-    batch = trace.batch[kept]
+    columns = {name: getattr(trace, name)[is_ended] for name in ("period", "flavour", "lifetime")}
+    batch = trace.batch[is_ended]
     return replace(
         trace,
         **columns,
         batch=np.cumsum(np.diff(batch, prepend=batch[0]) > 0),
-        censored=np.zeros(int(kept.sum()), dtype=np.int64),
+        censored=np.zeros(int(is_ended.sum()), dtype=np.int64),
     )
 
 
@@ -119,8 +119,8 @@ class SurvivalCurves:
 
 def _squares(begin: Floats, end: Floats, width: Floats) -> Floats:
     """Return the integral of the square of a straight line over a width."""
-    found: Floats = width * (begin**2 + begin * end + end**2) / 3.0
-    return found
+    integral: Floats = width * (begin**2 + begin * end + end**2) / 3.0
+    return integral
 
 
 def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
@@ -152,10 +152,10 @@ def survival_mse(
     """
     total = 0.0
     for begin in range(0, len(row), at_once):
-        some, own = np.unique(row[begin : begin + at_once], return_inverse=True)
+        some, curve_number = np.unique(row[begin : begin + at_once], return_inverse=True)
         curves = survival_of(hazard[some], bins, stepped=stepped)
         lived = lived_s[begin : begin + at_once]
-        total += curves.mse(lived, own) * len(lived)
+        total += curves.mse(lived, curve_number) * len(lived)
     return total / len(row)
 
 
@@ -210,9 +210,9 @@ class LifetimeScore:
 
 def score_flavours(flavours: NextFlavour, tokens: FlavourTokens) -> FlavourScore:
     """Score a model of flavours on a sequence of tokens."""
-    told = flavours.probabilities(tokens)
-    likelihood = told[np.arange(len(told)), tokens.token]
-    wrong = told.argmax(axis=1) != tokens.token
+    probabilities = flavours.probabilities(tokens)
+    likelihood = probabilities[np.arange(len(probabilities)), tokens.token]
+    wrong = probabilities.argmax(axis=1) != tokens.token
     return FlavourScore(float(-np.log(likelihood).mean()), float(wrong.mean()))
 
 
@@ -259,9 +259,9 @@ def _summed(hazard: Floats, lifetime: Ints, censored: Ints) -> NDArray[np.float6
     ended = censored == 0
     outlived = bins < lifetime[:, None]
     loss = -(np.log1p(-hazard) * outlived).sum() - np.log(hazard[ended, lifetime[ended]]).sum()
-    found = lifetime_probabilities(hazard)
-    likeliest = found.argmax(axis=1)
-    masked = np.where(bins <= lifetime[:, None], found, -1.0).argmax(axis=1)
+    probabilities = lifetime_probabilities(hazard)
+    likeliest = probabilities.argmax(axis=1)
+    masked = np.where(bins <= lifetime[:, None], probabilities, -1.0).argmax(axis=1)
     return np.array(
         [
             loss,
@@ -305,12 +305,12 @@ def reuse_distances(flavour: Ints, n_flavours: int) -> NDArray[np.float64]:
     counts = np.zeros(n_flavours, dtype=np.int64)
     counts[0] = len(flavour) - len(changes)  # a repeated flavour has distance 0
     recent: list[int] = []
-    for one in flavour[changes].tolist():
-        if one in recent:
-            place = recent.index(one)
+    for used_flavour in flavour[changes].tolist():
+        if used_flavour in recent:
+            place = recent.index(used_flavour)
             counts[place] += 1
             recent.pop(place)
-        recent.insert(0, one)
+        recent.insert(0, used_flavour)
     shares: NDArray[np.float64] = counts / max(int(counts.sum()), 1)
     return shares
 

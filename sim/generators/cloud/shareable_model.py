@@ -122,14 +122,16 @@ def make_shareable(
         raise WorkloadError(f"least_users is {least_users!r}; allowed are whole numbers from 1.")
     strength = checked_number("strength", strength, 0.0, MOST_STRENGTH)
     streams = seed if isinstance(seed, RandomStreams) else RandomStreams(seed)
-    told = _knobs(knobs or {})
+    knob_settings = _knobs(knobs or {})
     rounded, level = generalise_requests(workload, least_users)
     trace, examples = batches_of(
-        rounded, period_s=told["period_s"], most_flavours=int(told["flavours"])
+        rounded, period_s=knob_settings["period_s"], most_flavours=int(knob_settings["flavours"])
     )
-    fitted = fit_batches(THREE_STAGE_NAME, trace, examples, told | {"days_differ": 0.0}, of="a log")
-    observed = observed_of(rounded, most_flavours=int(told["flavours"]))
-    user = rounded.user[observed.batches(told["period_s"], LIVES)[1]]
+    fitted = fit_batches(
+        THREE_STAGE_NAME, trace, examples, knob_settings | {"days_differ": 0.0}, of="a log"
+    )
+    observed = observed_of(rounded, most_flavours=int(knob_settings["flavours"]))
+    user = rounded.user[observed.batches(knob_settings["period_s"], LIVES)[1]]
     ground = model_parts_of(fitted)
     plain = next_flavour_of(fitted, len(trace.flavours), ground.arrivals.n_days)
     if not isinstance(plain, FlavourTable) or not isinstance(ground.lifetimes, LifetimeTable):
@@ -180,14 +182,14 @@ def make_shareable(
     return ShareableModel(model, loss)
 
 
-def _knobs(given: Mapping[str, float | str]) -> dict[str, float]:
-    known = {knob.name: knob for knob in KNOBS}
-    for name in given:
-        if name not in known:
-            raise UnknownNameError(f"knob of fitting '{THREE_STAGE_NAME}'", name, known)
+def _knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
+    knob_of_name = {knob.name: knob for knob in KNOBS}
+    for name in settings:
+        if name not in knob_of_name:
+            raise UnknownNameError(f"knob of fitting '{THREE_STAGE_NAME}'", name, knob_of_name)
     return {
-        name: knob.checked(given.get(name, knob.usual), f"fitting '{THREE_STAGE_NAME}'")
-        for name, knob in known.items()
+        name: knob.checked(settings.get(name, knob.usual), f"fitting '{THREE_STAGE_NAME}'")
+        for name, knob in knob_of_name.items()
     }
 
 
@@ -205,26 +207,26 @@ def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload,
     settled = np.zeros((workload.n_jobs, 3), dtype=np.int64)
     for rung in range(len(RUNGS)):
         left = level == len(RUNGS)
-        asked = np.where(left[:, None], _rounded(workload, rung), settled)
-        users = users_by(_numbered(asked), workload.user)
+        rounded = np.where(left[:, None], _rounded(workload, rung), settled)
+        users = users_by(_numbered(rounded), workload.user)
         fits = left & (users >= least_users)
-        level[fits], settled[fits] = rung, asked[fits]
-    kept = np.flatnonzero(level < len(RUNGS))
-    if len(kept) == 0:
+        level[fits], settled[fits] = rung, rounded[fits]
+    rows = np.flatnonzero(level < len(RUNGS))
+    if len(rows) == 0:
         raise WorkloadError(
             f"no request of {workload.name} was made by {least_users} users, not even rounded; ask "
             "for fewer users."
         )
-    procs, requested_s, memory = settled[kept].T
-    first_s, start = float(workload.submit_s[kept[0]]), workload.start_unix_s
+    procs, requested_s, memory = settled[rows].T
+    first_s, start = float(workload.submit_s[rows[0]]), workload.start_unix_s
     return (
         Workload.from_arrays(
-            submit_s=workload.submit_s[kept] - first_s,
-            runtime_s=np.minimum(workload.runtime_s[kept], requested_s),
+            submit_s=workload.submit_s[rows] - first_s,
+            runtime_s=np.minimum(workload.runtime_s[rows], requested_s),
             requested_s=requested_s.astype(np.float64),
             procs=procs,
             mem_bytes_per_proc=memory,
-            user=workload.user[kept],
+            user=workload.user[rows],
             name=workload.name,
             max_procs=workload.max_procs,
             start_unix_s=None if start is None else start + first_s,
@@ -264,21 +266,21 @@ def _rounded(workload: Workload, rung: int) -> Ints:
     return np.column_stack([procs, requested_s, memory]).astype(np.int64)
 
 
-def _up_to_power(told: Floats, step: int) -> Floats:
-    powers: Floats = np.exp2(step * np.ceil(np.log2(told) / step))
+def _up_to_power(values: Floats, step: int) -> Floats:
+    powers: Floats = np.exp2(step * np.ceil(np.log2(values) / step))
     return powers
 
 
 def _numbered(rows: Ints) -> Ints:
-    found: Ints = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return found
+    numbers: Ints = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return numbers
 
 
 def _fewer_flavours(
     table: FlavourTable, tokens: FlavourTokens, user: Ints, least_users: int
 ) -> FlavourTable:
-    told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
-    contexts, rows = drop_rare_contexts(table.contexts, told, user[tokens.job], least_users)
+    level_keys = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
+    contexts, rows = drop_rare_contexts(table.contexts, level_keys, user[tokens.job], least_users)
     none = np.empty((0, len(rows), table.probability.shape[1]))
     return FlavourTable(contexts, table.probability[rows], none, table.n_days)
 
@@ -286,19 +288,19 @@ def _fewer_flavours(
 def _fewer_lifetimes(
     table: LifetimeTable, trace: CloudTrace, user: Ints, least_users: int
 ) -> LifetimeTable:
-    told = lifetime_keys(trace, table.long_bin)
-    contexts, rows = drop_rare_contexts(table.contexts, told, user, least_users)
+    level_keys = lifetime_keys(trace, table.long_bin)
+    contexts, rows = drop_rare_contexts(table.contexts, level_keys, user, least_users)
     return replace(table, contexts=contexts, hazard=table.hazard[rows])
 
 
 def drop_rare_contexts(
-    contexts: Contexts, told: Sequence[Ints], user: Ints, least_users: int
+    contexts: Contexts, level_keys: Sequence[Ints], user: Ints, least_users: int
 ) -> tuple[Contexts, Ints]:
     """Take out contexts of fewer users.
 
     Args:
         contexts: of a table.
-        told: of each level but 0 the key of every row of the data.
+        level_keys: of each level but 0 the key of every row of the data.
         user: int64 [n], of every row of the data.
         least_users: that a context has, from level 1 on.
 
@@ -309,26 +311,26 @@ def drop_rare_contexts(
     place = np.full(contexts.n_rows, -1, dtype=np.int64)
     place[0], n = 0, 1
     for level in range(1, len(contexts.keys)):
-        known, first = contexts.keys[level], contexts.first_row(level)
-        at = np.minimum(np.searchsorted(known, told[level - 1]), len(known) - 1)
-        group = np.where(known[at] == told[level - 1], at, -1)
-        users = np.zeros(len(known), dtype=np.int64)
+        stored_keys, first = contexts.keys[level], contexts.first_row(level)
+        at = np.minimum(np.searchsorted(stored_keys, level_keys[level - 1]), len(stored_keys) - 1)
+        group = np.where(stored_keys[at] == level_keys[level - 1], at, -1)
+        users = np.zeros(len(stored_keys), dtype=np.int64)
         users[group[group >= 0]] = users_by(group, user)[group >= 0]
-        kept = np.flatnonzero(users >= least_users)
-        if len(kept) == 0:
+        frequent = np.flatnonzero(users >= least_users)
+        if len(frequent) == 0:
             break
-        place[first + kept] = n + np.arange(len(kept))
-        keys.append(known[kept])
-        parents.append(place[contexts.parent[first + kept]])
-        rows.append(first + kept)
-        n += len(kept)
+        place[first + frequent] = n + np.arange(len(frequent))
+        keys.append(stored_keys[frequent])
+        parents.append(place[contexts.parent[first + frequent]])
+        rows.append(first + frequent)
+        n += len(frequent)
     return Contexts(tuple(keys), np.concatenate(parents)), np.concatenate(rows)
 
 
 def _redrawn(share: Floats, strength: float, rng: np.random.Generator) -> Floats:
     """Draw rows of shares around the given ones, as if counted in 1 / strength**2: [n, k]."""
-    drawn = rng.standard_gamma(share / strength**2) + np.finfo(np.float64).tiny
-    mixed = REAL * share + (1.0 - REAL) * drawn / drawn.sum(axis=1, keepdims=True)
+    gammas = rng.standard_gamma(share / strength**2) + np.finfo(np.float64).tiny
+    mixed = REAL * share + (1.0 - REAL) * gammas / gammas.sum(axis=1, keepdims=True)
     shares: Floats = mixed / mixed.sum(axis=1, keepdims=True)
     return shares
 
@@ -363,23 +365,23 @@ def _rate(law: BatchArrivals) -> float:
     return float(np.exp(law.intercept) * usual * np.exp(law.history()).mean())
 
 
-def _flavour_variation(one: FlavourTable, other: FlavourTable, tokens: FlavourTokens) -> float:
+def _flavour_variation(original: FlavourTable, other: FlavourTable, tokens: FlavourTokens) -> float:
     first, second = (
-        table.rows(tokens.before, tokens.run, tokens.earlier) for table in (one, other)
+        table.rows(tokens.before, tokens.run, tokens.earlier) for table in (original, other)
     )
-    return _variation(one.probability, other.probability, first, second)
+    return _variation(original.probability, other.probability, first, second)
 
 
-def _lifetime_variation(one: LifetimeTable, other: LifetimeTable, trace: CloudTrace) -> float:
-    told = lifetime_keys(trace, one.long_bin)
-    first, second = (table.contexts.rows(told) for table in (one, other))
+def _lifetime_variation(original: LifetimeTable, other: LifetimeTable, trace: CloudTrace) -> float:
+    level_keys = lifetime_keys(trace, original.long_bin)
+    first, second = (table.contexts.rows(level_keys) for table in (original, other))
     return _variation(
-        lifetime_probabilities(one.hazard), lifetime_probabilities(other.hazard), first, second
+        lifetime_probabilities(original.hazard), lifetime_probabilities(other.hazard), first, second
     )
 
 
-def _variation(one: Floats, other: Floats, first: Ints, second: Ints) -> float:
+def _variation(original: Floats, other: Floats, first: Ints, second: Ints) -> float:
     """Return the mean total variation of pairs of rows, each pair of rows looked at once."""
     pairs, counts = np.unique(np.column_stack([first, second]), axis=0, return_counts=True)
-    apart = np.abs(one[pairs[:, 0]] - other[pairs[:, 1]]).sum(axis=1) / 2.0
+    apart = np.abs(original[pairs[:, 0]] - other[pairs[:, 1]]).sum(axis=1) / 2.0
     return float((apart * counts).sum() / counts.sum())

@@ -118,8 +118,8 @@ class ModelTilts:
 
     def shares(self, share: Floats) -> Floats:
         """Return other shares of flavours that are drawn independently: float64 [K]."""
-        found = share * self.flavour_odds * self.weight
-        other: Floats = found / found.sum()
+        tilted = share * self.flavour_odds * self.weight
+        other: Floats = tilted / tilted.sum()
         return other
 
 
@@ -131,20 +131,22 @@ def tilts_of(model: Model, flavours: Sequence[Flavour]) -> ModelTilts:
     """
 
     def number(name: str, lowest: float, highest: float) -> float:
-        told = {**FOR_ALL, **FOR_BATCHES, **model.parameters}[name]
-        return checked_number(f"parameter '{name}' of '{model.generator}'", told, lowest, highest)
+        parameter = {**FOR_ALL, **FOR_BATCHES, **model.parameters}[name]
+        return checked_number(
+            f"parameter '{name}' of '{model.generator}'", parameter, lowest, highest
+        )
 
     weight = np.zeros(len(flavours))
     for name, column in (
-        ("cores_tilt", [one.mcpu for one in flavours]),
-        ("memory_tilt", [one.mem_bytes for one in flavours]),
+        ("cores_tilt", [flavour.mcpu for flavour in flavours]),
+        ("memory_tilt", [flavour.mem_bytes for flavour in flavours]),
     ):
         tilt = number(name, -MOST_TILT, MOST_TILT)
         if tilt != 0:
             weight += tilt * _logs(model, name, column)
     return ModelTilts(
         end_odds=number("end_odds", 1 / MOST_ODDS, MOST_ODDS),
-        flavour_odds=_odds(model, [one.name for one in flavours]),
+        flavour_odds=_odds(model, [flavour.name for flavour in flavours]),
         weight=np.exp(weight - weight.max()),
         ending_rate=number("ending_rate", 1 / MOST_ODDS, MOST_ODDS),
         weekend_load=number("weekend_load", 1 / MOST_ODDS, MOST_ODDS),
@@ -152,31 +154,31 @@ def tilts_of(model: Model, flavours: Sequence[Flavour]) -> ModelTilts:
 
 
 def _logs(model: Model, name: str, column: Sequence[int]) -> Floats:
-    told = np.array(column, dtype=np.float64)
-    if (told <= 0).all():
+    values = np.array(column, dtype=np.float64)
+    if (values <= 0).all():
         raise WorkloadError(
             f"parameter '{name}' of '{model.generator}' must be 0: no flavour tells its memory."
         )
-    logs: Floats = np.log(np.where(told > 0, told, told[told > 0].min()))
+    logs: Floats = np.log(np.where(values > 0, values, values[values > 0].min()))
     return logs
 
 
 def _odds(model: Model, names: Sequence[str]) -> Floats:
-    told = model.parameters.get("flavour_odds", {})
-    if not isinstance(told, dict):
+    flavour_odds = model.parameters.get("flavour_odds", {})
+    if not isinstance(flavour_odds, dict):
         raise WorkloadError(
-            f"parameter 'flavour_odds' of '{model.generator}' is {told!r}; it is a table of "
+            f"parameter 'flavour_odds' of '{model.generator}' is {flavour_odds!r}; it is a table of "
             "numbers by flavour, and empty if nothing is tilted."
         )
     odds = np.ones(len(names))
-    for name, factor in told.items():
+    for name, factor in flavour_odds.items():
         if name not in names:
             raise WorkloadError(
                 f"parameter 'flavour_odds' of '{model.generator}' names '{name}'; its "
                 f"flavours are {', '.join(names[:20])}."
             )
-        what = f"flavour_odds of '{name}' of '{model.generator}'"
-        odds[names.index(name)] = checked_number(what, factor, 1 / MOST_ODDS, MOST_ODDS)
+        label = f"flavour_odds of '{name}' of '{model.generator}'"
+        odds[names.index(name)] = checked_number(label, factor, 1 / MOST_ODDS, MOST_ODDS)
     return odds
 
 
@@ -301,12 +303,16 @@ def _alike_in_batches(
     n = len(day)
     sizes = integers_of(model, "sizes", (None,), 1, 10**7)
     share = shares_of(model, "size_share", (len(sizes),))
-    drawn = sizes[_draw_indices(share, n, streams.of("sizes"))]
+    batch_sizes = sizes[_draw_indices(share, n, streams.of("sizes"))]
     flavour = _draw_indices(_flavour_share(model, ground), n, streams.of("flavours"))
     lifetime = ground.lifetimes.draw(
         flavour, np.arange(n), len(ground.flavours), streams.of("lifetimes")
     )
-    return np.repeat(flavour, drawn), np.repeat(np.arange(n), drawn), np.repeat(lifetime, drawn)
+    return (
+        np.repeat(flavour, batch_sizes),
+        np.repeat(np.arange(n), batch_sizes),
+        np.repeat(lifetime, batch_sizes),
+    )
 
 
 def _jobs_alone(
@@ -353,8 +359,10 @@ def draw_batches(
     if counts.sum() == 0:
         return None
     hour = hours_of(period, ground.period_s)
-    begun = np.repeat(np.arange(n_periods), counts)
-    flavour, batch, lifetime = stages(model, ground, day[begun], hour[begun], streams)
+    arrival_period = np.repeat(np.arange(n_periods), counts)
+    flavour, batch, lifetime = stages(
+        model, ground, day[arrival_period], hour[arrival_period], streams
+    )
     return CloudTrace(
         period=np.repeat(period, counts)[batch],
         batch=batch,
@@ -387,13 +395,13 @@ def _draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     trace = draw_batches(model, first_period, n_periods, streams, horizon.scale)
     if trace is None:
         raise WorkloadError(_nothing(horizon))
-    made = workload_of(trace, ground.examples, streams, name=f"{model.generator} (generated)")
-    told_s = made.start_unix_s or 0.0
+    workload = workload_of(trace, ground.examples, streams, name=f"{model.generator} (generated)")
+    told_s = workload.start_unix_s or 0.0
     offset_s = told_s - first_period * ground.period_s
-    n = int(np.searchsorted(made.submit_s + offset_s, horizon.duration_s, side="left"))
+    n = int(np.searchsorted(workload.submit_s + offset_s, horizon.duration_s, side="left"))
     if n == 0:
         raise WorkloadError(_nothing(horizon))
-    return made.head(n)
+    return workload.head(n)
 
 
 def _nothing(horizon: Horizon) -> str:
@@ -405,9 +413,9 @@ def _nothing(horizon: Horizon) -> str:
 
 def _draw_indices(share: NDArray[np.float64], n: int, rng: np.random.Generator) -> Ints:
     sums = np.cumsum(share)
-    found = np.searchsorted(sums, rng.random(n) * sums[-1], side="right")
-    drawn: Ints = np.minimum(found, len(share) - 1).astype(np.int64)
-    return drawn
+    position = np.searchsorted(sums, rng.random(n) * sums[-1], side="right")
+    indices: Ints = np.minimum(position, len(share) - 1).astype(np.int64)
+    return indices
 
 
 def _flavour_share(model: Model, ground: CloudModelParts) -> NDArray[np.float64]:
@@ -428,15 +436,15 @@ def _check(model: Model) -> None:
     ground = model_parts_of(model)
     if model.generator == THREE_STAGE_NAME:
         _next_flavour(model, ground)
-        known = {"quality", *FOR_ALL, *FOR_BATCHES}
+        parameter_names = {"quality", *FOR_ALL, *FOR_BATCHES}
     else:
         _flavour_share(model, ground)
-        known = {*FOR_ALL}
+        parameter_names = {*FOR_ALL}
     tilts_of(model, ground.flavours)
     if model.generator == SIMPLE_BATCH_NAME:
         n = len(integers_of(model, "sizes", (None,), 1, 10**7))
         shares_of(model, "size_share", (n,))
-    unknown = set(model.parameters) - set(encode_parts(ground)[0]) - known
+    unknown = set(model.parameters) - set(encode_parts(ground)[0]) - parameter_names
     if unknown:
         raise WorkloadError(f"'{model.generator}' has no parameter '{min(unknown)}'.")
     table = ground.lifetimes

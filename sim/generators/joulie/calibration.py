@@ -46,7 +46,7 @@ MILLI = 1000.0
 class _PodMeasurements:
     """Telemetry beside what was known: columns [n_rows] (see `Telemetry`)."""
 
-    told: Telemetry
+    telemetry: Telemetry
     tasks: Tasks
     work: TaskWork
     family: Ints
@@ -73,10 +73,10 @@ def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[Paramete
     if model.generator != NAME:
         raise WorkloadError(f"the model is of '{model.generator}'; '{NAME}' is calibrated.")
     p = parameters_of(model)
-    seen = _measurements_of(telemetry)
+    measurements = _measurements_of(telemetry)
     changes: list[ParameterEstimate] = []
     for calibrated in (_cpu_speed, _gpu_speed, _cpu_utilisation, _gpu_utilisation):
-        p, rows = calibrated(p, seen)
+        p, rows = calibrated(p, measurements)
         changes += rows
     if not changes:
         raise WorkloadError(
@@ -91,64 +91,75 @@ def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[Paramete
     return model_of(p, sentence), tuple(changes)
 
 
-def _measurements_of(told: Telemetry) -> _PodMeasurements:
-    workload = told.workload
+def _measurements_of(telemetry: Telemetry) -> _PodMeasurements:
+    workload = telemetry.workload
     tasks, work = workload.tasks, None if workload.tasks is None else workload.tasks.work
     if tasks is None or work is None or not has_families(workload):
         raise WorkloadError(f"{workload.name} does not have Joulie's families for all of its jobs.")
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     total = np.add.reduceat(tasks.mgpu * tasks.instances, first) / MILLI
-    job = tasks.job[told.task]
+    job = tasks.job[telemetry.task]
     roles = [*tasks.roles, ""]
     return _PodMeasurements(
-        told,
+        telemetry,
         tasks,
         work,
         workload.group[job],
         job,
         total[job],
-        tasks.mcpu[told.task] / MILLI,
-        [roles[i] for i in tasks.role[told.task].tolist()],
+        tasks.mcpu[telemetry.task] / MILLI,
+        [roles[i] for i in tasks.role[telemetry.task].tolist()],
     )
 
 
 def _cpu_speed(
-    p: JoulieParameters, seen: _PodMeasurements
+    p: JoulieParameters, measurements: _PodMeasurements
 ) -> tuple[JoulieParameters, list[ParameterEstimate]]:
     names = [
         f"helpers.{role}" if role in p.helpers else f"families.{KINDS[family]}"
-        for role, family in zip(seen.role, seen.family.tolist(), strict=True)
+        for role, family in zip(measurements.role, measurements.family.tolist(), strict=True)
     ]
-    told, units = seen.told, seen.work.cpu_units[seen.told.task]
-    used = np.maximum(told.cpu_utilisation, p.least_utilisation)
-    mine = (seen.tasks.mgpu[told.task] == 0) & (units > 0) & (seen.cores > 0) & ~np.isnan(used)
-    before = {f"helpers.{role}": one.cpu_sensitivity for role, one in p.helpers.items()}
-    before |= {f"families.{name}": one.cpu_sensitivity for name, one in p.families.items()}
-    found = _least_squares(
+    telemetry, units = (
+        measurements.telemetry,
+        measurements.work.cpu_units[measurements.telemetry.task],
+    )
+    used = np.maximum(telemetry.cpu_utilisation, p.least_utilisation)
+    mine = (
+        (measurements.tasks.mgpu[telemetry.task] == 0)
+        & (units > 0)
+        & (measurements.cores > 0)
+        & ~np.isnan(used)
+    )
+    before = {f"helpers.{role}": entry.cpu_sensitivity for role, entry in p.helpers.items()}
+    before |= {f"families.{name}": entry.cpu_sensitivity for name, entry in p.families.items()}
+    estimates = _least_squares(
         ("cpu_work_rate_per_core", p.cpu_work_rate_per_core, "cpu_sensitivity"),
-        units[mine] / (told.duration_s * seen.cores * used)[mine],
-        told.cpu_speed[mine],
+        units[mine] / (telemetry.duration_s * measurements.cores * used)[mine],
+        telemetry.cpu_speed[mine],
         [name for name, is_mine in zip(names, mine.tolist(), strict=True) if is_mine],
         before,
     )
-    return _with_speeds(p, found), found
+    return _with_speeds(p, estimates), estimates
 
 
 def _gpu_speed(
-    p: JoulieParameters, seen: _PodMeasurements
+    p: JoulieParameters, measurements: _PodMeasurements
 ) -> tuple[JoulieParameters, list[ParameterEstimate]]:
-    told, units = seen.told, seen.work.gpu_units[seen.told.task]
-    gpus = seen.tasks.mgpu[told.task] / MILLI
-    used = np.maximum(told.gpu_utilisation, p.least_utilisation)
-    mine = (gpus > 0) & (units > 0) & ~np.isnan(used) & (told.cpu_speed >= told.gpu_speed)
-    found = _least_squares(
-        ("gpu_work_rate_per_gpu", p.gpu_work_rate_per_gpu, "gpu_sensitivity"),
-        units[mine] / (told.duration_s * gpus * used)[mine],
-        told.gpu_speed[mine],
-        [f"families.{KINDS[i]}" for i in seen.family[mine].tolist()],
-        {f"families.{name}": one.gpu_sensitivity for name, one in p.families.items()},
+    telemetry, units = (
+        measurements.telemetry,
+        measurements.work.gpu_units[measurements.telemetry.task],
     )
-    return _with_speeds(p, found), found
+    gpus = measurements.tasks.mgpu[telemetry.task] / MILLI
+    used = np.maximum(telemetry.gpu_utilisation, p.least_utilisation)
+    mine = (gpus > 0) & (units > 0) & ~np.isnan(used) & (telemetry.cpu_speed >= telemetry.gpu_speed)
+    estimates = _least_squares(
+        ("gpu_work_rate_per_gpu", p.gpu_work_rate_per_gpu, "gpu_sensitivity"),
+        units[mine] / (telemetry.duration_s * gpus * used)[mine],
+        telemetry.gpu_speed[mine],
+        [f"families.{KINDS[i]}" for i in measurements.family[mine].tolist()],
+        {f"families.{name}": family.gpu_sensitivity for name, family in p.families.items()},
+    )
+    return _with_speeds(p, estimates), estimates
 
 
 def _least_squares(
@@ -170,51 +181,57 @@ def _least_squares(
     from scipy import optimize
 
     names_of, counts = np.unique(group, return_counts=True)
-    kept = np.isin(group, names_of[counts >= FEWEST_ROWS])
-    rate, speed, group = rate[kept], speed[kept], np.array(group)[kept].tolist()
+    is_frequent = np.isin(group, names_of[counts >= FEWEST_ROWS])
+    rate, speed, group = (
+        rate[is_frequent],
+        speed[is_frequent],
+        np.array(group)[is_frequent].tolist(),
+    )
     groups, which = np.unique(group, return_inverse=True)
-    own = [i for i, name in enumerate(groups) if name.startswith("helpers.")]
-    if len(groups) == len(own):
+    helper_groups = [i for i, name in enumerate(groups) if name.startswith("helpers.")]
+    if len(groups) == len(helper_groups):
         return []
     throttled = np.bincount(which[speed < 1], minlength=len(groups))
     free = np.flatnonzero(throttled >= FEWEST_ROWS)
-    known = np.array([before[name] for name in groups])
+    prior_values = np.array([before[name] for name in groups])
     slower, logs = 1.0 - speed, np.log(rate)
 
-    def sensitivities(told: Floats) -> Floats:
-        made = known.copy()
-        made[free] = told[1 : 1 + len(free)]
-        return made[which]
+    def sensitivities(point: Floats) -> Floats:
+        values = prior_values.copy()
+        values[free] = point[1 : 1 + len(free)]
+        return values[which]
 
-    def left(told: Floats) -> Floats:
+    def left(point: Floats) -> Floats:
         shares = np.zeros(len(groups))
-        shares[own] = told[1 + len(free) :]
-        done: Floats = logs - told[0] - shares[which]
-        return done - np.log(_speed(sensitivities(told), slower))
+        shares[helper_groups] = point[1 + len(free) :]
+        done: Floats = logs - point[0] - shares[which]
+        return done - np.log(_speed(sensitivities(point), slower))
 
-    def slope(told: Floats) -> Floats:
-        made = np.zeros((len(logs), 1 + len(free) + len(own)))
-        made[:, 0] = -1.0
-        per = slower / _speed(sensitivities(told), slower)
+    def slope(point: Floats) -> Floats:
+        jacobian = np.zeros((len(logs), 1 + len(free) + len(helper_groups)))
+        jacobian[:, 0] = -1.0
+        per = slower / _speed(sensitivities(point), slower)
         for column, place in enumerate(free.tolist(), start=1):
-            made[:, column] = np.where(which == place, per, 0.0)
-        for column, place in enumerate(own, start=1 + len(free)):
-            made[:, column] = np.where(which == place, -1.0, 0.0)
-        return made
+            jacobian[:, column] = np.where(which == place, per, 0.0)
+        for column, place in enumerate(helper_groups, start=1 + len(free)):
+            jacobian[:, column] = np.where(which == place, -1.0, 0.0)
+        return jacobian
 
-    start = np.concatenate([[float(np.median(logs))], known[free], np.zeros(len(own))])
+    start = np.concatenate(
+        [[float(np.median(logs))], prior_values[free], np.zeros(len(helper_groups))]
+    )
     best = optimize.least_squares(left, start, jac=slope)
     half = _half(left(best.x), slope(best.x))
     name, was, sensitivity = names
     middle = float(best.x[0])
     low, high = math.exp(middle - half[0]), math.exp(middle + half[0])
-    n = int((~np.isin(which, own)).sum())
+    n = int((~np.isin(which, helper_groups)).sum())
     rows = [ParameterEstimate(name, was, math.exp(middle), low, high, n)]
     for column, place in enumerate(free.tolist(), start=1):
         value, wide = float(best.x[column]), float(half[column])
         rows.append(
             ParameterEstimate(
-                f"{groups[place]}.{sensitivity}", float(known[place]), min(max(value, 0.0), 1.0),
+                f"{groups[place]}.{sensitivity}", float(prior_values[place]), min(max(value, 0.0), 1.0),
                 max(value - wide, 0.0), min(value + wide, 1.0), int((which == place).sum()),
             )
         )  # fmt: skip
@@ -222,16 +239,16 @@ def _least_squares(
 
 
 def _speed(sensitivity: Floats, slower: Floats) -> Floats:
-    made: Floats = np.maximum(1.0 - sensitivity * slower, LEAST_SPEED)
-    return made
+    speeds: Floats = np.maximum(1.0 - sensitivity * slower, LEAST_SPEED)
+    return speeds
 
 
 def _half(left: Floats, slope: Floats) -> Floats:
     """Return half the width of the intervals at 95 % of a least-squares minimum."""
     freedom = max(len(left) - slope.shape[1], 1)
     variance = float(left @ left) / freedom
-    made: Floats = Z * np.sqrt(variance * np.diag(np.linalg.inv(slope.T @ slope)))
-    return made
+    half_width: Floats = Z * np.sqrt(variance * np.diag(np.linalg.inv(slope.T @ slope)))
+    return half_width
 
 
 def _with_speeds(p: JoulieParameters, rows: list[ParameterEstimate]) -> JoulieParameters:
@@ -256,13 +273,17 @@ def _with_speeds(p: JoulieParameters, rows: list[ParameterEstimate]) -> JouliePa
 
 
 def _cpu_utilisation(
-    p: JoulieParameters, seen: _PodMeasurements
+    p: JoulieParameters, measurements: _PodMeasurements
 ) -> tuple[JoulieParameters, list[ParameterEstimate]]:
     families, rows = dict(p.families), []
-    is_worker = np.array([role not in p.helpers for role in seen.role])
+    is_worker = np.array([role not in p.helpers for role in measurements.role])
     for place, name in enumerate(KINDS):
-        mine = (seen.family == place) & is_worker & ~np.isnan(seen.told.cpu_utilisation)
-        means = _per_workload(seen.told.cpu_utilisation, mine, seen.job)
+        mine = (
+            (measurements.family == place)
+            & is_worker
+            & ~np.isnan(measurements.telemetry.cpu_utilisation)
+        )
+        means = _per_workload(measurements.telemetry.cpu_utilisation, mine, measurements.job)
         if len(means) < FEWEST_ROWS:
             continue
         was = families[name].cpu_utilisation
@@ -278,19 +299,23 @@ def _per_workload(values: Floats, mine: Rows, job: Ints) -> Floats:
     """Return the mean over the pods of each workload, whose profile is one."""
     _, which = np.unique(job[mine], return_inverse=True)
     counts = np.bincount(which)
-    made: Floats = np.bincount(which, weights=values[mine]) / counts if len(counts) else values[:0]
-    return made
+    means: Floats = np.bincount(which, weights=values[mine]) / counts if len(counts) else values[:0]
+    return means
 
 
 def _gpu_utilisation(
-    p: JoulieParameters, seen: _PodMeasurements
+    p: JoulieParameters, measurements: _PodMeasurements
 ) -> tuple[JoulieParameters, list[ParameterEstimate]]:
     controlled = [i for i, name in enumerate(KINDS) if p.families[name].structure == "controller"]
-    mine = ~np.isnan(seen.told.gpu_utilisation) & (seen.tasks.mgpu[seen.told.task] > 0)
-    mine &= ~np.isin(seen.family, controlled)
-    values = _per_workload(seen.told.gpu_utilisation, mine, seen.job)
-    family = _per_workload(seen.family.astype(np.float64), mine, seen.job).astype(np.int64)
-    gpus = _per_workload(seen.gpus, mine, seen.job)
+    mine = ~np.isnan(measurements.telemetry.gpu_utilisation) & (
+        measurements.tasks.mgpu[measurements.telemetry.task] > 0
+    )
+    mine &= ~np.isin(measurements.family, controlled)
+    values = _per_workload(measurements.telemetry.gpu_utilisation, mine, measurements.job)
+    family = _per_workload(measurements.family.astype(np.float64), mine, measurements.job).astype(
+        np.int64
+    )
+    gpus = _per_workload(measurements.gpus, mine, measurements.job)
     place = np.searchsorted(np.array(p.gpu_utilisation_counts), gpus, side="left")
     place = np.minimum(place, len(p.gpu_utilisation_counts) - 1)
     shift = np.array([p.families[name].gpu_utilisation_shift for name in KINDS])
@@ -319,11 +344,13 @@ def _gpu_utilisation(
             rows.append(ParameterEstimate(name, means[at], value, value - wide, value + wide, n))
             means[at] = min(max(value, 0.0), 1.0)
         else:
-            one = KINDS[free_shifts[column - len(free_counts)]]
-            was = families[one].gpu_utilisation_shift
-            name = f"families.{one}.gpu_utilisation_shift"
+            family_name = KINDS[free_shifts[column - len(free_counts)]]
+            was = families[family_name].gpu_utilisation_shift
+            name = f"families.{family_name}.gpu_utilisation_shift"
             rows.append(ParameterEstimate(name, was, value, value - wide, value + wide, n))
-            families[one] = replace(families[one], gpu_utilisation_shift=min(max(value, -1.0), 1.0))
+            families[family_name] = replace(
+                families[family_name], gpu_utilisation_shift=min(max(value, -1.0), 1.0)
+            )
     return replace(p, gpu_utilisation_means=tuple(means), families=families), rows
 
 

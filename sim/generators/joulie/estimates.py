@@ -166,15 +166,17 @@ def _negative_log_likelihood(
         ]
     )[:, ~is_known]
     (lower, upper), counts = np.unique(bounds, axis=1, return_counts=True)
-    known = np.log(values[is_known]) - shift[is_known]
-    n = len(known)
-    mean, square = (float(known.mean()), float(known.var())) if n else (0.0, 0.0)
+    log_values = np.log(values[is_known]) - shift[is_known]
+    n = len(log_values)
+    mean, square = (float(log_values.mean()), float(log_values.var())) if n else (0.0, 0.0)
 
-    def unlikely(told: Floats) -> float:
-        mu, sigma = float(told[0]), math.exp(float(told[1]))
-        found = -n * math.log(sigma) - n * (square + (mean - mu) ** 2) / (2 * sigma**2)
-        found += float((counts * _log_between((lower - mu) / sigma, (upper - mu) / sigma)).sum())
-        return -found
+    def unlikely(point: Floats) -> float:
+        mu, sigma = float(point[0]), math.exp(float(point[1]))
+        log_likelihood = -n * math.log(sigma) - n * (square + (mean - mu) ** 2) / (2 * sigma**2)
+        log_likelihood += float(
+            (counts * _log_between((lower - mu) / sigma, (upper - mu) / sigma)).sum()
+        )
+        return -log_likelihood
 
     return unlikely
 
@@ -202,14 +204,14 @@ def _clamps(values: Floats, half: Floats, prior: ClampedLognormal) -> tuple[floa
 def _curvature(f: Callable[[Floats], float], at: Floats) -> Floats:
     """Return the second derivatives of a function of two numbers, by central differences."""
     step = 1e-4
-    made = np.zeros((2, 2))
+    hessian = np.zeros((2, 2))
     for i in range(2):
         for j in range(2):
             a, b = np.eye(2)[i] * step, np.eye(2)[j] * step
-            made[i, j] = (f(at + a + b) - f(at + a - b) - f(at - a + b) + f(at - a - b)) / (
+            hessian[i, j] = (f(at + a + b) - f(at + a - b) - f(at - a + b) + f(at - a - b)) / (
                 4 * step * step
             )
-    return made
+    return hessian
 
 
 HOURS, HOUR_S = 24, 3600.0
@@ -231,17 +233,17 @@ class ArrivalFit:
     """What a log tells about arrivals.
 
     Attributes:
-        told: values of parameters, by name.
+        parameters: values of parameters, by name.
         learnt: the same with intervals.
-        kept: sentences about what stays as published, and why.
+        unchanged_notes: sentences about what stays as published, and why.
         dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, after the
             hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN if
             there are no hours.
     """
 
-    told: dict[str, object]
+    parameters: dict[str, object]
     learnt: tuple[ParameterEstimate, ...]
-    kept: tuple[str, ...]
+    unchanged_notes: tuple[str, ...]
     dispersion: float
 
 
@@ -266,28 +268,28 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
     cells = _Cells.of(clock.local_s(workload.submit_s))
     rates = cells.rates()
     dispersion = cells.dispersion(rates)
-    told: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     rows: list[ParameterEstimate] = []
     bursts = _fit_bursts(cells, rates, prior)
-    kept = []
+    notes = []
     if bursts is None:
-        told["burst_day_probability"] = 0.0
+        parameters["burst_day_probability"] = 0.0
         n_days = len(cells.whole_days())
         if n_days >= LEAST_BURST_DAYS:
             rows.append(share_of("burst_day_probability", prior.burst_day_probability, 0, n_days))
-            kept.append("the hours show no bursts beyond the noise of all hours")
+            notes.append("the hours show no bursts beyond the noise of all hours")
         else:
-            kept.append(
+            notes.append(
                 f"bursts need {LEAST_BURST_DAYS} whole days, so the model has none of its own"
             )
     else:
         rates, dispersion = bursts.rates, bursts.noise
-        told |= bursts.told
+        parameters |= bursts.parameters
         rows += bursts.learnt
     mean_per_hour = float(rates.mean())
     multipliers = rates / mean_per_hour
-    told["hourly_multipliers"] = multipliers.tolist()
-    told["mean_inter_arrival_sec"] = HOUR_S / mean_per_hour
+    parameters["hourly_multipliers"] = multipliers.tolist()
+    parameters["mean_inter_arrival_sec"] = HOUR_S / mean_per_hour
     half = Z * math.sqrt(dispersion / workload.n_jobs)
     mean_s = HOUR_S / mean_per_hour
     rows.insert(
@@ -297,9 +299,9 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
             mean_s * math.exp(-half), mean_s * math.exp(half), workload.n_jobs,
         ),
     )  # fmt: skip
-    seen = cells.exposure.sum(axis=0)
+    exposure = cells.exposure.sum(axis=0)
     for hour in range(HOURS):
-        deviation = math.sqrt(dispersion * rates[hour] / seen[hour]) / mean_per_hour
+        deviation = math.sqrt(dispersion * rates[hour] / exposure[hour]) / mean_per_hour
         middle = float(multipliers[hour])
         rows.append(
             ParameterEstimate(
@@ -308,7 +310,7 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
                 int(cells.counts[:, hour].sum()),
             )
         )  # fmt: skip
-    return ArrivalFit(told, tuple(rows), tuple(kept), dispersion)
+    return ArrivalFit(parameters, tuple(rows), tuple(notes), dispersion)
 
 
 def _rate_only(workload: Workload, prior: JoulieParameters, clock: WallClock) -> ArrivalFit:
@@ -355,14 +357,14 @@ class _Cells:
 
     def rates(self) -> Floats:
         """Submissions in an hour, by hour of the day; half a job more, so that none is 0."""
-        made: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
-        return made
+        hourly_rates: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
+        return hourly_rates
 
     def dispersion(self, rates: Floats, hours: NDArray[np.int64] | None = None) -> float:
         at = np.arange(HOURS) if hours is None else hours
-        seen = self.exposure[:, at]
-        there = seen > 0.5
-        expected = (rates[at] * seen)[there]
+        exposure = self.exposure[:, at]
+        there = exposure > 0.5
+        expected = (rates[at] * exposure)[there]
         freedom = max(int(there.sum()) - len(at), 1)
         return float(((self.counts[:, at][there] - expected) ** 2 / expected).sum() / freedom)
 
@@ -374,7 +376,7 @@ class _Cells:
 class _Bursts:
     rates: Floats
     noise: float
-    told: dict[str, object]
+    parameters: dict[str, object]
     learnt: list[ParameterEstimate]
 
 
@@ -387,17 +389,17 @@ def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Burst
     """
     days = cells.whole_days()
     hours = np.array(sorted(set(prior.burst_hours)), dtype=np.int64)
-    others = np.setdiff1d(np.arange(HOURS), hours)
-    if len(days) < LEAST_BURST_DAYS or len(others) == 0:
+    other_hours = np.setdiff1d(np.arange(HOURS), hours)
+    if len(days) < LEAST_BURST_DAYS or len(other_hours) == 0:
         return None
-    noise = max(cells.dispersion(rates, others), 1.0)
+    noise = max(cells.dispersion(rates, other_hours), 1.0)
     counts = cells.counts[np.ix_(days, hours)]
     usual = np.maximum(np.median(counts, axis=0), 0.25)
     quiet = _log_poisson(counts, counts.mean(axis=0)).sum()
     for added in dict.fromkeys((prior.burst_mean_jobs, 0.0)):
         share, factor, base, was = 0.2, 2.0, usual.copy(), -math.inf
         for _ in range(ROUNDS):
-            day_rate = float(np.concatenate([base, rates[others]]).mean())
+            day_rate = float(np.concatenate([base, rates[other_hours]]).mean())
             extra = added / BURST_DIVISOR * day_rate
             none = _log_poisson(counts, base).sum(axis=1)
             gain = _log_poisson(counts, factor * base + extra) - _log_poisson(counts, base)
@@ -418,15 +420,15 @@ def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Burst
             break
     if factor <= 1.0 or 2 * (likely - quiet / noise) < 2 * math.log(len(days)):
         return None
-    made = rates.copy()
-    made[hours] = base
+    quiet_rates = rates.copy()
+    quiet_rates[hours] = base
     information = (with_burst * base**2 / (factor * base + extra)).sum() / noise
     deviation = 1 / math.sqrt(float(information))
     probability = share_of(
         "burst_day_probability", prior.burst_day_probability, share * len(days), len(days)
     )
     return _Bursts(
-        made,
+        quiet_rates,
         noise,
         {
             "burst_day_probability": share,
@@ -456,5 +458,5 @@ def _factor(weights: Floats, counts: Floats, base: Floats, extra: float) -> floa
 def _log_poisson(counts: Floats, rates: Floats) -> Floats:
     from scipy.special import gammaln
 
-    made: Floats = counts * np.log(rates) - rates - gammaln(counts + 1)
-    return made
+    log_likelihood: Floats = counts * np.log(rates) - rates - gammaln(counts + 1)
+    return log_likelihood

@@ -74,21 +74,21 @@ def multipliers(p: JoulieParameters, n_days: int, streams: RandomStreams) -> NDA
     is drawn evenly from those that are told.
     """
     table = np.tile(np.array(p.hourly_multipliers), (n_days, 1))
-    drawn = streams.of("burst").random((n_days, 2))
-    days, hours = _one_hour(drawn, p.burst_day_probability, p.burst_hours)
+    uniform = streams.of("burst").random((n_days, 2))
+    days, hours = _one_hour(uniform, p.burst_day_probability, p.burst_hours)
     table[days, hours] = table[days, hours] * p.burst_multiplier + p.burst_mean_jobs / BURST_SHARE
-    drawn = streams.of("dip").random((n_days, 2))
-    days, hours = _one_hour(drawn, p.dip_day_probability, p.dip_hours)
+    uniform = streams.of("dip").random((n_days, 2))
+    days, hours = _one_hour(uniform, p.dip_day_probability, p.dip_hours)
     table[days, hours] *= p.dip_multiplier
     floored: NDArray[np.float64] = np.maximum(table, LEAST_MULTIPLIER)
     return floored
 
 
 def _one_hour(
-    drawn: NDArray[np.float64], probability: float, hours: tuple[int, ...]
+    uniform: NDArray[np.float64], probability: float, hours: tuple[int, ...]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    days = np.flatnonzero(drawn[:, 0] < probability)
-    place = (drawn[days, 1] * len(hours)).astype(np.int64)
+    days = np.flatnonzero(uniform[:, 0] < probability)
+    place = (uniform[days, 1] * len(hours)).astype(np.int64)
     return days, np.array(hours, dtype=np.int64)[place]
 
 
@@ -155,7 +155,9 @@ class _Gaps:
 
 
 COMPUTE_BOUND = ("cpu.compute_bound", "gpu.compute_bound")
-GENERAL, PERFORMANCE, ECO = (list(INTENTS).index(one) for one in ("general", "performance", "eco"))
+GENERAL, PERFORMANCE, ECO = (
+    list(INTENTS).index(intent_name) for intent_name in ("general", "performance", "eco")
+)
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def _draw_outcome(probabilities: tuple[float, ...], uniform: Floats) -> NDArray[
 def _family(families: list[WorkloadFamily], needs_gpus: NDArray[np.bool_], uniform: Floats) -> Ints:
     family = np.zeros(len(uniform), dtype=np.int64)
     for needed in (True, False):
-        of_these = [i for i, one in enumerate(families) if one.needs_gpus == needed]
+        of_these = [i for i, candidate in enumerate(families) if candidate.needs_gpus == needed]
         outcome = _draw_outcome(tuple(families[i].share for i in of_these), uniform)
         family = np.where(needs_gpus == needed, np.array(of_these)[outcome], family)
     return family
@@ -215,11 +217,11 @@ def _family(families: list[WorkloadFamily], needs_gpus: NDArray[np.bool_], unifo
 def _of_family(families: list[WorkloadFamily], name: str, family: Ints) -> Floats:
     """Return a number of the family of every row; ``a.b`` is the number b of its law a."""
 
-    def found(one: WorkloadFamily) -> float:
+    def number_of(member: WorkloadFamily) -> float:
         law, _, number = name.rpartition(".")
-        return float(getattr(getattr(one, law) if law else one, number))
+        return float(getattr(getattr(member, law) if law else member, number))
 
-    values: Floats = np.array([found(one) for one in families], dtype=np.float64)[family]
+    values: Floats = np.array([number_of(member) for member in families], dtype=np.float64)[family]
     return values
 
 
@@ -245,13 +247,13 @@ def lognormal(
     families: list[WorkloadFamily], law: str, family: Ints, normal: Floats, is_clamped: bool = True
 ) -> Floats:
     """Return lognormal variables by a law of the family of each row, from standard normal ones."""
-    drawn = _of_family(families, f"{law}.median", family) * np.exp(
+    values = _of_family(families, f"{law}.median", family) * np.exp(
         _of_family(families, f"{law}.sigma", family) * normal
     )
     if not is_clamped:
-        return drawn
+        return values
     least = _of_family(families, f"{law}.least", family)
-    return np.clip(drawn, least, _of_family(families, f"{law}.most", family))
+    return np.clip(values, least, _of_family(families, f"{law}.most", family))
 
 
 def mean_gpu_utilisation(p: JoulieParameters, gpus: Ints) -> Floats:
@@ -279,7 +281,7 @@ def _profile(
             spread = np.where(many, p.gpu_utilisation_spread_many, p.gpu_utilisation_spread)
             profile[:, column] = np.clip(mean + (2.0 * uniform - 1.0) * spread, 0.0, 1.0)
         else:
-            bounds = np.array([getattr(one, signal) for one in families])[family]
+            bounds = np.array([getattr(member, signal) for member in families])[family]
             profile[:, column] = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) * uniform
         if signal in ("gpu_utilisation", "cpu_feed_intensity"):
             profile[gpus == 0, column] = 0.0
@@ -292,7 +294,7 @@ def _intent(
     if p.no_affinity_only:
         return np.full(len(family), GENERAL, dtype=np.int64)
     is_compute_bound = np.array(
-        [bool({one.cpu_class, one.gpu_class} & set(COMPUTE_BOUND)) for one in families]
+        [bool({member.cpu_class, member.gpu_class} & set(COMPUTE_BOUND)) for member in families]
     )[family]
     boost = np.where(is_compute_bound, p.compute_bound_boost, 1.0)
     performance = np.minimum(p.perf_ratio * boost, 1.0)
@@ -307,12 +309,14 @@ GPU_RESOURCES = (USUAL_GPU, "amd.com/gpu")
 FEWEST_TRIALS = 2
 
 
-def pods_of(p: JoulieParameters, drawn: LogicalWorkloads, streams: RandomStreams) -> Tasks:
+def pods_of(p: JoulieParameters, workloads: LogicalWorkloads, streams: RandomStreams) -> Tasks:
     """Return the pods of logical workloads, a row each: helpers first, then workers or trials."""
     families = [p.families[name] for name in KINDS]
-    n_jobs = len(drawn.family)
-    structure = np.array([STRUCTURES.index(one.structure) for one in families])[drawn.family]
-    n_workers = _n_workers(p, drawn, structure, streams)
+    n_jobs = len(workloads.family)
+    structure = np.array([STRUCTURES.index(member.structure) for member in families])[
+        workloads.family
+    ]
+    n_workers = _n_workers(p, workloads, structure, streams)
     n_helpers = np.where(structure == SINGLE, 0, 1)
     two = (structure == PARAMETER_SERVER) & (n_workers >= p.two_servers_from)
     n_helpers = np.where(two, 2, n_helpers)
@@ -321,14 +325,14 @@ def pods_of(p: JoulieParameters, drawn: LogicalWorkloads, streams: RandomStreams
     job = np.repeat(np.arange(n_jobs), n_pods)
     place = np.arange(len(job)) - np.repeat(np.cumsum(n_pods) - n_pods, n_pods)
     is_helper = place < n_helpers[job]
-    family, of_structure = drawn.family[job], structure[job]
-    gpus = np.where(of_structure == SINGLE, drawn.gpus[job], np.minimum(drawn.gpus[job], 1))
+    family, of_structure = workloads.family[job], structure[job]
+    gpus = np.where(of_structure == SINGLE, workloads.gpus[job], np.minimum(workloads.gpus[job], 1))
     gpus[is_helper] = 0
 
     trial = np.where(of_structure == CONTROLLER, place - n_helpers[job], -1)
     cores, memory_gib = _requests(p, families, family, gpus, trial, job, n_jobs, streams)
-    share = np.array([one.work_share for one in families])[family] / n_workers[job]
-    cpu_sensitivity = np.array([one.cpu_sensitivity for one in families])[family]
+    share = np.array([member.work_share for member in families])[family] / n_workers[job]
+    cpu_sensitivity = np.array([member.cpu_sensitivity for member in families])[family]
     for which, helps in HELPER_OF.items():
         rows = is_helper & (of_structure == which)
         helper = p.helpers[helps]
@@ -337,20 +341,20 @@ def pods_of(p: JoulieParameters, drawn: LogicalWorkloads, streams: RandomStreams
         cpu_sensitivity[rows] = helper.cpu_sensitivity
 
     hundredths = np.maximum(np.rint(cores * 100.0), 1.0).astype(np.int64)
-    work = _work(p, families, drawn, job, hundredths / 100.0, gpus, share, n_workers)
+    work = _work(p, families, workloads, job, hundredths / 100.0, gpus, share, n_workers)
     work = replace(work, cpu_sensitivity=cpu_sensitivity)
     role, roles = _roles(families, family, of_structure, is_helper)
-    demand, affinities = encode_terms(list(INTENTS.values()), drawn.intent[job])
+    demand, affinities = encode_terms(list(INTENTS.values()), workloads.intent[job])
     gpu_resource, gpu_resources = encode_names(
-        GPU_RESOURCES, np.where(gpus > 0, drawn.is_amd[job].astype(np.int64), -1)
+        GPU_RESOURCES, np.where(gpus > 0, workloads.is_amd[job].astype(np.int64), -1)
     )
     return Tasks.from_arrays(
         job=job,
-        runtime_s=drawn.duration_s[job],
+        runtime_s=workloads.duration_s[job],
         mcpu=hundredths * 10,
         mem_bytes=np.maximum(np.rint(memory_gib), 1.0) * GIB,
         mgpu=gpus * 1000,
-        gang=np.array([one.gang for one in families], dtype=np.int64)[family],
+        gang=np.array([member.gang for member in families], dtype=np.int64)[family],
         role=role,
         demand=demand,
         gpu_resource=gpu_resource,
@@ -358,17 +362,17 @@ def pods_of(p: JoulieParameters, drawn: LogicalWorkloads, streams: RandomStreams
         affinities=affinities,
         gpu_resources=gpu_resources,
         work=work,
-        texts=_texts(p, drawn, job),
+        texts=_texts(p, workloads, job),
     )
 
 
 def _n_workers(
-    p: JoulieParameters, drawn: LogicalWorkloads, structure: Ints, streams: RandomStreams
+    p: JoulieParameters, workloads: LogicalWorkloads, structure: Ints, streams: RandomStreams
 ) -> Ints:
     """Return how many pods share the work: one, a worker a GPU, or trials."""
-    workers = np.where(structure == SINGLE, 1, np.maximum(drawn.gpus, p.least_workers))
-    most = np.where(drawn.gpus >= p.many_gpus, p.hpo_max_trials_many, p.hpo_max_trials)
-    most = np.where(drawn.gpus == 0, p.hpo_max_trials_no_gpu, most)
+    workers = np.where(structure == SINGLE, 1, np.maximum(workloads.gpus, p.least_workers))
+    most = np.where(workloads.gpus >= p.many_gpus, p.hpo_max_trials_many, p.hpo_max_trials)
+    most = np.where(workloads.gpus == 0, p.hpo_max_trials_no_gpu, most)
     uniform = streams.of("trials").random(len(structure))
     trials = FEWEST_TRIALS + (uniform * (most - FEWEST_TRIALS + 1)).astype(np.int64)
     return np.where(structure == CONTROLLER, trials, workers)
@@ -389,18 +393,18 @@ def _requests(
     The workers of a job are alike, its trials are not: trial k of every job has a stream.
     """
     normals = []
-    for what in ("cpu", "memory"):
-        normal = streams.of(what).standard_normal(n_jobs)[job]
+    for resource in ("cpu", "memory"):
+        normal = streams.of(resource).standard_normal(n_jobs)[job]
         for k in range(int(trial.max(initial=-1)) + 1):
             rows = trial == k
-            of_trial = streams.inside(f"trial {k}").of(what).standard_normal(n_jobs)
+            of_trial = streams.inside(f"trial {k}").of(resource).standard_normal(n_jobs)
             normal[rows] = of_trial[job[rows]]
         normals.append(normal)
     cores = lognormal(families, "cpu", family, normals[0])
     if p.cpu_per_gpu:
-        most = np.array([one.cpu.most for one in families])[family]
+        most = np.array([member.cpu.most for member in families])[family]
         cores = np.minimum(cores * np.maximum(gpus, 1), most)
-    base = np.array([one.memory_base_gib for one in families])[family]
+    base = np.array([member.memory_base_gib for member in families])[family]
     per_gpu = lognormal(families, "memory_gib", family, normals[1])
     return cores, base + np.maximum(gpus, 1) * per_gpu
 
@@ -415,7 +419,7 @@ def _clamped(helper: HelperRole, cores: Floats, memory_gib: Floats) -> tuple[Flo
 def _work(
     p: JoulieParameters,
     families: list[WorkloadFamily],
-    drawn: LogicalWorkloads,
+    workloads: LogicalWorkloads,
     job: Ints,
     cores: Floats,
     gpus: Ints,
@@ -423,19 +427,23 @@ def _work(
     n_workers: Ints,
 ) -> TaskWork:
     """Return work units: duration * request * utilisation * rate * share of the role."""
-    family, profile, duration_s = drawn.family[job], drawn.profile[job], drawn.duration_s[job]
+    family, profile, duration_s = (
+        workloads.family[job],
+        workloads.profile[job],
+        workloads.duration_s[job],
+    )
     used = np.maximum(profile[:, :2], p.least_utilisation)
     cpu_units = duration_s * cores * used[:, 0] * p.cpu_work_rate_per_core * share
     gpu_units = duration_s * gpus * used[:, 1] * p.gpu_work_rate_per_gpu
     if p.split_work:
         gpu_units = gpu_units / n_workers[job]
-    names = [one.cpu_class for one in families] + [one.gpu_class for one in families]
+    names = [member.cpu_class for member in families] + [member.gpu_class for member in families]
     both, classes = encode_names(names, np.concatenate([family, family + len(families)]))
     return TaskWork(
         cpu_units=np.round(cpu_units, 3),
         gpu_units=np.round(gpu_units, 3),
         cpu_sensitivity=np.zeros(len(job)),
-        gpu_sensitivity=np.array([one.gpu_sensitivity for one in families])[family],
+        gpu_sensitivity=np.array([member.gpu_sensitivity for member in families])[family],
         cpu_class=both[: len(job)],
         gpu_class=both[len(job) :],
         profile=profile,
@@ -446,14 +454,14 @@ def _work(
 def _roles(
     families: list[WorkloadFamily], family: Ints, of_structure: Ints, is_helper: Rows
 ) -> tuple[Ints, tuple[str, ...]]:
-    names = [one.role for one in families] + list(HELPER_OF.values())
+    names = [member.role for member in families] + list(HELPER_OF.values())
     of_helper = np.full(len(STRUCTURES), -1, dtype=np.int64)
     for place, which in enumerate(HELPER_OF):
         of_helper[which] = len(families) + place
     return encode_names(names, np.where(is_helper, of_helper[of_structure], family))
 
 
-def _texts(p: JoulieParameters, drawn: LogicalWorkloads, job: Ints) -> dict[str, Sequence[str]]:
+def _texts(p: JoulieParameters, workloads: LogicalWorkloads, job: Ints) -> dict[str, Sequence[str]]:
     """Return what files have beside the columns; nothing if it is as usual."""
     texts: dict[str, Sequence[str]] = {}
     if p.namespace != USUAL_NAMESPACE:
@@ -462,12 +470,12 @@ def _texts(p: JoulieParameters, drawn: LogicalWorkloads, job: Ints) -> dict[str,
         texts["workloadRecord"] = [NO_RECORD] * len(job)
     if p.emit_head_fields:
         intents = list(INTENTS)
-        texts["intentClass"] = [intents[i] for i in drawn.intent[job]]
+        texts["intentClass"] = [intents[i] for i in workloads.intent[job]]
         tags = {
             key: json.dumps(_tags(*key), separators=(",", ":"))
-            for key in set(zip(drawn.family.tolist(), drawn.gpus.tolist(), strict=True))
+            for key in set(zip(workloads.family.tolist(), workloads.gpus.tolist(), strict=True))
         }
-        keys = zip(drawn.family[job].tolist(), drawn.gpus[job].tolist(), strict=True)
+        keys = zip(workloads.family[job].tolist(), workloads.gpus[job].tolist(), strict=True)
         texts["tags"] = [tags[key] for key in keys]
     return texts
 
@@ -574,17 +582,17 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     """
     p = parameters_of(model)
     offset_s = arrivals(p, horizon, streams.inside("arrivals"))
-    drawn = draw_workloads(p, len(offset_s), streams)
-    made = pods_workload(
-        pods_of(p, drawn, streams.inside("pods")),
+    workloads = draw_workloads(p, len(offset_s), streams)
+    workload = pods_workload(
+        pods_of(p, workloads, streams.inside("pods")),
         offset_s=offset_s,
-        kind=drawn.family,
+        kind=workloads.family,
         job_id=np.arange(1, len(offset_s) + 1),
         name=NAME,
         epoch_unix_s=p.epoch_unix_s,
         time_zone=p.time_zone,
     )
-    return with_phases(made, p.phases, KINDS, streams.of("phases"), p.phase_concentration)
+    return with_phases(workload, p.phases, KINDS, streams.of("phases"), p.phase_concentration)
 
 
 def check(model: Model) -> None:

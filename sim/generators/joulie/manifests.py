@@ -54,12 +54,12 @@ def _lines(value: Any, depth: int) -> list[str]:
     if depth > MOST_DEPTH:
         raise WorkloadError(f"a manifest is nested more than {MOST_DEPTH} deep.")
     if isinstance(value, Mapping) and value:
-        made = []
-        for key, one in value.items():
-            made += _entry(f"{_text(str(key))}:", one, depth)
-        return made
+        lines = []
+        for key, entry in value.items():
+            lines += _entry(f"{_text(str(key))}:", entry, depth)
+        return lines
     if isinstance(value, Sequence) and not isinstance(value, str) and value:
-        return [line for one in value for line in _item(one, depth)]
+        return [line for entry in value for line in _item(entry, depth)]
     return [_scalar(value)]
 
 
@@ -70,8 +70,8 @@ def _entry(head: str, value: Any, depth: int) -> list[str]:
 
 
 def _item(value: Any, depth: int) -> list[str]:
-    first, *others = _lines(value, depth + 1)
-    return [f"- {first}", *(f"  {line}" for line in others)]
+    first, *rest = _lines(value, depth + 1)
+    return [f"- {first}", *(f"  {line}" for line in rest)]
 
 
 def _scalar(value: Any) -> str:
@@ -150,13 +150,13 @@ def render_manifests(
         raise WorkloadError(
             f"{workload.name} tells no tasks of its jobs; manifests need pods and their requests."
         )
-    told, is_joulies = style or ManifestStyle(), has_families(workload)
+    manifest_style, is_joulies = style or ManifestStyle(), has_families(workload)
     for row in range(workload.n_jobs) if jobs is None else jobs:
         if not 0 <= row < workload.n_jobs:
             raise WorkloadError(f"there is no job {row}; {workload.name} has {workload.n_jobs}.")
-        made = _Job(workload, workload.tasks, row, told)
+        job = _Job(workload, workload.tasks, row, manifest_style)
         kind = KINDS[workload.group[row]] if is_joulies else ""
-        yield "---\n".join(yaml_text(one) for one in made.rendered(kind))
+        yield "---\n".join(yaml_text(document) for document in job.rendered(kind))
 
 
 def write_manifests(
@@ -242,8 +242,8 @@ class _Job:
         trials = self._others("controller")
         n = self._replicas(trials)
         trial = self._job_spec(self._template(trials, "trial", family), 1)
-        said = "echo step ${trialParameters.learningRate}"
-        command = ["sh", "-c", f"{said}; {self._nap()}; echo accuracy=0"]
+        step_command = "echo step ${trialParameters.learningRate}"
+        command = ["sh", "-c", f"{step_command}; {self._nap()}; echo accuracy=0"]
         trial["template"]["spec"]["containers"][0]["command"] = command
         return {
             "apiVersion": "kubeflow.org/v1beta1",
@@ -273,11 +273,11 @@ class _Job:
         }
 
     def _plain(self, family: str) -> list[Manifest]:
-        rows, made = self._rows(), []
+        rows, manifests = self._rows(), []
         gang = [i for i in rows if self.tasks.gang[i]]
         size = self._replicas(gang) if gang else 0
         if size > 1:
-            made.append(
+            manifests.append(
                 {
                     "apiVersion": "scheduling.x-k8s.io/v1alpha1",
                     "kind": "PodGroup",
@@ -291,7 +291,7 @@ class _Job:
                 labels = template["metadata"]["labels"]
                 labels["scheduling.x-k8s.io/pod-group"] = self._name()
             suffix = f"-{place:02d}" if len(rows) > 1 else ""
-            made.append(
+            manifests.append(
                 {
                     "apiVersion": "batch/v1",
                     "kind": "Job",
@@ -299,7 +299,7 @@ class _Job:
                     "spec": self._job_spec(template, self._replicas([task])),
                 }
             )
-        return made
+        return manifests
 
     def _job_spec(self, template: Manifest, n: int) -> Manifest:
         template["spec"]["restartPolicy"] = "Never"
@@ -319,30 +319,34 @@ class _Job:
 
     def _annotations(self) -> dict[str, str]:
         """Return what no field of Kubernetes says: time, work and profile; per pod as lists."""
-        made = {
+        annotations = {
             "submit-offset-sec": f"{self.workload.submit_s[self.row]:.15g}",
             "duration-sec": f"{self.workload.runtime_s[self.row]:.15g}",
         }
         work, rows = self.tasks.work, self._rows()
         if work is not None:
             for name in ("cpu_units", "gpu_units", "cpu_sensitivity", "gpu_sensitivity"):
-                made[name.replace("_", "-")] = json.dumps(getattr(work, name)[rows].tolist())
+                annotations[name.replace("_", "-")] = json.dumps(getattr(work, name)[rows].tolist())
             profile = dict(zip(SIGNALS, work.profile[rows[0]].tolist(), strict=True))
-            made["profile"] = json.dumps(profile)
-        return made
+            annotations["profile"] = json.dumps(profile)
+        return annotations
 
     def _name(self) -> str:
-        given = self.tasks.texts.get("workloadId")
+        workload_ids = self.tasks.texts.get("workloadId")
         first = self._rows()[0]
-        name = given[first] if given else f"workload-{self.workload.job_id[self.row]:06d}"
-        made = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:LONGEST_NAME].strip("-")
-        return made or f"workload-{self.workload.job_id[self.row]:06d}"
+        name = (
+            workload_ids[first]
+            if workload_ids
+            else f"workload-{self.workload.job_id[self.row]:06d}"
+        )
+        cleaned = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:LONGEST_NAME].strip("-")
+        return cleaned or f"workload-{self.workload.job_id[self.row]:06d}"
 
     def _namespace(self) -> str:
         if self.style.namespace is not None:
             return self.style.namespace
-        given = self.tasks.texts.get("namespace")
-        return given[self._rows()[0]] if given else USUAL_NAMESPACE
+        namespaces = self.tasks.texts.get("namespace")
+        return namespaces[self._rows()[0]] if namespaces else USUAL_NAMESPACE
 
     def _replicas(self, rows: list[int]) -> int:
         return int(self.tasks.instances[rows].sum())
@@ -388,7 +392,9 @@ class _Job:
         return -(-mgpu // MILLI)
 
     def _resources(self, rows: list[int]) -> Manifest:
-        mcpu, mem_bytes = (int(one[rows].max()) for one in (self.tasks.mcpu, self.tasks.mem_bytes))
+        mcpu, mem_bytes = (
+            int(column[rows].max()) for column in (self.tasks.mcpu, self.tasks.mem_bytes)
+        )
         requests: dict[str, str] = {}
         if mcpu:
             requests["cpu"] = f"{mcpu}m" if mcpu % MILLI else str(mcpu // MILLI)
@@ -412,5 +418,5 @@ def quantity(n_bytes: int) -> str:
 
 
 def _expression(term: Term) -> Manifest:
-    made: Manifest = {"key": term.key, "operator": term.operator}
-    return {**made, "values": list(term.values)} if term.values else made
+    expression: Manifest = {"key": term.key, "operator": term.operator}
+    return {**expression, "values": list(term.values)} if term.values else expression

@@ -74,17 +74,17 @@ class FamilyFit:
 
     Attributes:
         families: as they are now.
-        told: values of other parameters.
+        parameters: values of other parameters.
         learnt: rows of the table.
         words: what was learnt, for people.
-        kept: sentences about what stays as published, and why.
+        unchanged_notes: sentences about what stays as published, and why.
     """
 
     families: dict[str, WorkloadFamily]
-    told: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     learnt: list[ParameterEstimate] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    unchanged_notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -135,25 +135,25 @@ def fit_by_rules(
         knobs: `short_s`, `many_cores`, `least_rows`, and `untold_gpu_ratio`: the share of jobs with
             GPUs if the log tells of none.
     """
-    found = FamilyFit(dict(prior.families))
+    family_fit = FamilyFit(dict(prior.families))
     needs, least_rows = JobNeeds.of(workload), int(knobs["least_rows"])
     runtime_s = workload.runtime_s
     if np.isnan(needs.gpus).all():
         has_gpus = np.zeros(workload.n_jobs, dtype=np.bool_)
-        found.told["gpu_ratio"] = knobs["untold_gpu_ratio"]
-        found.kept.append(
+        family_fit.parameters["gpu_ratio"] = knobs["untold_gpu_ratio"]
+        family_fit.unchanged_notes.append(
             "the log does not tell of GPUs, so all of its jobs count as without, and the GPU ratio "
             f"is {knobs['untold_gpu_ratio']:g} as told (untold_gpu_ratio)"
         )
     else:
         has_gpus = needs.gpus > 0
-        learn_gpus(found, prior, has_gpus, needs.gpus[has_gpus])
+        learn_gpus(family_fit, prior, has_gpus, needs.gpus[has_gpus])
     if has_gpus.any():
         short = has_gpus & (runtime_s < knobs["short_s"])
         shares = {"debug_eval": int(short.sum())}
-        _learn_shares(found, prior, shares, int(has_gpus.sum()), others=TRAININGS)
+        _learn_shares(family_fit, prior, shares, int(has_gpus.sum()), remaining=TRAININGS)
         for names, rows in ((("debug_eval",), short), (TRAININGS, has_gpus & ~short)):
-            _learn_laws(found, names, rows, workload, needs, least_rows)
+            _learn_laws(family_fit, names, rows, workload, needs, least_rows)
     plain = ~has_gpus
     if plain.any():
         wide = np.where(
@@ -161,82 +161,86 @@ def fit_by_rules(
         )
         counts = {"cpu_preprocess": int((plain & ~wide).sum())}
         counts["cpu_analytics"] = int((plain & wide).sum())
-        _learn_shares(found, prior, counts, int(plain.sum()), others=())
+        _learn_shares(family_fit, prior, counts, int(plain.sum()), remaining=())
         for name, rows in (("cpu_preprocess", plain & ~wide), ("cpu_analytics", plain & wide)):
-            _learn_laws(found, (name,), rows, workload, needs, least_rows)
-    found.words.append("families by rule")
-    found.kept.append("utilisations, intensities and sensitivities are not in the log")
-    return found
+            _learn_laws(family_fit, (name,), rows, workload, needs, least_rows)
+    family_fit.words.append("families by rule")
+    family_fit.unchanged_notes.append(
+        "utilisations, intensities and sensitivities are not in the log"
+    )
+    return family_fit
 
 
-def learn_gpus(found: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats) -> None:
+def learn_gpus(
+    family_fit: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats
+) -> None:
     """Learn the share of jobs with GPUs, and of each number of them.
 
     Args:
-        found: is changed.
+        family_fit: is changed.
         prior: says what it was.
         has_gpus: bool [n_jobs].
         gpus: of some jobs with GPUs, whose number is known.
     """
     row = share_of("gpu_ratio", prior.gpu_ratio, int(has_gpus.sum()), len(has_gpus))
-    found.told["gpu_ratio"] = row.after
-    found.learnt.append(row)
-    found.words.append("GPU ratio")
+    family_fit.parameters["gpu_ratio"] = row.after
+    family_fit.learnt.append(row)
+    family_fit.words.append("GPU ratio")
     if not len(gpus):
         return
     counts, n_jobs = np.unique(gpus.astype(np.int64), return_counts=True)
     before = dict(zip(prior.gpu_counts, prior.gpu_count_probabilities, strict=True))
     for count, n in zip(counts.tolist(), n_jobs.tolist(), strict=True):
         name = f"gpu_count_probabilities[{count} GPUs]"
-        found.learnt.append(share_of(name, before.get(count, 0.0), n, len(gpus)))
-    found.told["gpu_counts"] = counts.tolist()
-    found.told["gpu_count_probabilities"] = (n_jobs / n_jobs.sum()).tolist()
-    found.words.append("GPU counts")
+        family_fit.learnt.append(share_of(name, before.get(count, 0.0), n, len(gpus)))
+    family_fit.parameters["gpu_counts"] = counts.tolist()
+    family_fit.parameters["gpu_count_probabilities"] = (n_jobs / n_jobs.sum()).tolist()
+    family_fit.words.append("GPU counts")
 
 
 def _learn_shares(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     prior: JoulieParameters,
     counts: Mapping[str, int],
     n: int,
-    others: tuple[str, ...],
+    remaining: tuple[str, ...],
 ) -> None:
-    """Learn shares of families; those of `others` share what is left as they did before."""
+    """Learn shares of families; those of `remaining` share what is left as they did before."""
     rest = n - sum(counts.values())
-    usual = sum(prior.families[name].share for name in others)
+    usual = sum(prior.families[name].share for name in remaining)
     for name, count in counts.items():
         row = share_of(f"families.{name}.share", prior.families[name].share, count, n)
-        found.families[name] = replace(found.families[name], share=row.after)
-        found.learnt.append(row)
-    for name in others:
+        family_fit.families[name] = replace(family_fit.families[name], share=row.after)
+        family_fit.learnt.append(row)
+    for name in remaining:
         of_rest = prior.families[name].share / usual
         row = share_of(f"families.{name}.share", prior.families[name].share, rest, n)
-        after, low, high = ((one or 0.0) * of_rest for one in (row.after, row.low, row.high))
-        found.families[name] = replace(found.families[name], share=after)
-        found.learnt.append(replace(row, after=after, low=low, high=high))
+        after, low, high = ((share or 0.0) * of_rest for share in (row.after, row.low, row.high))
+        family_fit.families[name] = replace(family_fit.families[name], share=after)
+        family_fit.learnt.append(replace(row, after=after, low=low, high=high))
 
 
 def _learn_laws(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     names: tuple[str, ...],
     rows: Rows,
     workload: Workload,
     needs: JobNeeds,
     least_rows: int,
 ) -> None:
-    of_gpus = found.families[names[0]].needs_gpus
-    base = found.families[names[0]].memory_base_gib
+    of_gpus = family_fit.families[names[0]].needs_gpus
+    base = family_fit.families[names[0]].memory_base_gib
     per = np.maximum(needs.pod_gpus, 1) if of_gpus else 1.0
     memory = np.maximum((needs.mem_gib - base) / per, LEAST_PER_GPU_GIB)
     for law, values in (
         ("duration_sec", workload.runtime_s), ("cpu", needs.cores), ("memory_gib", memory),
     ):  # fmt: skip
-        known = values[rows & (values > 0)]  # of unknown ones nothing is above 0
-        learn_law(found, names, law, partial(fit_law, known), known, least_rows)
+        positive = values[rows & (values > 0)]  # of unknown ones nothing is above 0
+        learn_law(family_fit, names, law, partial(fit_law, positive), positive, least_rows)
 
 
 def learn_law(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     names: tuple[str, ...],
     law: str,
     fitted: Callable[[ClampedLognormal], Any],
@@ -248,41 +252,43 @@ def learn_law(
     The logarithms of several lognormal families in fixed ratios spread by the square of their own
     sigma plus the variance of their medians' logarithms; the latter is known and taken off.
     """
-    laws: list[ClampedLognormal] = [getattr(found.families[name], law) for name in names]
-    shares = np.array([found.families[name].share for name in names])
+    laws: list[ClampedLognormal] = [getattr(family_fit.families[name], law) for name in names]
+    shares = np.array([family_fit.families[name].share for name in names])
     weights = shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names))
-    logs = np.log([one.median for one in laws])
+    logs = np.log([family_law.median for family_law in laws])
     middle = float(weights @ logs)
     between = float(weights @ (logs - middle) ** 2)
     prior = ClampedLognormal(
-        math.exp(middle), float(weights @ [one.sigma for one in laws]),
-        min(one.least for one in laws), max(one.most for one in laws),
+        math.exp(middle), float(weights @ [family_law.sigma for family_law in laws]),
+        min(family_law.least for family_law in laws), max(family_law.most for family_law in laws),
     )  # fmt: skip
     fit = fitted(prior) if len(values) >= least_rows else None
     if fit is None:
         if len(values):
             why = "are too few" if len(values) < least_rows else "tell no spread"
-            found.kept.append(f"{law} of {' and '.join(names)}: {len(values)} rows {why}")
+            family_fit.unchanged_notes.append(
+                f"{law} of {' and '.join(names)}: {len(values)} rows {why}"
+            )
         return
     sigma = fit.law.sigma
     if between > 0:
         sigma = math.sqrt(max(sigma**2 - between, (sigma * LEAST_OF_SIGMA) ** 2))
-    for name, one in zip(names, laws, strict=True):
-        ratio = one.median / prior.median
-        made = replace(fit.law, median=fit.law.median * ratio, sigma=sigma)
-        found.families[name] = replace(found.families[name], **{law: made})
+    for name, family_law in zip(names, laws, strict=True):
+        ratio = family_law.median / prior.median
+        scaled_law = replace(fit.law, median=fit.law.median * ratio, sigma=sigma)
+        family_fit.families[name] = replace(family_fit.families[name], **{law: scaled_law})
         scaled = replace(
             fit,
-            law=made,
+            law=scaled_law,
             median_low=fit.median_low * ratio,
             median_high=fit.median_high * ratio,
             sigma_low=fit.sigma_low * sigma / fit.law.sigma,
             sigma_high=fit.sigma_high * sigma / fit.law.sigma,
         )
-        found.learnt.extend(scaled.learnt(f"families.{name}.{law}", one))
+        family_fit.learnt.extend(scaled.learnt(f"families.{name}.{law}", family_law))
     word = {"duration_sec": "durations", "cpu": "cores", "memory_gib": "memory"}[law]
-    if word not in found.words:
-        found.words.append(word)
+    if word not in family_fit.words:
+        family_fit.words.append(word)
 
 
 def has_families(workload: Workload) -> bool:
@@ -308,54 +314,60 @@ def fit_by_pods(
     trials. Ranges of uniform signals are the smallest and the largest that were seen.
     """
     tasks, work = _pods_with_work(workload)
-    found = FamilyFit(dict(prior.families))
+    family_fit = FamilyFit(dict(prior.families))
     needed = np.array([prior.families[name].needs_gpus for name in KINDS])[workload.group]
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     gpus = np.add.reduceat(tasks.mgpu * tasks.instances, first) / MILLI
     controlled = [KINDS.index(n) for n, f in prior.families.items() if f.structure == "controller"]
     is_counted = needed & ~np.isin(workload.group, controlled) & (gpus > 0)
-    learn_gpus(found, prior, needed, gpus[is_counted])
+    learn_gpus(family_fit, prior, needed, gpus[is_counted])
     for name, family in prior.families.items():
         rows = workload.group == KINDS.index(name)
         n_alike = int((needed == family.needs_gpus).sum())
         if n_alike:
             row = share_of(f"families.{name}.share", family.share, int(rows.sum()), n_alike)
-            found.families[name] = replace(found.families[name], share=row.after)
-            found.learnt.append(row)
+            family_fit.families[name] = replace(family_fit.families[name], share=row.after)
+            family_fit.learnt.append(row)
         _learn_pod_laws(
-            found, name, rows, (workload, tasks), gpus, prior.many_gpus, int(knobs["least_rows"])
+            family_fit,
+            name,
+            rows,
+            (workload, tasks),
+            gpus,
+            prior.many_gpus,
+            int(knobs["least_rows"]),
         )
-        _learn_signals(found, name, rows[tasks.job], tasks.job, work, int(knobs["least_rows"]))
-    _learn_gpu_utilisation(found, prior, workload, gpus, is_counted, int(knobs["least_rows"]))
-    _learn_intents(found, prior, workload)
-    found.words += ["families", "profiles", "intents"]
-    return found
+        _learn_signals(family_fit, name, rows[tasks.job], tasks.job, work, int(knobs["least_rows"]))
+    _learn_gpu_utilisation(family_fit, prior, workload, gpus, is_counted, int(knobs["least_rows"]))
+    _learn_intents(family_fit, prior, workload)
+    family_fit.words += ["families", "profiles", "intents"]
+    return family_fit
 
 
 def _learn_pod_laws(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     name: str,
     rows: NDArray[np.bool_],
-    seen: tuple[Workload, Tasks],
+    observed: tuple[Workload, Tasks],
     gpus: Floats,
     many_gpus: int,
     least_rows: int,
 ) -> None:
-    family, (workload, tasks) = found.families[name], seen
+    family, (workload, tasks) = family_fit.families[name], observed
     factor = np.where(gpus >= many_gpus, family.duration_factor_many, 1.0)[rows]
     duration_s = workload.runtime_s[rows]
     learn_law(
-        found, (name,), "duration_sec", lambda law: fit_law(duration_s, law, factor=factor),
+        family_fit, (name,), "duration_sec", lambda law: fit_law(duration_s, law, factor=factor),
         duration_s, least_rows,
     )  # fmt: skip
     pods = _pods(tasks, family, rows)
     cores = tasks.mcpu[pods] / MILLI
-    learn_law(found, (name,), "cpu", lambda law: fit_law(cores, law), cores, least_rows)
+    learn_law(family_fit, (name,), "cpu", lambda law: fit_law(cores, law), cores, least_rows)
     per = np.maximum(tasks.mgpu[pods] / MILLI, 1.0)
     memory = (tasks.mem_bytes[pods] / GIB - family.memory_base_gib) / per
     some = memory > 0.5 / per
     learn_law(
-        found, (name,), "memory_gib",
+        family_fit, (name,), "memory_gib",
         lambda law: fit_law(memory[some], law, half=0.5 / per[some]),
         memory[some], least_rows,
     )  # fmt: skip
@@ -373,14 +385,14 @@ def _pods(tasks: Tasks, family: WorkloadFamily, rows: NDArray[np.bool_]) -> NDAr
 
 
 def _learn_signals(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     name: str,
     rows: NDArray[np.bool_],
     job: NDArray[np.int64],
     work: TaskWork,
     least_rows: int,
 ) -> None:
-    family = found.families[name]
+    family = family_fit.families[name]
     if len(np.unique(job[rows])) < least_rows:
         return
     for column, signal in enumerate(SIGNALS):
@@ -389,22 +401,22 @@ def _learn_signals(
         ):
             continue
         before = getattr(family, signal)
-        seen = work.profile[rows, column]
-        after = (float(seen.min()), float(seen.max()))
+        profile_values = work.profile[rows, column]
+        after = (float(profile_values.min()), float(profile_values.max()))
         changed: dict[str, Any] = {signal: after}
         family = replace(family, **changed)
         for place, end in enumerate(("from", "to")):
             parameter = f"families.{name}.{signal}.{end}"
-            found.learnt.append(
+            family_fit.learnt.append(
                 ParameterEstimate(
                     parameter, before[place], after[place], None, None, int(rows.sum())
                 )
             )
-    found.families[name] = family
+    family_fit.families[name] = family
 
 
 def _learn_gpu_utilisation(
-    found: FamilyFit,
+    family_fit: FamilyFit,
     prior: JoulieParameters,
     workload: Workload,
     gpus: Floats,
@@ -423,23 +435,23 @@ def _learn_gpu_utilisation(
         if len(values) >= least_rows:
             row = mean_of(f"gpu_utilisation_means[{count} GPUs]", means[i], values)
             means[i] = min(max(row.after, 0.0), 1.0)
-            found.learnt.append(row)
-    found.told["gpu_utilisation_means"] = means
+            family_fit.learnt.append(row)
+    family_fit.parameters["gpu_utilisation_means"] = means
 
 
-def _learn_intents(found: FamilyFit, prior: JoulieParameters, workload: Workload) -> None:
+def _learn_intents(family_fit: FamilyFit, prior: JoulieParameters, workload: Workload) -> None:
     """Learn the shares of intents from what pods demand of the power profile of machines."""
     tasks, _ = _pods_with_work(workload)
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     demand = tasks.demand[first]
     for name, intent in (("perf_ratio", "performance"), ("eco_ratio", "eco")):
-        wanted = next(term for term in INTENTS[intent] if term.key == POWER_PROFILE)
-        which = [i for i, terms in enumerate(tasks.affinities) if wanted in terms]
+        required_term = next(term for term in INTENTS[intent] if term.key == POWER_PROFILE)
+        which = [i for i, terms in enumerate(tasks.affinities) if required_term in terms]
         hits = int(np.isin(demand, which).sum())
         row = share_of(name, getattr(prior, name), hits, workload.n_jobs)
-        found.told[name] = row.after
-        found.learnt.append(row)
-    found.told["compute_bound_boost"] = 1.0
+        family_fit.parameters[name] = row.after
+        family_fit.learnt.append(row)
+    family_fit.parameters["compute_bound_boost"] = 1.0
 
 
 FEWEST_JOBS = 50
@@ -471,13 +483,13 @@ class JoulieFit:
     Attributes:
         model: the model.
         learnt: every number that data changed, with its interval.
-        kept: sentences about what stays as published, and why.
+        unchanged_notes: sentences about what stays as published, and why.
         dispersion: of hourly submissions, 1 is Poisson; NaN where hours are unknown.
     """
 
     model: Model
     learnt: tuple[ParameterEstimate, ...]
-    kept: tuple[str, ...]
+    unchanged_notes: tuple[str, ...]
     dispersion: float
 
 
@@ -505,27 +517,31 @@ def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -
             f"{workload.name} has {workload.n_jobs} jobs over {workload.span_s:g} s; the Joulie "
             f"generator is fitted to {FEWEST_JOBS} or more, not all submitted at once."
         )
-    told = {knob.name: knob.usual for knob in KNOBS} | dict(knobs or {})
+    knob_values = {knob.name: knob.usual for knob in KNOBS} | dict(knobs or {})
     prior = JoulieParameters()
     arrivals = fit_arrivals(workload, prior)
-    found = (fit_by_pods if has_families(workload) else fit_by_rules)(workload, prior, told)
+    family_fit = (fit_by_pods if has_families(workload) else fit_by_rules)(
+        workload, prior, knob_values
+    )
     zone = WallClock.of(workload).zone or prior.time_zone
     values = asdict(
         replace(
             prior,
-            families=found.families,
+            families=family_fit.families,
             time_zone=zone,
             epoch_unix_s=datetime(2024, 1, 1, tzinfo=ZoneInfo(zone)).timestamp(),
         )
     )
-    words = ["arrivals", *found.words]
-    kept = (*arrivals.kept, *found.kept)
+    words = ["arrivals", *family_fit.words]
+    notes = (*arrivals.unchanged_notes, *family_fit.unchanged_notes)
     sentence = (
         f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}; the rest as "
-        f"published. Note: {'; '.join(kept)}."
-        if kept
+        f"published. Note: {'; '.join(notes)}."
+        if notes
         else f"Fitted to {workload.name} ({workload.n_jobs:,} jobs): {', '.join(words)}."
     )
-    draft = model_of(prior, sentence).told(values | arrivals.told | found.told)
+    draft = model_of(prior, sentence).with_parameters(
+        values | arrivals.parameters | family_fit.parameters
+    )
     model = model_of(parameters_of(draft), sentence)
-    return JoulieFit(model, (*arrivals.learnt, *found.learnt), kept, arrivals.dispersion)
+    return JoulieFit(model, (*arrivals.learnt, *family_fit.learnt), notes, arrivals.dispersion)

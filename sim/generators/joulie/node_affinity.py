@@ -81,10 +81,10 @@ def retarget(
     turn = np.cumsum(_begins_turn(tasks, has_gpus, whole_jobs)) - 1
     target = np.where(has_gpus, turn % max(len(pool), 1), -1)
 
-    def told(terms: tuple[Term, ...], node: int) -> tuple[Term, ...]:
+    def node_terms(terms: tuple[Term, ...], node: int) -> tuple[Term, ...]:
         return _demanding(terms, pool[node], by_family) if node >= 0 else _added(terms, [FOR_CPUS])
 
-    moved = _with_terms(tasks, target, told)
+    moved = _with_terms(tasks, target, node_terms)
     resource, resources = encode_names([node.gpu_resource for node in pool], target)
     texts = dict(moved.texts)
     before = _named(tasks.gpu_resources, tasks.gpu_resource)
@@ -108,10 +108,10 @@ def without_power_terms(workload: Workload) -> Workload:
     tasks = _pods(workload)
     none = np.full(tasks.n_tasks, -1, dtype=np.int64)
 
-    def told(terms: tuple[Term, ...], _node: int) -> tuple[Term, ...]:
+    def plain_terms(terms: tuple[Term, ...], _node: int) -> tuple[Term, ...]:
         return tuple(term for term in terms if term.key not in (POWER_PROFILE, DRAINING))
 
-    return replace(workload, tasks=_with_terms(tasks, none, told))
+    return replace(workload, tasks=_with_terms(tasks, none, plain_terms))
 
 
 def _pods(workload: Workload) -> Tasks:
@@ -154,15 +154,15 @@ def _added(terms: tuple[Term, ...], more: list[Term]) -> tuple[Term, ...]:
 def _with_terms(
     tasks: Tasks,
     target: NDArray[np.int64],
-    told: Callable[[tuple[Term, ...], int], tuple[Term, ...]],
+    terms_of: Callable[[tuple[Term, ...], int], tuple[Term, ...]],
 ) -> Tasks:
-    """Return tasks whose terms are what `told` makes of the old ones and the target's place."""
+    """Return tasks whose terms are what `terms_of` makes of the old ones and the target's place."""
     before = [*tasks.affinities, ()]
     pairs, which = np.unique(np.column_stack([tasks.demand, target]), axis=0, return_inverse=True)
-    terms = [told(before[demand], node) for demand, node in pairs.tolist()]
+    terms = [terms_of(before[demand], node) for demand, node in pairs.tolist()]
     # Two pairs may give the same terms; they get one code.
     place: dict[tuple[Term, ...], int] = {}
-    code = np.array([place.setdefault(one, len(place)) for one in terms], dtype=np.int64)
+    code = np.array([place.setdefault(term_set, len(place)) for term_set in terms], dtype=np.int64)
     demand, affinities = encode_terms(list(place), code[which.ravel()])
     return replace(tasks, demand=read_only_copy(demand), affinities=affinities)
 

@@ -357,16 +357,16 @@ def parameters_of(model: Model) -> JoulieParameters:
     Raises:
         WorkloadError: one is missing, unknown, or has a value that cannot be.
     """
-    told = _table(JoulieParameters, model.parameters, "a model of 'joulie'")
-    made = {
-        name: _value(name, told[name], f"parameter '{name}'")
-        for name in told
+    entries = _table(JoulieParameters, model.parameters, "a model of 'joulie'")
+    arguments = {
+        name: _value(name, entries[name], f"parameter '{name}'")
+        for name in entries
         if name not in ("families", "helpers", "phases")
     }
-    made["families"] = _tables(WorkloadFamily, FAMILIES, told["families"], "families")
-    made["helpers"] = _tables(HelperRole, HELPERS, told["helpers"], "helpers")
-    made["phases"] = phases_of(told["phases"], tuple(FAMILIES))
-    parameters = JoulieParameters(**made)
+    arguments["families"] = _tables(WorkloadFamily, FAMILIES, entries["families"], "families")
+    arguments["helpers"] = _tables(HelperRole, HELPERS, entries["helpers"], "helpers")
+    arguments["phases"] = phases_of(entries["phases"], tuple(FAMILIES))
+    parameters = JoulieParameters(**arguments)
     _check(parameters)
     return parameters
 
@@ -386,13 +386,13 @@ def _check(p: JoulieParameters) -> None:
             "of the same workloads, and must not exceed 1 together."
         )
     for needed in (True, False):
-        shares = [one.share for one in p.families.values() if one.needs_gpus == needed]
+        shares = [family.share for family in p.families.values() if family.needs_gpus == needed]
         kind = "with" if needed else "without"
         _sums_to_1(f"families' shares {kind} GPUs", shares)
-    for name, one in p.families.items():
-        if (one.structure in ("launcher", "parameter_server")) and not one.needs_gpus:
+    for name, family in p.families.items():
+        if (family.structure in ("launcher", "parameter_server")) and not family.needs_gpus:
             raise WorkloadError(
-                f"family '{name}' has the structure '{one.structure}', a worker a GPU, but needs "
+                f"family '{name}' has the structure '{family.structure}', a worker a GPU, but needs "
                 "no GPUs; allowed are 'single' and 'controller'."
             )
 
@@ -408,98 +408,102 @@ def _sums_to_1(name: str, values: Any) -> None:
 
 
 def _tables(
-    kind: type[_Table], known: Mapping[str, _Table], told: Json, name: str
+    kind: type[_Table], defaults: Mapping[str, _Table], entries: Json, name: str
 ) -> dict[str, _Table]:
-    if not isinstance(told, dict) or set(told) != set(known):
-        raise WorkloadError(f"parameter '{name}' must have the entries: {', '.join(known)}.")
-    return {one: _build_table(kind, told[one], f"{name}.{one}") for one in known}
+    if not isinstance(entries, dict) or set(entries) != set(defaults):
+        raise WorkloadError(f"parameter '{name}' must have the entries: {', '.join(defaults)}.")
+    return {
+        entry_name: _build_table(kind, entries[entry_name], f"{name}.{entry_name}")
+        for entry_name in defaults
+    }
 
 
-def _build_table(kind: type[_Table], told: Json, where: str) -> _Table:
-    values = _table(kind, told, where)
-    made: dict[str, Any] = {}
+def _build_table(kind: type[_Table], entries: Json, where: str) -> _Table:
+    values = _table(kind, entries, where)
+    arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name in ("duration_sec", "cpu", "memory_gib"):
-            made[name] = _build_table(ClampedLognormal, value, f"{where}.{name}")
+            arguments[name] = _build_table(ClampedLognormal, value, f"{where}.{name}")
         else:
-            made[name] = _value(name, value, f"{where}.{name}", kind)
-    found = kind(**made)
+            arguments[name] = _value(name, value, f"{where}.{name}", kind)
+    table = kind(**arguments)
     for before in ("", "cpu_", "memory_"):
-        least = getattr(found, f"{before}least", 0.0)
-        most = getattr(found, f"{before}most", math.inf)
+        least = getattr(table, f"{before}least", 0.0)
+        most = getattr(table, f"{before}most", math.inf)
         if least > most:
             raise WorkloadError(
                 f"{where}: {before}least is {least:g} and {before}most {most:g}; the least must "
                 "not exceed the most."
             )
-    return found
+    return table
 
 
-def _table(kind: type, told: Json, where: str) -> dict[str, Json]:
-    names = [one.name for one in fields(kind)]
-    if not isinstance(told, Mapping):
-        raise WorkloadError(f"{where} is {told!r}; it must be a table of {', '.join(names)}.")
-    for name in told:
+def _table(kind: type, entries: Json, where: str) -> dict[str, Json]:
+    names = [table_field.name for table_field in fields(kind)]
+    if not isinstance(entries, Mapping):
+        raise WorkloadError(f"{where} is {entries!r}; it must be a table of {', '.join(names)}.")
+    for name in entries:
         if name not in names:
             raise WorkloadError(f"{where} has no '{name}'; it has: {', '.join(names)}.")
     for name in names:
-        if name not in told:
+        if name not in entries:
             raise WorkloadError(f"{where} needs '{name}'.")
-    return {name: told[name] for name in names}
+    return {name: entries[name] for name in names}
 
 
-def _value(name: str, value: Json, what: str, kind: type = JoulieParameters) -> Any:
+def _value(name: str, value: Json, label: str, kind: type = JoulieParameters) -> Any:
     """Return a plain value of a table, checked by the type of the field and by its range."""
-    hint = next(one.type for one in fields(kind) if one.name == name)
+    hint = next(table_field.type for table_field in fields(kind) if table_field.name == name)
     if hint is bool:
         if type(value) is not bool:
-            raise WorkloadError(f"{what} is {value!r}; allowed are true and false.")
+            raise WorkloadError(f"{label} is {value!r}; allowed are true and false.")
         return value
     if hint is str or hint is Structure:
-        return _text(name, value, what)
+        return _text(name, value, label)
     if str(hint).startswith("tuple"):
-        return _numbers(name, value, what, kind)
+        return _numbers(name, value, label, kind)
     if value is None and name == "jobs":
         return None
     low, high = RANGES.get(name, UNIT)
-    return _number(what, value, low, high, hint is int or name == "jobs")
+    return _number(label, value, low, high, hint is int or name == "jobs")
 
 
-def _numbers(name: str, value: Json, what: str, kind: type) -> tuple[float, ...]:
+def _numbers(name: str, value: Json, label: str, kind: type) -> tuple[float, ...]:
     if name == "hourly_multipliers" and isinstance(value, str):
         if value not in HOURS:
-            raise WorkloadError(f"{what} is {value!r}; allowed are 24 numbers, 'page' or 'head'.")
+            raise WorkloadError(f"{label} is {value!r}; allowed are 24 numbers, 'page' or 'head'.")
         return HOURS[value]
     if not isinstance(value, list | tuple) or not value:
-        raise WorkloadError(f"{what} is {value!r}; allowed are lists of numbers.")
+        raise WorkloadError(f"{label} is {value!r}; allowed are lists of numbers.")
     low, high = RANGES.get(name, UNIT)
     numbers = tuple(
-        _number(f"{what}, number {i}", one, low, high, name in WHOLE) for i, one in enumerate(value)
+        _number(f"{label}, number {i}", number, low, high, name in WHOLE)
+        for i, number in enumerate(value)
     )
     if kind is WorkloadFamily and (len(numbers) != 2 or numbers[0] > numbers[1]):
-        raise WorkloadError(f"{what} is {list(value)}; allowed are two numbers, from and to.")
+        raise WorkloadError(f"{label} is {list(value)}; allowed are two numbers, from and to.")
     return numbers
 
 
-def _number(what: str, value: Json, low: float, high: float, is_whole: bool) -> float:
-    number = checked_number(what, value, low, high)
+def _number(label: str, value: Json, low: float, high: float, is_whole: bool) -> float:
+    number = checked_number(label, value, low, high)
     if not is_whole:
         return number
     if number != int(number):
-        raise WorkloadError(f"{what} is {value!r}; allowed are whole numbers.")
+        raise WorkloadError(f"{label} is {value!r}; allowed are whole numbers.")
     return int(number)
 
 
-def _text(name: str, value: Json, what: str) -> str:
+def _text(name: str, value: Json, label: str) -> str:
     if name == "structure":
         if value not in get_args(Structure):
             allowed = ", ".join(get_args(Structure))
-            raise WorkloadError(f"{what} is {value!r}; allowed are {allowed}.")
+            raise WorkloadError(f"{label} is {value!r}; allowed are {allowed}.")
     elif not isinstance(value, str) or not (
         _NAME.fullmatch(value) or (value == "" and name.endswith("_class"))
     ):
         raise WorkloadError(
-            f"{what} is {value!r}; allowed are names of letters, digits, '.', '_', '/' and '-'."
+            f"{label} is {value!r}; allowed are names of letters, digits, '.', '_', '/' and '-'."
         )
     return str(value)
 
@@ -549,7 +553,7 @@ def export_bundle(
     parameters = dict(model_of(parameters_of(model)).parameters)
     if only_changed:
         parameters = _changed(parameters, dict(model_of(JoulieParameters()).parameters))
-    told = {
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "name": called,
@@ -558,7 +562,7 @@ def export_bundle(
         "parameters": parameters,
     }
     try:
-        write_whole(file, (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+        write_whole(file, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
     except OSError as error:
         raise WorkloadError(f"{file}: cannot be written ({error.strerror}).") from None
 
@@ -574,67 +578,67 @@ def import_bundle(path: str | PathLike[str]) -> Model:
             cannot be, with what is allowed.
     """
     file = Path(path)
-    told = _read(file)
+    bundle = _read(file)
     try:
         parameters = _merged(
-            asdict(JoulieParameters()), told["parameters"], "a bundle's parameters"
+            asdict(JoulieParameters()), bundle["parameters"], "a bundle's parameters"
         )
-        source = f"Profile bundle '{told['name']}'."
-        if told.get("source"):
-            source = f"Profile bundle '{told['name']}': {told['source']}"
+        source = f"Profile bundle '{bundle['name']}'."
+        if bundle.get("source"):
+            source = f"Profile bundle '{bundle['name']}': {bundle['source']}"
         return model_of(parameters_of(Model(NAME, parameters)), source)
     except WorkloadError as error:
         raise TraceError(file, expected=str(error)) from None
 
 
 def _read(file: Path) -> dict[str, Any]:
-    told = read_versioned_json(file, "bundle", FORMAT, VERSION, _unique)
-    for entry in told:
+    bundle = read_versioned_json(file, "bundle", FORMAT, VERSION, _unique)
+    for entry in bundle:
         if entry not in ENTRIES:
             expected = f"a bundle has no entry {quoted_text(entry)}; it has {', '.join(ENTRIES)}."
             raise TraceError(file, expected=expected)
     for entry in NEEDED:
-        if entry not in told:
+        if entry not in bundle:
             raise TraceError(file, expected=f"a bundle needs the entry '{entry}'.")
     for entry in ("name", "source", "notes"):
-        text = told.get(entry, "")
+        text = bundle.get(entry, "")
         if not isinstance(text, str) or len(text) > MOST_TEXT:
             expected = f"the entry '{entry}' must be a text of at most {MOST_TEXT:,} letters."
             raise TraceError(file, expected=expected)
-    if not _BUNDLE_NAME.fullmatch(told["name"]):
+    if not _BUNDLE_NAME.fullmatch(bundle["name"]):
         expected = "the entry 'name' may have letters, digits, blanks, '.', '_' and '-'."
         raise TraceError(file, expected=expected)
-    return told
+    return bundle
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the entry {quoted_text(twice)} occurs twice")
-    return made
+    return entries
 
 
-def _merged(usual: Json, told: Json, where: str) -> Json:
+def _merged(usual: Json, changes: Json, where: str) -> Json:
     """Return what is told over what is usual, table by table; an unknown name is refused."""
-    if not isinstance(told, Mapping):
-        raise WorkloadError(f"{where} are {quoted_text(repr(told))}; they must be a table.")
-    made = dict(usual)
-    for name, value in told.items():
+    if not isinstance(changes, Mapping):
+        raise WorkloadError(f"{where} are {quoted_text(repr(changes))}; they must be a table.")
+    merged = dict(usual)
+    for name, value in changes.items():
         if name not in usual:
-            known = ", ".join(list(usual)[:80])
-            raise WorkloadError(f"{where} have no {quoted_text(name)}; known: {known}.")
+            allowed = ", ".join(list(usual)[:80])
+            raise WorkloadError(f"{where} have no {quoted_text(name)}; known: {allowed}.")
         deeper = isinstance(usual[name], Mapping) and name != "phases"
-        made[name] = _merged(usual[name], value, f"{where}.{name}") if deeper else value
-    return made
+        merged[name] = _merged(usual[name], value, f"{where}.{name}") if deeper else value
+    return merged
 
 
 def _changed(after: Mapping[str, Json], before: Mapping[str, Json]) -> dict[str, Json]:
-    made: dict[str, Json] = {}
+    changes: dict[str, Json] = {}
     for name, value in after.items():
         if value == before[name]:
             continue
         deeper = isinstance(value, Mapping) and name != "phases"
-        made[name] = _changed(value, before[name]) if deeper else value
-    return made
+        changes[name] = _changed(value, before[name]) if deeper else value
+    return changes

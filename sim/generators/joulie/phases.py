@@ -73,29 +73,29 @@ USUAL_PHASES: Phases = {
 """A start of ours; no source gives numbers. No model has phases unless it is told."""
 
 
-def phases_of(told: Any, families: Sequence[str]) -> dict[str, tuple[WorkloadPhase, ...]]:
+def phases_of(entries: Any, families: Sequence[str]) -> dict[str, tuple[WorkloadPhase, ...]]:
     """Return phases by family, of what JSON can say.
 
     Args:
-        told: lists of tables by family; `{}` is no phases.
+        entries: lists of tables by family; `{}` is no phases.
         families: names that are known.
 
     Raises:
         WorkloadError: an unknown family or entry, a number that cannot be, or shares that do not
             sum to 1.
     """
-    if not isinstance(told, Mapping):
-        raise WorkloadError(f"parameter 'phases' is {told!r}; allowed are lists by family.")
-    made: dict[str, tuple[WorkloadPhase, ...]] = {}
-    for family, parts in told.items():
+    if not isinstance(entries, Mapping):
+        raise WorkloadError(f"parameter 'phases' is {entries!r}; allowed are lists by family.")
+    phases: dict[str, tuple[WorkloadPhase, ...]] = {}
+    for family, parts in entries.items():
         where = f"phases of {quoted_text(str(family))}"
         if family not in families:
             raise WorkloadError(f"{where}: no such family; known: {', '.join(families)}.")
         if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MOST_PHASES:
             raise WorkloadError(f"{where}: allowed are lists of 1 to {MOST_PHASES} phases.")
-        made[family] = tuple(_phase(one, f"{where}, number {i}") for i, one in enumerate(parts))
-        _check(made[family], where)
-    return made
+        phases[family] = tuple(_phase(part, f"{where}, number {i}") for i, part in enumerate(parts))
+        _check(phases[family], where)
+    return phases
 
 
 def with_phases(
@@ -133,14 +133,17 @@ def with_phases(
         rows = np.flatnonzero(workload.group == place)
         parts = phases.get(family, ())
         if len(rows) and parts:
-            given = np.array([part.share for part in parts])
+            base_shares = np.array([part.share for part in parts])
             shares[rows, : len(parts)] = (
-                given if noise is None else _dirichlet(given, concentration, noise[rows])
+                base_shares
+                if noise is None
+                else _dirichlet(base_shares, concentration, noise[rows])
             )
             factors[rows, : len(parts)] = [part.factors for part in parts]
-    made = profiles_of_phases(tasks.work.profile, shares[tasks.job], factors[tasks.job])
+    phase_profiles = profiles_of_phases(tasks.work.profile, shares[tasks.job], factors[tasks.job])
     return replace(
-        workload, tasks=replace(tasks, work=replace(tasks.work, phases=read_only_copy(made)))
+        workload,
+        tasks=replace(tasks, work=replace(tasks.work, phases=read_only_copy(phase_profiles))),
     )
 
 
@@ -166,36 +169,36 @@ def profiles_of_phases(profile: Floats, shares: Floats, factors: Floats) -> Floa
     return np.concatenate([shares[:, :, None], signals], axis=2)
 
 
-def _dirichlet(given: Floats, concentration: float, uniform: Floats) -> Floats:
+def _dirichlet(expected: Floats, concentration: float, uniform: Floats) -> Floats:
     """Draw shares around those given, of one uniform number each (gamma by its quantiles)."""
     from scipy.special import gammaincinv
 
-    weights = np.zeros((len(uniform), len(given)))
-    for i, share in enumerate(given.tolist()):
+    weights = np.zeros((len(uniform), len(expected)))
+    for i, share in enumerate(expected.tolist()):
         if share > 0:
             weights[:, i] = gammaincinv(concentration * share, uniform[:, i])
     total = weights.sum(axis=1, keepdims=True)
-    return np.where(total > 0, weights / np.where(total > 0, total, 1.0), given)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1.0), expected)
 
 
-def _phase(told: Any, where: str) -> WorkloadPhase:
-    names = [one.name for one in fields(WorkloadPhase)]
-    if isinstance(told, WorkloadPhase):
-        told = {name: getattr(told, name) for name in names}
-    if not isinstance(told, Mapping) or not {"name", "share"} <= set(told) <= set(names):
+def _phase(entry: Any, where: str) -> WorkloadPhase:
+    names = [phase_field.name for phase_field in fields(WorkloadPhase)]
+    if isinstance(entry, WorkloadPhase):
+        entry = {name: getattr(entry, name) for name in names}
+    if not isinstance(entry, Mapping) or not {"name", "share"} <= set(entry) <= set(names):
         raise WorkloadError(
             f"{where}: it must be a table with name and share, and may have "
             f"{', '.join(SIGNALS)} (factors)."
         )
-    if not isinstance(told["name"], str):
-        raise WorkloadError(f"{where}: name is {told['name']!r}; allowed are texts.")
+    if not isinstance(entry["name"], str):
+        raise WorkloadError(f"{where}: name is {entry['name']!r}; allowed are texts.")
     factors = {
-        name: checked_number(f"{where}: {name}", told[name], 0.0, MOST_FACTOR)
+        name: checked_number(f"{where}: {name}", entry[name], 0.0, MOST_FACTOR)
         for name in SIGNALS
-        if name in told
+        if name in entry
     }
     return WorkloadPhase(
-        told["name"], checked_number(f"{where}: share", told["share"], 0, 1), **factors
+        entry["name"], checked_number(f"{where}: share", entry["share"], 0, 1), **factors
     )
 
 

@@ -80,7 +80,7 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
     told = executor.reconcile_jobs(asked, {"b": [waiting], "c": [held]})
     assert told.missing == {"a": 1, "b": 0, "c": 0, "d": 2, "e": 0}
     assert told.lost == ("d",)
-    assert told.held == ("c",)
+    assert told.on_hold == ("c",)
     assert (told.waits, told.never) == ("Resources", None)
     greedy = jobs.SlurmJob("e", "PENDING", "PartitionConfig")
     assert executor.reconcile_jobs(asked, {"e": [greedy]}).never == "PartitionConfig"

@@ -164,7 +164,7 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
         pid = pids.read_text().split()[-1]
         until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
     assert said_last == "pilot: Slurm ended the job"
-    assert house.desk.seen() == {}
+    assert house.desk.pilot_states() == {}
     assert (house.over, house.desk.n_runs) == ([], 1)  # it waits for another pilot
 
 

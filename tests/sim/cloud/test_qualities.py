@@ -131,7 +131,7 @@ def test_odds_tilt_what_is_drawn(quality: str) -> None:
         flavour, _ = flavours.tilted(tilt, same).draw(500, np.random.default_rng(1), None, zero)
         sizes.append(len(flavour) / 500)
     assert sizes[1] > 1.3 * sizes[0]
-    longer = generate(model.told({"end_odds": 0.2}), duration_s=DAY_S / 4, seed=1)
+    longer = generate(model.with_parameters({"end_odds": 0.2}), duration_s=DAY_S / 4, seed=1)
     assert longer.n_jobs > generate(model, duration_s=DAY_S / 4, seed=1).n_jobs
 
 
@@ -259,7 +259,7 @@ def test_a_mix_foresees_no_worse_than_its_table() -> None:
         score_flavours(table, tokens).nll + 0.01
     )
     held = trace_of(batches[1500:2000])
-    taught = fit_mix(trace_of(batches[:1500]), table, 0.0, held=held)
+    taught = fit_mix(trace_of(batches[:1500]), table, 0.0, validation=held)
     assert taught.weight.shape == (len(RUN_CLASSES) + 1, len(MEMORIES))
     assert score_flavours(taught, tokens).nll < score_flavours(table, tokens).nll + 0.01
 

@@ -140,7 +140,7 @@ def test_it_says_how_far_it_is_and_can_be_ended(windows: CloudWindows) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cloud_report(windows, n_windows=50, told=told)
+        cloud_report(windows, n_windows=50, progress=told)
     assert said[-1] == ("Drawing windows of three_stage", 2, 50)
 
 

@@ -110,6 +110,6 @@ def test_azure_beside_the_paper(shared_data: Path) -> None:
     assert score_lifetimes(fit_lifetimes(dev), test).bce <= 0.162
     assert score_lifetimes(fit_hazards("trees", dev), test).bce <= 0.140
     recent = fit_flavours(taught, recency(taught, train, 7.0))
-    mixed = fit_mix(train, recent, 7.0, held=dev)
+    mixed = fit_mix(train, recent, 7.0, validation=dev)
     score = score_flavours(mixed, tokens)
     assert (score.nll <= 0.665, score.error <= 0.2585) == (True, True)

@@ -9,7 +9,7 @@ from scipy.stats import dirichlet
 
 from sim.api import GENERATORS, generate, load_model, save_model
 from sim.generators.cloud.batches import LIVES, batches_of, observed_of
-from sim.generators.cloud.contexts import seen
+from sim.generators.cloud.contexts import observed_contexts
 from sim.generators.cloud.flavours import keys_of, tokens_of
 from sim.generators.cloud.lifetimes import lifetime_probabilities
 from sim.generators.cloud.shareable_model import (
@@ -107,7 +107,7 @@ def test_no_context_of_fewer_users_survives() -> None:
     tokens = tokens_of(trace)
     user = rounded.user[observed_of(rounded).batches(300.0, LIVES)[1]][tokens.job]
     told = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
-    contexts, rows = drop_rare_contexts(seen(told)[0], told, user, 5)
+    contexts, rows = drop_rare_contexts(observed_contexts(told)[0], told, user, 5)
     for level, keys in enumerate(told, start=1):
         who: dict[int, set[int]] = {}
         for key, one in zip(keys.tolist(), user.tolist(), strict=True):

@@ -5,7 +5,7 @@ import pytest
 
 from sim.generators.cloud import flavours
 from sim.generators.cloud.arrivals import BatchArrivals, coverage, fit_arrivals, recent_mean
-from sim.generators.cloud.contexts import seen
+from sim.generators.cloud.contexts import observed_contexts
 from sim.generators.cloud.flavours import draw_flavours, fit_flavours, run_class, tokens_of
 from sim.generators.cloud.lifetimes import (
     LEAN,
@@ -129,12 +129,12 @@ def test_days_of_the_history_are_geometric_and_go_around() -> None:
 
 
 def test_contexts_fall_back_to_what_was_seen() -> None:
-    contexts, of_level = seen([np.array([1, 1, 2]), np.array([10, 11, 20])])
+    contexts, of_level = observed_contexts([np.array([1, 1, 2]), np.array([10, 11, 20])])
     assert contexts.parent.tolist() == [0, 0, 0, 1, 1, 2]
     assert of_level[2].tolist() == [3, 4, 5]
     asked = [np.array([1, 1, 2, 9]), np.array([11, 99, 20, 9])]
     assert contexts.rows(asked).tolist() == [4, 1, 5, 0]
-    rare, rows = seen([np.array([1, 1, 2]), np.array([10, 10, 20])], least=2)
+    rare, rows = observed_contexts([np.array([1, 1, 2]), np.array([10, 10, 20])], least=2)
     assert rows[2].tolist() == [3, 3, -1]
     assert rare.n_rows == 4
 

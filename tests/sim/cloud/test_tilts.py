@@ -54,7 +54,7 @@ def a_model(name: str) -> Model:
 
 
 def drawn(name: str, told: dict[str, Json] | None = None, scale: float = 1.0) -> CloudTrace:
-    model = a_model(name).told(told or {})
+    model = a_model(name).with_parameters(told or {})
     trace = draw_batches(model, 0, PER_DAY * N_DAYS, RandomStreams(4), scale)
     assert trace is not None
     return trace
@@ -99,7 +99,9 @@ def test_more_of_a_resource_by_known_shares(name: str) -> None:
 
 
 def test_odds_by_name_and_of_the_end_are_odds() -> None:
-    model = a_model("three_stage").told({"end_odds": 0.25, "flavour_odds": {"wide": 3.0}})
+    model = a_model("three_stage").with_parameters(
+        {"end_odds": 0.25, "flavour_odds": {"wide": 3.0}}
+    )
     tokens = tokens_of(drawn("three_stage"))
     table = fit_flavours(tokens)
     other = tilts_of(model, FLAVOURS).next_flavour(table)
@@ -170,7 +172,7 @@ def test_the_weekend_is_saturday_and_sunday() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_cannot_be_is_refused(name: str, told: dict[str, Json], said: str) -> None:
     with pytest.raises(WorkloadError, match=said):
-        generate(a_model(name).told(told), duration_s=3600.0, seed=1)
+        generate(a_model(name).with_parameters(told), duration_s=3600.0, seed=1)
 
 
 def test_memory_that_nobody_tells_cannot_be_tilted() -> None:
@@ -182,4 +184,4 @@ def test_memory_that_nobody_tells_cannot_be_tilted() -> None:
 def test_only_batches_that_end_by_tables_have_odds_of_the_end() -> None:
     assert "end_odds" in a_model("three_stage").parameters
     with pytest.raises(WorkloadError, match="end_odds"):
-        a_model("naive").told({"end_odds": 2.0})
+        a_model("naive").with_parameters({"end_odds": 2.0})

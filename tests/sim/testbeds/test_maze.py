@@ -66,13 +66,13 @@ def test_a_tree_has_one_way_and_half_of_its_dead_ends_are_opened() -> None:
 
 
 def test_one_sees_along_corridors_only() -> None:
-    assert corridor(9).seen[2] == frozenset(range(8))
+    assert corridor(9).visible[2] == frozenset(range(8))
     # +--+--+
     # |  .  |   rooms 0 1 / 2 3, open 0-1 and 1-3
     # +--+  +
     bent = MazePlan(2, 2, ((1,), (0, 3), (), (1,)), frozenset())
-    assert bent.seen[0] == {0, 1}
-    assert bent.seen[1] == {0, 1, 3}
+    assert bent.visible[0] == {0, 1}
+    assert bent.visible[1] == {0, 1, 3}
 
 
 # --- who walks
@@ -168,14 +168,14 @@ def test_who_lies_is_carried_back_and_who_stands_shakes_it_off() -> None:
     runner = Runner("memory", 2.0, "hasty", "ignore")
     for seed in range(8):
         found = played(runner, maze, rules, seed)
-        at = {one.at_s: one for one in found.happenings if one.what == "slipped"}
+        at = {one.at_s: one for one in found.happenings if one.kind == "slipped"}
         for one in found.happenings:
-            if one.what == "carried back":
+            if one.kind == "carried back":
                 fallen += 1
                 down_at = max(s for s in at if s <= one.at_s)
                 assert one.at_s - down_at < 1.5 * 2.0
                 assert (one.at_s, maze.way_in) in found.path
-            stood += one.what == "shook off"
+            stood += one.kind == "shook off"
     assert fallen > 5
     assert stood > 5
 
@@ -208,7 +208,7 @@ def test_a_game_keeps_its_rules(seed: int, runner: Runner) -> None:
     assert found.escaped or found.time_s == 60.0
     times = [at for at, _ in found.path]
     assert times == sorted(times)
-    back = {one.at_s for one in found.happenings if one.what == "carried back"}
+    back = {one.at_s for one in found.happenings if one.kind == "carried back"}
     for (_, a), (at, b) in itertools.pairwise(found.path):
         assert b in maze.beside[a] or (b == maze.way_in and at in back)
     for path in found.enemy_paths:
