@@ -7,12 +7,14 @@ checked on the way in: an unknown type, a missing or a wrong field is an error, 
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from assistant.core import events
 from assistant.core.errors import AssistantError, CodecError
 from assistant.core.events import Event
 from strategies.space.errors import StrategyError
@@ -28,18 +30,53 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 _SHOWN = 60
 
-_TYPES: dict[str, type] = {event.__name__: event for event in get_args(Event)}
+EVENT_TAGS: Mapping[str, type] = {
+    "AdviceAnswered": events.WarningAnswered,
+    "AdviceGiven": events.WarningIssued,
+    "BatchSuggested": events.BatchSuggested,
+    "BudgetChanged": events.BudgetChanged,
+    "ExperimentFinished": events.ExperimentFinished,
+    "ExperimentOpened": events.ExperimentOpened,
+    "ExperimentReopened": events.ExperimentReopened,
+    "Forecasted": events.ForecastChecked,
+    "HandedOver": events.AutoSteeringChanged,
+    "PlanSubmitted": events.PlanSubmitted,
+    "ResultRefused": events.ResultRefused,
+    "RunCancelled": events.RunCancelled,
+    "RunCompleted": events.RunCompleted,
+    "RunFailed": events.RunFailed,
+    "RunHeld": events.RunHeld,
+    "RunPrioritised": events.RunPrioritised,
+    "RunRated": events.RunRated,
+    "RunReleased": events.RunReleased,
+    "RunReported": events.RunReported,
+    "RunReturned": events.RunReturned,
+    "RunStarted": events.RunStarted,
+    "RunStopped": events.RunStopped,
+    "RunSubmitted": events.RunSubmitted,
+    "SpaceChanged": events.SpaceChanged,
+    "SteeringChanged": events.SteeringChanged,
+    "WatchChanged": events.WarningPolicyChanged,
+}
+"""Tag of each class of event in a stored log. A tag never changes, whatever its class is called."""
+
+_TAG_OF = {kind: tag for tag, kind in EVENT_TAGS.items()}
+
+
+def event_tag(event: Event) -> str:
+    """Return the tag of an event in a stored log."""
+    return _TAG_OF[type(event)]
 
 
 @cache
 def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_TYPES[name])
+    return TypeAdapter(EVENT_TAGS[name])
 
 
 def encode_event(event: Event) -> str:
     """Return one line of JSON. Raises CodecError for a value that JSON has no word for."""
     try:
-        name = type(event).__name__
+        name = event_tag(event)
         body = _adapter(name).dump_python(event, mode="json", warnings="error")
         return json.dumps({"type": name, "v": VERSION, **body}, allow_nan=False)
     except (ValueError, PydanticSerializationError) as error:
@@ -51,7 +88,7 @@ def decode_event(text: str) -> Event:
     try:
         body = _value(text)
         name, version = body.pop("type"), body.pop("v")
-        is_supported = name in _TYPES and version == VERSION and type(version) is int
+        is_supported = name in EVENT_TAGS and version == VERSION and type(version) is int
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
     if not is_supported:

@@ -12,6 +12,7 @@ import pytest
 from assistant.cli.commands.service import executor_of, worker_demand
 from assistant.client.api import ApiClient
 from assistant.client.worker import HttpLeaseSource, Worker
+from assistant.core.codec import event_tag
 from assistant.core.errors import AccessDeniedError
 from assistant.service import external_clients
 from assistant.service.api_tokens import Role
@@ -182,7 +183,7 @@ def test_under_its_key_a_registration_is_one_with_the_latest_token(
     assert adapter(real, first).post("/v1/claims").status_code == 401  # nobody received that answer
     assert given(adapter(real, second))["run"] == 1
     session = real.house.session(first["experiment"])
-    handed = [one for one in session.events() if type(one).__name__ == "HandedOver"]
+    handed = [one for one in session.events() if event_tag(one) == "HandedOver"]
     assert len(handed) == 1
     refused(registering(steerer, "k", name="another"), 409, "another request")
 

@@ -20,6 +20,7 @@ from agents import Follower
 from assistant import Session
 from assistant.config.snapshot import open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.codec import event_tag
 from assistant.executors import make_executor
 from assistant.service.store_lock import find_endpoint
 from assistant.session.opening import load_session
@@ -135,7 +136,7 @@ def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path, ser
     assert lines[0] == finished.reason
     assert f"values.threads={values['threads']}" in lines
     assert f"values.mode={values['mode']}" in lines
-    reported = [event for event in session.events() if type(event).__name__ == "RunReported"]
+    reported = [event for event in session.events() if event_tag(event) == "RunReported"]
     assert len(reported) == 8
     assert all(run.duration_s is not None and run.duration_s > 0 for run in session.experiment.runs)
 

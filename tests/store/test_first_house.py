@@ -1,0 +1,64 @@
+"""A store and every kind of event that the first house wrote: they open, resume and report.
+
+`store.sql` is a dump taken while one sweep ran, after one had finished and one was killed;
+`events.jsonl` holds one event of each kind, as its test suite made them.
+"""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from assistant.cli.main import run
+from assistant.core.codec import EVENT_TAGS, decode_event, encode_event, event_tag
+from assistant.core.events import Event
+
+FOLDER = Path(__file__).parent / "first_house"
+LINES = (FOLDER / "events.jsonl").read_text().splitlines()
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "experiments.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            (FOLDER / "store.sql").read_text().replace("@FOLDER@", str(tmp_path))
+        )
+    connection.close()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COPPERLINE_STORE", str(path))
+    return path
+
+
+def test_every_kind_of_event_has_a_tag_and_an_example() -> None:
+    assert set(EVENT_TAGS.values()) == set(get_args(Event))
+    assert [json.loads(line)["type"] for line in LINES] == sorted(EVENT_TAGS)
+
+
+@pytest.mark.parametrize("line", LINES, ids=sorted(EVENT_TAGS))
+def test_an_old_event_is_read_and_written_as_it_was(line: str) -> None:
+    event = decode_event(line)
+    assert event_tag(event) == json.loads(line)["type"]
+    assert json.loads(encode_event(event)) == json.loads(line)
+
+
+@pytest.mark.parametrize("name", ["interrupted", "running"])
+def test_an_old_sweep_goes_on_to_its_end(
+    store: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect(store) as connection:
+        (experiment,) = connection.execute(
+            "SELECT id FROM experiment WHERE id LIKE ?", (f"{name}-%",)
+        ).fetchone()
+    connection.close()
+    assert run(["resume", experiment, "--json"]) == 0
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["runs"]["completed"], ended["best"]["value"]) == (8, 16.0)
+
+
+def test_an_old_finished_sweep_is_reported(store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "old.html"
+    assert run(["report", "finished-d1ab8d1d", "--out", str(page)]) == 0
+    assert "time_ms" in page.read_text()
