@@ -1,4 +1,7 @@
-"""Simulated analysts: users of the assistant's public API like any other, and studies of them."""
+"""Simulated analysts who use the assistant's public API, and studies of them.
+
+It imports the public API of `assistant`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,6 @@
-"""Copperline: steer a parameter sweep with the analyst in charge and the run budget in view.
+"""Public API of Copperline: steer a parameter sweep under a budget, with the analyst in charge.
 
-The public API. What a person does in the UI, an agent in a script and a client elsewhere is the
-same call on the same `Session`.
+The UI, scripts, agents and HTTP clients all make the same calls on a `Session`.
 """
 
 from importlib import import_module
@@ -97,7 +96,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a public name when it is first used (PEP 562)."""
+    """Import the module of a public name at its first use (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)

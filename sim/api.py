@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+from sim import explain as _explain
 from sim.engines import ENGINES
 from sim.engines import run as run_engine
 from sim.engines.algorithms import (
@@ -40,7 +41,6 @@ from sim.engines.live_cluster import (
     LiveTask,
 )
 from sim.engines.parallel import CacheCounts, ResultCache, simulate_many
-from sim.explain import explain
 from sim.explain.explanation import JobExplanation, OtherJobs, QueueHeads, WaitPhase
 from sim.formats.gpu_clusters import (
     MACHINE_COLUMNS,
@@ -401,6 +401,23 @@ __all__ = [
     "write_tuples",
     "write_workload",
 ]
+
+
+def explain(scenario: Scenario, job_id: int) -> JobExplanation:
+    """Simulate a scenario and explain why one of its jobs started when it did.
+
+    Args:
+        scenario: workload, cluster and policies.
+        job_id: number of the job in the log.
+
+    Raises:
+        SimError: as `sim.explain.explain` does.
+    """
+    from sim.engines.process import run
+
+    return _explain.explain(
+        scenario, job_id, lambda run_of, observer: run(run_of, kernel="interpreted", witness=observer)
+    )
 
 
 def wait_for_compiler() -> None:

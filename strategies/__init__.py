@@ -1,4 +1,6 @@
-"""How to choose configurations: spaces, observations and strategies, and nothing else.
+"""Search spaces, observations and strategies that choose configurations, without input or output.
+
+It imports nothing of this project.
 
 >>> import numpy as np
 >>> space = ParameterSpace((Parameter("procs", (1, 2, 4)), Parameter("order", ("fcfs", "sjf"))))

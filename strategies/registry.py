@@ -1,4 +1,4 @@
-"""Registered strategies: an explicit tuple, then the entry points of third parties.
+"""Registry of strategies: an explicit tuple, then the entry points of third parties.
 
 A third party registers by an entry point of group ``copperline.strategies`` whose name is the
 strategy's and whose object is a `StrategyEntry`.
@@ -45,7 +45,7 @@ ENTRY_POINT_GROUP = "copperline.strategies"
 OptionValue: TypeAlias = int | float | bool | str
 
 DEFAULT_STRATEGY = "anova"
-"""What is used unless another one is asked for: the one that needs the fewest runs."""
+"""Default strategy: the one that needs the fewest runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class StrategyOption:
     """An option of a strategy.
 
     Args:
-        name: its keyword.
+        name: keyword of the option.
         type: int, float, bool or str; an int is accepted where a float is expected.
         default: value when not given.
         low: least value, None for no bound.
         high: greatest value, None for no bound.
         summary: one line for people.
-        choices: the texts that are allowed, empty for any.
+        choices: allowed texts, empty for any.
     """
 
     name: str
@@ -73,7 +73,7 @@ class StrategyOption:
     def check(self, strategy: str, value: OptionValue) -> OptionValue:
         """Return the value in the option's type; raise `OptionError` if it does not fit."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            with suppress(OverflowError):  # of more digits than a float has: it does not fit
+            with suppress(OverflowError):  # too large for a float: refused below
                 value = float(value)
         fits = type(value) is self.type
         if fits and isinstance(value, int | float):
@@ -88,7 +88,7 @@ class StrategyOption:
 
     @property
     def domain(self) -> str:
-        """What is allowed, such as "a number from 0 to 1"."""
+        """Allowed values as text, such as "a number from 0 to 1"."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -102,13 +102,13 @@ class StrategyEntry:
     """A registered strategy.
 
     Args:
-        name: under which people ask for it.
+        name: name in settings and commands.
         summary: one line for people.
-        factory: makes it, from its options.
-        options: of the strategy.
+        factory: constructor, called with the options.
+        options: options of the strategy.
         starts: whether it chooses the first runs itself; else they are random, as in the paper.
-        batch: suggestions that belong together; where nothing else is said as many are taken at a
-            time, or as many as run at once if those are more.
+        batch: suggestions that belong together; the default size of a batch, unless more runs
+            execute at once.
     """
 
     name: str
@@ -119,7 +119,7 @@ class StrategyEntry:
     batch: int = 1
 
     def build(self, /, **options: OptionValue) -> Strategy:
-        """Make the strategy, with defaults for options that are not given.
+        """Make the strategy, with defaults for missing options.
 
         Raises `OptionError` for an unknown option or a value out of bounds.
         """
@@ -252,8 +252,8 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
 def strategy_entry(name: str) -> StrategyEntry:
     """Return a registered strategy by name, built in or of a third party.
 
-    Raises `UnknownStrategyError` with the nearest match, `StrategyError` if two third parties
-    (or one and a built-in strategy) claim the same name or an entry point does not load.
+    Raises `UnknownStrategyError` with the nearest match, `StrategyError` if two strategies have the
+    same name or an entry point does not load.
     """
     built_in = {entry.name: entry for entry in STRATEGIES}
     third_party = _third_party(built_in)
@@ -292,7 +292,7 @@ def _third_party(built_in: Iterable[str]) -> dict[str, EntryPoint]:
 
 @cache
 def _declared(read: Callable[..., Iterable[EntryPoint]]) -> tuple[EntryPoint, ...]:
-    """Return what is installed, looked up once: it takes 10 ms, and every suggestion asks."""
+    """Return the installed entry points, cached because the lookup takes 10 ms."""
     return tuple(read(group=ENTRY_POINT_GROUP))
 
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Simulated analysts and the episodes that they play."""

@@ -1,18 +1,17 @@
 """The analyst of the paper's evaluation: insight, confidence, learning, acceptance, reaction.
 
-Section 4.2 of Silva, Netto and Cunha describes software agents that stand in for people. They go
-through the loop of figure 3: look at the list of suggestions, adapt it, submit, see the results.
-What the text leaves open is decided here, and written down so exactly that another program can make
-the same journal.
+Section 4.2 of Silva, Netto and Cunha describes software agents that represent people. They go
+through the loop of figure 3: read the list of suggestions, adapt it, submit, read the results. This
+text specifies the rest so exactly that another program can produce the same event log.
 
 **Streams** (`agents.analysts.episode`). An episode has the streams ``insight``, ``intuition`` and
 ``advice``: one NumPy generator each, of which only ``random()`` is called (``u`` below; a float64
-in [0, 1)). The fourth, ``session``, gives the experiment's seed (`Streams.session_seed`), from
-which the session makes a generator per batch of suggestions (`assistant.core.commands.random_stream`). All
-sums and products are float64, from the first term on.
+in [0, 1)). The fourth, ``session``, gives the experiment's seed (`EpisodeStreams.session_seed`),
+from which the session makes a generator per batch of suggestions
+(`assistant.core.commands.random_stream`). Sums and products are float64, from the first term on.
 
-**Insight** (`agents.analysts.insight`), once, before the first round. With ``p`` candidates in the order of
-their ranks and ``n`` members:
+**Insight** (`agents.analysts.insight`), once, before the first round. With ``p`` candidates in the
+order of their ranks and ``n`` members:
 
 1. For i = 0 .. n - 1 (from 1 for a good insight, whose first member is the first candidate):
    one ``u``; ``j = i + floor(u (p - i))``; candidates i and j change places. The members are the
@@ -24,36 +23,35 @@ No insight draws nothing, and has no subset.
 **A round** (`agents.analysts.analyst`). ``N`` runs are submitted already.
 
 1. ``reaction_s`` simulated seconds pass.
-2. It ends if the agreement's deadline or cost is used up, if ``N`` is at ``max_runs``, or if no
-   configuration is free. The round has ``n = min(batch, max_runs - N)`` runs, and
-   no more than are left until the clustering advice is due.
-3. If ``N`` is where the clustering advice is due, and she accepts it (one ``u`` of ``advice``, see
-   below), the exploitation level is set: `Session.change_strategy`.
+2. The episode ends if the deadline or the cost is used up, if ``N`` is at ``max_runs``, or if no
+   configuration is free. The round has ``n = min(batch, max_runs - N)`` runs, and no more than are
+   left until the clustering advice is due.
+3. If the clustering advice is due at ``N``, and the analyst accepts it (one ``u`` of ``advice``,
+   see below), the exploitation level is set: `Session.change_strategy`.
 4. **Confidence** c, in per cent. ``k = share(N + n) - share(N)`` of the n runs are Copperline's,
    where ``share(x) = floor((c x + 50) / 100)`` in whole numbers: c % of all runs, rounded to the
-   nearest one, after each round. A share and no coin, as the text has it: "if the user submits
+   nearest one, after each round. It is a share, not a coin, as in the text: "if the user submits
    100 jobs and the confidence level is 40%, then 40 jobs are submitted based on Copper
-   recommendation". If k > 0 she asks for k suggestions (`Session.initial_evaluation` in the first
-   round, `Session.suggest` in others) and submits all of them in their order. She asks for no more
-   than she will take, since a suggestion that was left lying is not proposed again.
-   Without k there is no batch: batches are numbered by the rounds that asked. Their source in the
-   journal is ``initial`` in the first round, and while no run has completed (`Suggestion.kind`),
-   else ``suggested``.
-5. If a warning came with the suggestions, ``reaction_s`` seconds pass, then she answers it:
-   accepted (`Advice.unattended`; one ``u`` of ``advice``) or ignored. Accepting brings another
-   batch, of which she takes the first k, or leaves the one there is.
-6. The rest of the n runs is her own, as many as k suggestions fell short included. Each is drawn by
-   **intuition** (below) among the configurations without a run, those of step 4 not among them,
-   and submitted at once (`Session.include`). Their source in the journal is ``analyst``.
+   recommendation". If k > 0 the analyst requests k suggestions (`Session.initial_evaluation` in the
+   first round, `Session.suggest` in others) and submits all of them in their order; no more,
+   because an unused suggestion is not proposed again. Without k there is no batch: batches are
+   numbered by the rounds with a request. Their source in the event log is ``initial`` in the first
+   round, and while no run has completed (`Suggestion.kind`), else ``suggested``.
+5. If a warning came with the suggestions, ``reaction_s`` seconds pass, then it is accepted
+   (`MissWarning.unattended`; one ``u`` of ``advice``) or ignored. Accepting brings another
+   batch, of which the first k are taken, or leaves the old one.
+6. The rest of the n runs is the analyst's own, including as many as k suggestions fell short. Each
+   is drawn by **intuition** (below) among the configurations without a run, without those of step
+   4, and submitted at once (`Session.include`). Their source in the event log is ``analyst``.
 7. Everything that waits is executed, in the order of submission.
-8. She sees the results of the round in the order of their run numbers; see **learning**. If
-   `Episode.until` is true of one of them, the episode ends.
+8. The analyst sees the results of the round in the order of their run numbers; see **learning**. If
+   `AnalystEpisode.until` is true of one of them, the episode ends.
 
-Acceptance a is a probability: 0 and 1 draw nothing; between, she accepts if ``u < a``.
+Acceptance a is a probability: 0 and 1 draw nothing; between, it is accepted if ``u < a``.
 
 **Intuition** (`agents.analysts.insight`): one configuration.
 
-1. The well. If no member of the subset is free (or there is no subset): a learner draws from the
+1. The source. If no member of the subset is free (or there is no subset): a learner draws from the
    ``levels``, others from the ``space``. Else others draw from the ``subset``; a learner takes one
    ``u``: position 0 of `pick` over the two weights of trust is the ``subset``, 1 the ``levels``.
 2. ``subset``: up to 32 times one ``u``: the first member whose running sum of weights
@@ -65,29 +63,23 @@ Acceptance a is a probability: 0 and 1 draw nothing; between, she accepts if ``u
 4. ``space``: up to 32 times one ``u``: flat index ``floor(u size)``, until it is free. After 32:
    one ``u``: the ``floor(u f)``-th (from 0) of the f free ones by flat index.
 
-**Learning** (`agents.analysts.insight`), learners only. At first, with a subset, level j of a parameter
-with ``L`` levels weighs ``L ((1 - mass) (S_j / S) + mass / L)``: ``S_j`` is the sum of the weights
-of the members with this level, in their order, ``S`` the last running sum; then it is bounded to
-[1 / bound, bound]. Without a subset every level weighs 1. Trust weighs ``2 trust`` for the subset
-and ``2 (1 - trust)`` for the levels, bounded likewise.
+**Learning** (`agents.analysts.insight`), learners only. At first, with a subset, level j of a
+parameter with ``L`` levels weighs ``L ((1 - mass) (S_j / S) + mass / L)``: ``S_j`` is the sum of
+the weights of the members with this level, in their order, ``S`` the last running sum; then it is
+bounded to [1 / bound, bound]. Without a subset every level weighs 1. Trust weighs ``2 trust`` for
+the subset and ``2 (1 - trust)`` for the levels, bounded likewise.
 
 A result is compared with all before it, Copperline's too: above the one at position ``n // 2`` of
 the n earlier qualities in ascending order it is good, below it bad, otherwise neither; a failed run
 is bad, and is not compared with. In a good result the weight w of each of its levels, and of the
-well that it was drawn from (if that was subset or levels), becomes ``min(w (1 + rate), bound)``; in
-a bad one ``max(w / (1 + rate), 1 / bound)``.
+source that it was drawn from (if that was subset or levels), becomes ``min(w (1 + rate), bound)``;
+in a bad one ``max(w / (1 + rate), 1 / bound)``.
 
-The paper's own agents are given by section 4.2: three insights, confidence 0 to 100 %, learning or
-not, acceptance 1, reaction 0. Confidence 100 % is `agents.analysts.follower`.
+The paper's own agents (section 4.2): three insights, confidence 0 to 100 %, learning or not,
+acceptance 1, reaction 0. Confidence 100 % is `agents.analysts.follower`.
 
-The loop of figure 3 as a simulated analyst goes through it, whatever she tries of her own.
-
-The analyst who changes one parameter at a time from the best she has seen.
-
-What many people do by hand. Montgomery, Design and Analysis of Experiments, section 1.1, calls it
-the one-factor-at-a-time strategy, and shows why it misses interactions.
-
-Registered kinds of analyst: an explicit tuple. One line here, and the contract suite runs.
+The one-at-a-time analyst changes one parameter from the best result so far: Montgomery, Design and
+Analysis of Experiments, section 1.1 (the one-factor-at-a-time strategy, which misses interactions).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,28 +98,28 @@ ANALYST_REASON = "the analyst's intuition"
 
 
 class ConfigurationChooser(Protocol):
-    """What an analyst would try next, and what she makes of results; one per episode.
+    """Choice of an analyst's own runs, and learning from results; one per episode.
 
     Configurations are flat indices (`agents.analysts.episode`).
     """
 
     @property
     def n_free(self) -> int:
-        """Configurations without a run."""
+        """Number of configurations without a run."""
 
     def take(self, index: int) -> None:
-        """Take notice of a run, whoever wanted it."""
+        """Mark a configuration as run."""
 
     def draw(self) -> int | None:
-        """Choose a configuration without a run, and take it; None if there is none."""
+        """Choose a configuration without a run and mark it; return None if there is none."""
 
     def learn(self, index: int, quality: float | None) -> None:
-        """See the result of a run, whoever wanted it; None is a failed run."""
+        """Learn from the result of a run; None is a failed run."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalystProfile:
-    """How an analyst goes through the loop; see `agents.analysts.analyst.Analyst` for the fields.
+    """Traits of an analyst in the loop; see `agents.analysts.analyst.Analyst` for the fields.
 
     Raises:
         AssistantError: a field is out of range.
@@ -162,7 +154,7 @@ def play_rounds(
     executor: Executor,
     episode: AnalystEpisode,
 ) -> str:
-    """Steer a new session to the end of an episode, and return why it ended."""
+    """Steer a new session to the end of an episode, and return the reason of the end."""
     seat = _AnalystRounds(manner, session, episode, mind, episode.streams.generator("advice"))
     while True:
         ended = seat.end() or seat.round(executor)
@@ -171,7 +163,7 @@ def play_rounds(
 
 
 def share(confidence: int, runs: int) -> int:
-    """Return how many of so many runs are Copperline's, at a confidence in whole per cent.
+    """Return how many of the runs are Copperline's, at a confidence in whole per cent.
 
     >>> [share(40, runs) for runs in (5, 10, 15, 100)], share(10, 5), share(0, 999)
     ([2, 4, 6, 40], 1, 0)
@@ -180,7 +172,7 @@ def share(confidence: int, runs: int) -> int:
 
 
 class _AnalystRounds:
-    """An analyst at work: what goes on from round to round."""
+    """State of an analyst from round to round."""
 
     def __init__(
         self,
@@ -196,7 +188,7 @@ class _AnalystRounds:
         self._rounds = 0
 
     def end(self) -> str | None:
-        """Let her react, then say why the episode is over, if it is."""
+        """Let the reaction time pass, and return why the episode is over, None if it is not."""
         self._episode.wait(self._manner.reaction_s)
         passed = self._session.passed_limit()
         if passed is not None:
@@ -206,7 +198,7 @@ class _AnalystRounds:
         return None if self._mind.n_free else "the space is exhausted"
 
     def round(self, executor: Executor) -> str | None:
-        """Submit a round and see its results. Returns why the episode ends with it, or None."""
+        """Submit a round and learn from its results; return why the episode ends, or None."""
         n = self._runs_of_round()
         k = share(self._manner.confidence, self._n + n) - share(self._manner.confidence, self._n)
         runs = list(self._take_suggestions(k)) if k else []
@@ -283,16 +275,16 @@ NO_INSIGHT = Insight("none")
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """A simulated person.
+    """The paper's simulated person.
 
     Args:
-        insight: how her subset of the space is drawn.
-        confidence: share of the runs that she takes from Copperline, in whole per cent.
-        learning: how results change what she tries; None if they do not.
-        batch: runs that she submits at a time; 5 is a construction of the paper's GRASP with its
-            4 neighbours.
-        acceptance: probability that she accepts an advice, from 0 (never) to 1 (always).
-        reaction_s: simulated seconds until she answers: a list of suggestions, or an advice.
+        insight: definition of the analyst's subset of the space.
+        confidence: share of the runs that are Copperline's suggestions, in whole per cent.
+        learning: how results change the analyst's own runs; None without learning.
+        batch: runs that are submitted at a time; 5 is a construction of the paper's GRASP with
+            its 4 neighbours.
+        acceptance: probability that a warning is accepted, from 0 (never) to 1 (always).
+        reaction_s: simulated seconds until the answer to a list of suggestions or a warning.
 
     Raises:
         AssistantError: a field is out of range.
@@ -310,16 +302,16 @@ class Analyst:
 
     @property
     def manner(self) -> AnalystProfile:
-        """How she goes through the loop."""
+        """Traits of the analyst in the loop."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "analyst"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session; see `agents.analysts.episode.Agent.play` and the top of this module."""
+        """Steer a new session; see `agents.analysts.episode.Agent.play` and this module's text."""
         subset = draw_subset(self.insight, episode.truth, episode.streams.generator("insight"))
         rng = episode.streams.generator("intuition")
         intuition = Intuition(episode.truth, subset, self.learning, rng)
@@ -328,7 +320,7 @@ class Analyst:
 
 @dataclass(frozen=True, slots=True)
 class OneAtATime:
-    """A simulated person without insight; see `agents.analysts.analyst.Analyst` for the fields."""
+    """An analyst without insight; see `agents.analysts.analyst.Analyst` for the fields."""
 
     confidence: int = 0
     batch: int = 5
@@ -340,12 +332,12 @@ class OneAtATime:
 
     @property
     def manner(self) -> AnalystProfile:
-        """How she goes through the loop."""
+        """Traits of the analyst in the loop."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "one_at_a_time"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
@@ -355,7 +347,7 @@ class OneAtATime:
 
 
 class _OneAtATimeWalk:
-    """Where she is in her walk over the parameters."""
+    """Walk over the parameters from the best result so far."""
 
     def __init__(self, truth: Truth, rng: np.random.Generator) -> None:
         self._truth, self._rng = truth, rng
@@ -404,10 +396,10 @@ class AgentEntry:
     """A registered kind of analyst.
 
     Args:
-        name: under which a study asks for it.
+        name: name in a study.
         summary: one line for people.
-        factory: makes one, from its traits.
-        takes: traits that it has, by the names of the fields of `agents.analysts.analyst.Analyst`.
+        factory: constructor, called with the traits.
+        takes: supported traits, as the fields of `agents.analysts.analyst.Analyst`.
     """
 
     name: str
@@ -416,7 +408,7 @@ class AgentEntry:
     takes: tuple[Trait, ...]
 
     def build(self, **traits: Any) -> Agent:
-        """Make one of those traits that it has; the others say nothing to it."""
+        """Make an analyst from the traits that this kind supports; the others are ignored."""
         return self.factory(**{name: traits[name] for name in self.takes if name in traits})
 
 
@@ -443,7 +435,7 @@ AGENTS: tuple[AgentEntry, ...] = (
 
 
 def agent_entry(name: str, entries: Iterable[AgentEntry] = AGENTS) -> AgentEntry:
-    """Return a kind of analyst by name. Raises AssistantError with the nearest one."""
+    """Return a kind of analyst by name; raise AssistantError with the nearest one."""
     entries_by_name = {entry.name: entry for entry in entries}
     if name not in entries_by_name:
         raise AssistantError(f"no kind of analyst '{name}'{hint(name, entries_by_name)}")

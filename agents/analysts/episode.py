@@ -1,11 +1,4 @@
-"""What an analyst is told of the episode that she plays, beside the session that she steers.
-
-Named random streams of an episode, so that each decision consumes its own.
-
-What a study knows and no strategy may: the quality of every configuration of a measured space.
-
-Time that passes because somebody says so: a clock, and an executor that moves it.
-"""
+"""The episode of an analyst: random streams, the true qualities, a simulated clock and executor."""
 
 import math
 from collections import deque
@@ -38,8 +31,8 @@ class EpisodeStreams:
     """The random streams of one episode.
 
     Args:
-        entropy: of the cell of a study: whole numbers from 0 on.
-        replication: which of its independent repetitions, from 0 on.
+        entropy: entropy of the study's cell: whole numbers from 0 on.
+        replication: number of the independent repetition, from 0 on.
     """
 
     entropy: tuple[int, ...]
@@ -51,17 +44,17 @@ class EpisodeStreams:
         return np.random.SeedSequence(self.entropy, spawn_key=key)
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
-        """Return a generator at the beginning of a stream."""
+        """Return a new generator at the beginning of a stream."""
         return np.random.default_rng(self.sequence(purpose))
 
     @property
     def session_seed(self) -> int:
-        """The seed of the experiment: 63 bits from which the session makes its own streams."""
+        """Seed of the experiment: 63 bits from which the session makes its own streams."""
         return int(self.sequence("session").generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def below(u: float, n: int) -> int:
-    """Return the whole number from 0 to ``n`` - 1 that a draw from [0, 1) stands for.
+    """Return the whole number from 0 to ``n`` - 1 that a draw from [0, 1) selects.
 
     >>> below(0.0, 3), below(0.5, 3), below(1 - 2**-53, 3)
     (0, 1, 2)
@@ -70,15 +63,15 @@ def below(u: float, n: int) -> int:
 
 
 MOST = 1_000_000
-"""Configurations of a space that is evaluated whole."""
+"""Most configurations of a space that is evaluated completely."""
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A space with the quality of every configuration.
+    """A space with the quality of every configuration, which strategies must not know.
 
     Args:
-        application: a measured table, or anything else as quick and as sure.
+        application: a measured table, or another fast and deterministic application.
         quality: float64 [size], maximised (`Objective` handles the sign), NaN where a run fails.
         level_ids: int64 [size, parameters].
     """
@@ -121,41 +114,41 @@ class Truth:
         return cls(application, quality, level_ids.astype(np.int64))
 
     @property
-    def space(self) -> Any:  # the strategies' ParameterSpace, which agents do not import
-        """The space, as the application says it."""
+    def space(self) -> Any:  # a ParameterSpace of strategies, which agents do not import
+        """The application's parameter space."""
         return self.application.space
 
     @property
     def size(self) -> int:
-        """Configurations in the full product."""
+        """Number of configurations in the full product."""
         return int(self.quality.size)
 
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
-        """Levels per parameter."""
+        """Numbers of levels per parameter."""
         return tuple(parameter.n_levels for parameter in self.application.space.parameters)
 
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
-        """Indices of the measured configurations, best first; equals by their index."""
+        """Indices of the measured configurations, best first; ties by index."""
         measured = np.flatnonzero(~np.isnan(self.quality))
         order = np.argsort(-self.quality[measured], kind="stable")
         return measured[order].astype(np.int64)
 
     @property
     def optimum(self) -> float:
-        """The best quality. Every configuration that has it is an optimal one."""
+        """Best quality; every configuration that has it is optimal."""
         return float(self.quality[self.ranked[0]])
 
     def reached_by(self, share: float) -> float:
-        """Return the quality that a share of the measured configurations reaches, at least one."""
+        """Return the quality that a share of the measured configurations (at least one) reaches."""
         place = max(0, math.ceil(share * self.ranked.size) - 1)
         return float(self.quality[self.ranked[place]])
 
     def ratio(self, quality: float) -> float | None:
         """Return the paper's quality of a result: its ratio to the optimal one (section 4.3).
 
-        At most 1; of what is minimised it is optimum / found. None unless both are above 0.
+        At most 1; for a minimised objective it is optimum / result. None unless both are above 0.
         """
         objective = self.application.objective
         value, best = objective.value_of(quality), objective.value_of(self.optimum)
@@ -169,7 +162,7 @@ class ClusteringAdvice:
     """The clustering advice as the paper's evaluation applies it (section 4.3).
 
     Args:
-        after: runs that are submitted when it is given: 70 % of the budget there.
+        after: submitted runs when it is due: 70 % of the budget in the paper.
         exploitation: share of the later suggestions inside regions of good results, from 0 to 1.
     """
 
@@ -188,11 +181,11 @@ class ClusteringAdvice:
 
 
 def nobody_waits(seconds: float) -> None:
-    """Let time pass where there is no simulated clock: none does."""
+    """Do nothing, as the waiting function without a simulated clock."""
 
 
 def never(run: Run) -> bool:  # noqa: ARG001 - of no run
-    """Be content with no result."""
+    """Return False, as the stopping condition of an episode that ends at its limits only."""
     return False
 
 
@@ -201,12 +194,12 @@ class AnalystEpisode:
     """One analyst at one session, from its first run to its end.
 
     Args:
-        truth: the space; analysts look at its shape and, for their insight, at its ranks.
-        streams: of random numbers, by name.
-        max_runs: runs that may be submitted in all.
-        until: whether a result is all that was wanted; the episode ends with its round then.
-        clustering: the advice that is given at a fixed time; None for none.
-        wait: lets simulated seconds pass.
+        truth: the space; analysts use its shape and, for their insight, its ranks.
+        streams: random streams by name.
+        max_runs: most runs that may be submitted in all.
+        until: stopping condition; the episode ends with the round of a run that meets it.
+        clustering: advice that is due at a fixed time; None for none.
+        wait: function that lets simulated seconds pass.
     """
 
     truth: Truth
@@ -222,23 +215,23 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through figure 3 of the paper. Returns why the episode ended.
+        """Steer a new session through figure 3 of the paper; return the reason of the end.
 
         It submits at most ``episode.max_runs`` runs, through the session only, draws from
         ``episode.streams`` only, and stops after the round in which ``episode.until`` was true of
-        a run. The same streams give the same journal.
+        a run. The same streams give the same event log.
         """
 
 
 EPOCH_S = 1_000_000_000.0
-"""When a simulated clock begins, in seconds since 1970-01-01 UTC: some moment, always the same."""
+"""Start of a simulated clock, in seconds since 1970-01-01 UTC; arbitrary, but fixed."""
 
 
 class SimulatedClock:
-    """A clock that stands still until somebody waits. Thousands of hours take no time.
+    """A clock that only moves when a caller waits.
 
     >>> clock = SimulatedClock()
     >>> clock.wait(3600.0)
@@ -254,17 +247,17 @@ class SimulatedClock:
         return self._now_s
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock on by some seconds."""
         self._now_s += seconds
 
 
 class SimulatedExecutor:
-    """One run at a time; it takes its measure ``duration_s``, or ``run_s`` where that is unknown.
+    """Executor of one run at a time on a simulated clock.
 
     Args:
-        application: what is run.
-        clock: moved on by every run.
-        run_s: seconds of a run whose duration is unknown; a failed one is.
+        application: application to run.
+        clock: clock that every run moves on, by its measure ``duration_s``.
+        run_s: seconds of a run whose duration is unknown, such as a failed one.
     """
 
     capacity = 1
@@ -274,11 +267,11 @@ class SimulatedExecutor:
         self._taken: deque[ExecutionRequest] = deque()
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run."""
+        """Queue one run."""
         self._taken.append(work)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Execute the oldest taken run and return it."""
+        """Execute the oldest queued run and return it."""
         if not self._taken:
             return ()
         work = self._taken.popleft()
@@ -295,13 +288,13 @@ class SimulatedExecutor:
         return (ExecutionResult(work.run_id, measures, failure, duration_s),)
 
     def listen(self, reported: ReportListener) -> None:
-        """Nothing is told of a run before it is over: it takes no time."""
+        """Ignore the listener: a run takes no time, so it has no intermediate results."""
 
     def stop(self, run_id: int) -> None:
-        """Nothing goes on that could be ended: a run takes no time."""
+        """Do nothing, because a run takes no time."""
 
     def cancel(self) -> None:
-        """Forget what was taken."""
+        """Drop the queued runs."""
         self._taken.clear()
 
     def __enter__(self) -> Self:

@@ -1,7 +1,6 @@
-"""The analyst who trusts the tool: takes every suggestion until the budget or the space is used up.
+"""The follower, an analyst who takes every suggestion, as an unattended sweep does.
 
-In the paper's words an agent with a confidence level of 100 % (section 4.2). This is what an
-unattended sweep is.
+In the paper's words an agent with a confidence level of 100 % (section 4.2).
 """
 
 from collections.abc import Callable
@@ -15,26 +14,23 @@ from assistant.session.auto_steering import SubmissionLimits, auto_steer_step
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Steers a session through figure 3 of the paper without changing a suggestion.
+    """Analyst who steers a session through figure 3 of the paper without changing a suggestion.
 
-    What it does next follows from the session's state alone, so it can take over a sweep that was
-    interrupted anywhere and end where an unbroken one would have ended.
+    Its next step depends on the session's state alone, so it can resume a sweep that was
+    interrupted anywhere, with the same result.
 
-    It ends early where a limit of the agreement is used up, and once the goal is reached, unless
-    the agreement says to go on. If results vary, what reached the goal is repeated twice before.
-
-    If results vary from run to run, the last 2 runs of a budget of at least 10 are kept: they
-    repeat the winner, or whoever leads then, before she is recommended. Once the space is exhausted
-    the rest of the budget tells her from those that may be as good.
+    It ends early where a limit of the SLA is used up, and once the goal is reached, unless the SLA
+    says to go on. If results vary, the run that reached the goal is repeated twice before; and the
+    last 2 runs of a budget of at least 10 repeat the winner, or the leader at that time, before it
+    is recommended. Once the space is exhausted the rest of the budget separates it from its rivals.
 
     Args:
-        initial: first runs, before results decide, beyond today's configuration and what was
-            included.
+        initial: first runs, before results decide, besides the baseline and included runs.
         batch: suggestions taken at a time, between which the model learns; None takes as many as
             suit the strategy (`Session.batch_size`).
-        max_runs: stop here although the budget may allow more; needed if it has no limit.
-        advice: what it does about warnings: ``ignore``, ``accept`` what leaves the agreement as
-            it is (`MissWarning.unattended`), or ``wait``: it stops until somebody has answered.
+        max_runs: most runs, although the budget may allow more; needed if it has no limit.
+        advice: answer to warnings: ``ignore``, ``accept`` alternatives that keep the SLA
+            (`MissWarning.unattended`), or ``wait``: stop until a person has answered.
 
     Raises:
         AssistantError: a number is out of range.
@@ -46,7 +42,7 @@ class Follower:
     advice: OnWarning = "ignore"
 
     def __post_init__(self) -> None:
-        AutoSteering(self.batch, self.initial, self.advice)  # refuses what is out of range
+        AutoSteering(self.batch, self.initial, self.advice)  # raises for invalid values
 
     def steer(
         self,
@@ -55,13 +51,13 @@ class Follower:
         on_change: Callable[[Run], None] | None = None,
         on_advice: Callable[[MissWarning], None] | None = None,
     ) -> str:
-        """Run today's configuration, the first runs, then batches. Returns why it stopped.
+        """Run the baseline, the first runs, then batches; return the reason of the end.
 
         Args:
-            session: new, or taken over at any point.
-            executor: where runs execute.
-            on_change: told of each run that started or ended.
-            on_advice: told of each warning before it is answered.
+            session: new, or resumed at any point.
+            executor: executor of the runs.
+            on_change: callback with each run that started or ended.
+            on_advice: callback with each warning before it is answered.
 
         Raises:
             AssistantError: there is no limit of runs or of cost, and no deadline.
@@ -84,13 +80,13 @@ class Follower:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "follower"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
         """Steer a new session as `steer` does; see `agents.analysts.episode.Agent.play`.
 
-        A warning is met with what ``advice`` says; the clustering advice is always accepted.
+        Warnings are answered as ``advice`` says; the clustering advice is always accepted.
         """
         how = AutoSteering(self.batch, self.initial, self.advice)
         due, n_runs = episode.clustering, 0
@@ -109,5 +105,5 @@ class Follower:
 
 
 def _limit(episode: AnalystEpisode, due: ClusteringAdvice | None) -> int:
-    """Return how many runs may be submitted until something else happens."""
+    """Return how many runs may be submitted until the next event."""
     return episode.max_runs if due is None else min(due.after, episode.max_runs)

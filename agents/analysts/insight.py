@@ -1,23 +1,13 @@
-"""Insight: the subset of the space in which an analyst believes that the optimum lies.
+"""Insight, learning and intuition of an analyst.
 
-The paper divides its agents by it (section 4.2): "This intuition corresponds to a subset of search
-space in which the analyst believes the optimal result is contained", which is so (good insight),
-or is not (bad), or there is no such belief (none). How large the subset is and which ranks it is
-drawn from, the paper leaves open; the fields of `Insight` say it here.
-
-Learning: how likely each level is chosen next, after what intermediate results showed.
-
-The paper (section 4.2): an agent that learns "increases the probability of selecting a given
-parameter value if this value leads to good intermediate results and decreases the likelihood of
-choosing a given value if this parameter value leads to bad results"; it does not say how much. Here
-every level has a weight that is multiplied or divided by ``1 + rate``, between bounds (as in
-the multiplicative weights method: Arora, Hazan & Kale 2012). Whether to believe the subset or the
-levels is learned by the same rule.
-
-Intuition: which configurations an analyst tries of her own accord.
-
-The paper's agent runs what Copperline does not suggest "based on the agent intuition"
-(section 4.2). The order of the draws is written in `agents.analysts.analyst`.
+Insight is the subset of the space in which an analyst believes that the optimum lies (section 4.2
+of the paper: good, bad or none); its size and ranks, which the paper leaves open, are fields of
+`Insight`. Learning changes the probability of each level after results. The paper: it "increases
+the probability of selecting a given parameter value if this value leads to good intermediate
+results and decreases the likelihood of choosing a given value if this parameter value leads to bad
+results". Here a weight per level, and per trust in subset or levels, is multiplied or divided by
+``1 + rate``, between bounds (the multiplicative weights method: Arora, Hazan & Kale 2012).
+Intuition draws the analyst's own configurations, in the order written in `agents.analysts.analyst`.
 """
 
 import itertools
@@ -39,20 +29,19 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """How an analyst's subset is drawn, by how its members rank.
+    """Definition of an analyst's subset by the ranks of its members.
 
     Of ``r`` measured configurations, best first (`Truth.ranked`; failed runs have no rank):
     ``good`` draws from the best ``max(least, ceil(best r))``, the first of all always among the
     members; ``bad`` from the worst ``ceil(worst r)``, optimal ones left out; ``none`` has no
-    subset. There are ``max(least, ceil(members size))`` members, or as many as there are to draw
-    from.
+    subset. There are ``max(least, ceil(members size))`` members, or all candidates if fewer.
 
     Args:
         kind: ``good``, ``bad`` or ``none``.
         members: size of the subset as a share of the space, above 0 to 1.
         best: ranks that a good insight is drawn from, as a share, above 0 to 1.
         worst: ranks that a bad insight is drawn from, as a share, above 0 to 1.
-        least: members at least, where there are so many.
+        least: least number of members.
 
     Raises:
         AssistantError: a field is out of range.
@@ -81,11 +70,11 @@ class Insight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """Configurations that an analyst believes in, in the order in which they were drawn.
+    """Configurations that an analyst believes in, in the order of their draws.
 
     Args:
         members: int64 [m], distinct flat indices.
-        weights: float64 [m], in (0, 1]: how often each comes to her mind.
+        weights: float64 [m], in (0, 1]: relative frequency of each in draws.
         cumulative: float64 [m], running sums of the weights from the first member on.
     """
 
@@ -106,13 +95,12 @@ def candidates(insight: Insight, truth: Truth) -> NDArray[np.int64]:
 
 
 def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Subset | None:
-    """Draw members, then their weights; see `agents.analysts.analyst` for the order of the draws.
+    """Draw members, then their weights; return None for no insight, without a draw.
 
-    Returns None for no insight, and draws nothing then.
+    `agents.analysts.analyst` specifies the order of the draws.
 
     Raises:
-        AssistantError: there is nothing to draw from: every measured configuration of the worst
-            ranks is an optimal one.
+        AssistantError: every measured configuration of the worst ranks is an optimal one.
     """
     if insight.kind == "none":
         return None
@@ -126,7 +114,7 @@ def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Sub
     places = np.arange(1 if insight.kind == "good" else 0, n)
     left = pool.size - places
     ahead = np.minimum((rng.random(places.size) * left).astype(np.int64), left - 1)
-    members = pool.tolist()  # many single draws in Python would take longer than an episode
+    members = pool.tolist()  # a list, because single draws from an array are slow
     for i, j in zip(places.tolist(), (places + ahead).tolist(), strict=True):
         members[i], members[j] = members[j], members[i]
     weights = 1.0 - rng.random(n)
@@ -143,9 +131,9 @@ class Learning:
     Args:
         rate: a level in a good result gains by the factor ``1 + rate``, in a bad one it loses by
             it; above 0.
-        mass: share of the probability that is spread over all levels at first, from 0 to 1.
+        mass: share of the initial probability that is spread over all levels, from 0 to 1.
         bound: weights stay from 1 / bound to bound, where 1 is an even share; above 1.
-        trust: probability at first that a learner with a subset draws from it, from 0 to 1.
+        trust: initial probability that a learner with a subset draws from it, from 0 to 1.
 
     Raises:
         AssistantError: a field is out of range.
@@ -171,9 +159,9 @@ class Learning:
 
 
 class ResultMemory:
-    """Results seen so far, so that another one can be called good or bad.
+    """Earlier results, by which another one is judged good or bad.
 
-    >>> memory = Memory()
+    >>> memory = ResultMemory()
     >>> [memory.judge(quality) for quality in (1.0, 3.0, 3.0, 2.0, None)]
     [None, 'good', None, 'bad', 'bad']
     """
@@ -182,11 +170,11 @@ class ResultMemory:
         self._seen: list[float] = []
 
     def judge(self, quality: float | None) -> ResultVerdict | None:
-        """Judge a result by those before it, then remember it.
+        """Judge a result by those before it, then store it.
 
         Of ``n`` earlier qualities in ascending order the one at position ``n // 2`` (from 0) is
         their median. Above it a result is good, below it bad, neither where they are equal or
-        there is none before. A failed run (None) is bad, and is not remembered.
+        there is none before. A failed run (None) is bad, and is not stored.
         """
         if quality is None:
             return "bad"
@@ -199,12 +187,12 @@ class ResultMemory:
 
 
 class Weights:
-    """The weights of the levels, and of subset against levels; one per episode.
+    """Weights of the levels, and of subset against levels; one per episode.
 
     Args:
-        learning: how they change.
-        truth: for the shape of the space; its qualities are not looked at.
-        subset: where the weights begin; even ones if None.
+        learning: parameters of the learning.
+        truth: shape of the space; its qualities are not used.
+        subset: origin of the initial weights; even ones if None.
     """
 
     def __init__(self, learning: Learning, truth: Truth, subset: Subset | None) -> None:
@@ -223,11 +211,11 @@ class Weights:
         self.source = [self._bounded(2.0 * w) for w in (learning.trust, 1.0 - learning.trust)]
 
     def learn(self, level_ids: Sequence[int], verdict: ResultVerdict, source: int | None) -> None:
-        """Let the levels of a result gain or lose, and where it was drawn from.
+        """Update the weights of a result's levels and of its source.
 
         Args:
             level_ids: one per parameter.
-            verdict: on the result.
+            verdict: verdict on the result.
             source: 0 for the subset, 1 for the levels; None if it was neither.
         """
         for weights, level_id in zip(self.levels, level_ids, strict=True):
@@ -244,18 +232,18 @@ class Weights:
 
 
 TRIES = 32
-"""Draws that may meet a configuration that has a run already, before one is made among the free."""
+"""Draws that may hit a configuration with a run, before a draw among the free ones."""
 
 Well = Literal["subset", "levels", "space"]
-"""Where a configuration was drawn from."""
+"""Source of an analyst's own configuration."""
 
 _SOURCES: dict[Well, int | None] = {"subset": 0, "levels": 1, "space": None}
 
 
 class FreeConfigurations:
-    """The configurations without a run, by flat index from 0 to ``size`` - 1.
+    """Configurations without a run, by flat index from 0 to ``size`` - 1.
 
-    >>> free = Free(3)
+    >>> free = FreeConfigurations(3)
     >>> free.take(1); free.take(1)
     >>> free.n, [free[i] for i in range(3)]
     (2, [True, False, True])
@@ -269,12 +257,12 @@ class FreeConfigurations:
         return not self._taken[index]
 
     def take(self, index: int) -> None:
-        """Take notice of a run."""
+        """Mark a configuration as run."""
         self.n -= not self._taken[index]
         self._taken[index] = 1
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw uniformly among them, of which there is one at least; it stays free."""
+        """Draw uniformly among the free ones (at least one); the draw stays free."""
         for _ in range(TRIES):
             index = below(rng.random(), len(self._taken))
             if not self._taken[index]:
@@ -285,12 +273,12 @@ class FreeConfigurations:
 
 
 class Intuition:
-    """What an analyst would try next, and what she makes of results; one per episode.
+    """Choice of an analyst's own configurations, with learning; one per episode.
 
     Args:
-        truth: for the shape of the space; its qualities are not looked at.
-        subset: what she believes in; None without insight.
-        learning: None if she does not learn.
+        truth: shape of the space; its qualities are not used.
+        subset: the analyst's subset; None without insight.
+        learning: None without learning.
         rng: the stream "intuition" of the episode.
     """
 
@@ -311,16 +299,16 @@ class Intuition:
 
     @property
     def n_free(self) -> int:
-        """Configurations without a run."""
+        """Number of configurations without a run."""
         return self._free.n
 
     def take(self, index: int) -> None:
-        """Take notice of a run, whoever wanted it."""
+        """Mark a configuration as run."""
         self._free_members -= self._free[index] and index in self._members
         self._free.take(index)
 
     def draw(self) -> int | None:
-        """Choose a configuration without a run, and take it; None if there is none."""
+        """Choose a configuration without a run and mark it; return None if there is none."""
         if self._free.n == 0:
             return None
         well = self._choose_well()
@@ -332,7 +320,7 @@ class Intuition:
         return index
 
     def learn(self, index: int, quality: float | None) -> None:
-        """See a result; None is a failed run. One who does not learn is not moved by it."""
+        """Learn from a result; None is a failed run. Without learning, do nothing."""
         if self.weights is None:
             return
         verdict = self._memory.judge(quality)
@@ -349,7 +337,7 @@ class Intuition:
         return "subset" if pick(self.weights.source, self._rng.random()) == 0 else "levels"
 
     def _draw_from(self, well: Well) -> int | None:
-        """Return a free configuration; None of the space, or if what the levels like is used up."""
+        """Return a free configuration of a source; None for the space, or if all draws fail."""
         if well == "levels" and self.weights is not None:
             return self._from_levels(self.weights.levels)
         if well == "subset" and self._subset is not None:
@@ -378,7 +366,7 @@ class Intuition:
 
 
 def pick(weights: Sequence[float], u: float) -> int:
-    """Return the position that a draw from [0, 1) stands for, by weight.
+    """Return the position that a draw from [0, 1) selects, by weight.
 
     It is the first whose running sum exceeds ``u`` times the sum of all, both summed from the
     first weight on in float64; the last one if rounding leaves none.

@@ -1,1 +1,1 @@
-"""Whole episodes of simulated analysts on measured tables, compiled: what a study runs in bulk."""
+"""Compiled episodes of simulated analysts on measured tables, for large studies."""

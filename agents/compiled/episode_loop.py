@@ -1,12 +1,8 @@
-"""The analyst's intuition and learning in kernel text; `agents.analysts.analyst` says what they do.
+"""Compiled episodes of analysts on a measured space, with the same event log as a session.
 
-The steps are those of `agents.analysts.insight` and `agents.analysts.insight`, draw for draw and sum for sum. One
-thing is done otherwise with the same outcome: the median of what she has seen is not looked up in a
-sorted list but followed by a pointer over the distinct qualities of the table.
-
-An episode from its first run to its end, in kernel text: `agents.analysts.analyst`, round by round.
-
-Episodes of analysts on a measured space, compiled: the journal that a session would make.
+The steps are those of `agents.analysts.analyst` and `agents.analysts.insight`, draw for draw and
+sum for sum. One difference, with the same result: the median of earlier results is a pointer over
+the distinct qualities of the table, not a position in a sorted list.
 """
 
 from collections.abc import Mapping
@@ -50,31 +46,32 @@ from assistant.core.commands import random_stream
 from assistant.session.opening import build_opened_event
 
 TRIES = 32
-"""Draws that may meet a configuration that has a run; `agents.analysts.insight.TRIES`."""
+"""Draws that may hit a configuration with a run; `agents.analysts.insight.TRIES`."""
 
 SUBSET, LEVELS, SPACE = 0, 1, 2
-"""Wells, where a configuration of her own was drawn from; Copperline's are from none of them."""
+"""Sources of an analyst's own configurations; Copperline's have `SPACE`."""
 
 N_FREE, N_SEEN, MEDIAN, N_BELOW = 0, 1, 2, 3
-"""Places in `AnalystState.tally`: members without a run, qualities seen, the grade of the one at position
-``n // 2`` of them in ascending order, how many of them are below that."""
+"""Positions in `AnalystState.tally`: members without a run, qualities seen, the grade of the
+one at position ``n // 2`` of them in ascending order, and the number of those below it.
+"""
 
 
 class AnalystState(NamedTuple):
-    """What one analyst believes and has seen.
+    """Beliefs and results of one analyst.
 
     Args:
-        learns: 1 if results move her, else 0.
+        learns: 1 if the analyst learns, else 0.
         gain: factor by which a weight grows in a good result, and shrinks in a bad one.
         most: greatest weight; the smallest is 1 / most.
-        members: int64 [m], her subset, none without insight.
-        weights: float64 [m], of its members.
+        members: int64 [m], the subset, none without insight.
+        weights: float64 [m], weights of the members.
         cumulative: float64 [m], their running sums.
         is_member: uint8 [size].
-        levels: float64 [levels], weights of the levels; read if she learns.
+        levels: float64 [levels], weights of the levels; read if the analyst learns.
         totals: float64 [d], scratch for their sums.
         trust: float64 [2], weights of subset and levels.
-        grade_counts: int64 [grades], how often she has seen each distinct quality.
+        grade_counts: int64 [grades], number of results of each distinct quality.
         tally: int64 [4], see `N_FREE` and what follows it.
         state: uint64 [6], the stream "intuition".
     """
@@ -96,13 +93,13 @@ class AnalystState(NamedTuple):
 
 @kernel
 def count_run(mind: AnalystState, index: int) -> None:
-    """Take notice of a run, whoever wanted it; it was free so far."""
+    """Count the run of a configuration that was free."""
     mind.tally[N_FREE] -= mind.is_member[index]
 
 
 @kernel
 def share_of(u: float, n: int) -> int:
-    """Return the whole number from 0 to n - 1 that a draw from [0, 1) stands for."""
+    """Return the whole number from 0 to n - 1 that a draw from [0, 1) selects."""
     return min(int(u * n), n - 1)
 
 
@@ -119,7 +116,7 @@ def choose_well(mind: AnalystState) -> int:
 
 @kernel
 def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
-    """Draw a free member of the subset; there is one."""
+    """Draw a free member of the subset, which has at least one."""
     n = mind.members.size
     for _ in range(TRIES):
         target = uniform(mind.state) * mind.cumulative[n - 1]
@@ -149,7 +146,7 @@ def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
 
 @kernel
 def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -> int:
-    """Draw a free configuration level by level; -1 if that meets none."""
+    """Draw a free configuration level by level; return -1 if all draws hit taken ones."""
     d = ground.n_levels.size
     for i in range(d):
         total = 0.0
@@ -174,7 +171,7 @@ def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -
 
 @kernel
 def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
-    """Draw a free configuration of the whole space; there is one."""
+    """Draw a free configuration of the whole space, which has at least one."""
     for _ in range(TRIES):
         index = share_of(uniform(mind.state), desk.taken.size)
         if desk.taken[index] == FREE:
@@ -190,11 +187,11 @@ def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
 
 @kernel
 def judge(mind: AnalystState, grade: int) -> int:
-    """Judge a result by those before it, then remember it: 1 is good, -1 bad, 0 neither.
+    """Judge a result by those before it, then store it: 1 is good, -1 bad, 0 neither.
 
     Args:
-        mind: hers.
-        grade: place of the quality among the distinct ones; -1 is a failed run.
+        mind: state of the analyst.
+        grade: position of the quality among the distinct ones; -1 is a failed run.
     """
     if grade < 0:
         return -1
@@ -228,13 +225,13 @@ def updated_weight(mind: AnalystState, weight: float, verdict: int) -> float:
 
 @kernel
 def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> None:
-    """See a result; one who does not learn is not moved by it.
+    """Learn from a result, if the analyst learns.
 
     Args:
-        ground: of the space.
-        mind: hers.
-        index: what was run.
-        well: where it was drawn from; `SPACE` if it was not hers, too.
+        ground: arrays of the space.
+        mind: state of the analyst.
+        index: flat index of the configuration.
+        well: source of the configuration; `SPACE` for Copperline's, too.
     """
     if mind.learns == 0:
         return
@@ -249,21 +246,21 @@ def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> Non
 
 
 INITIAL, SUGGESTED, ANALYST = 0, 1, 2
-"""Where a run came from; `SOURCES` has the journal's words."""
+"""Sources of runs; `SOURCES` has their names in the event log."""
 
 SOURCES = ("initial", "suggested", "analyst")
 
 
 class EpisodeTerms(NamedTuple):
-    """How an episode is played.
+    """Settings of an episode.
 
     Args:
         confidence: share of Copperline's runs, in whole per cent.
         round: runs per round.
         max_runs: runs in all.
-        goal: the episode ends with the round of a result of this grade or a higher one.
+        goal: grade of the goal; the episode ends with the round of a result that reaches it.
         beta: greediness of GRASP.
-        neighbours: per construction.
+        neighbours: neighbours per construction.
         purpose: first key of the random stream of a batch; the second is its number.
     """
 
@@ -277,13 +274,13 @@ class EpisodeTerms(NamedTuple):
 
 
 class EpisodeRecord(NamedTuple):
-    """what was run, by run number from 0: int64 [size] each.
+    """The runs of an episode by number from 0, int64 [size] each.
 
     Args:
         indices: flat indices of the configurations.
         sources: `INITIAL`, `SUGGESTED` or `ANALYST`.
         batches: number of the batch of suggestions, 0 for the analyst's own.
-        wells: where her own were drawn from.
+        wells: sources of the analyst's own configurations.
     """
 
     indices: Whole
@@ -294,13 +291,13 @@ class EpisodeRecord(NamedTuple):
 
 @kernel
 def share(confidence: int, runs: int) -> int:
-    """Return how many of so many runs are Copperline's; `agents.analysts.analyst.share`."""
+    """Return how many of the runs are Copperline's; `agents.analysts.analyst.share`."""
     return (confidence * runs + 50) // 100
 
 
 @kernel
 def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, well: int) -> None:
-    """Write down a run."""
+    """Record a run."""
     journal.indices[at] = index
     journal.sources[at] = source
     journal.batches[at] = batch
@@ -316,7 +313,7 @@ def include_analyst_run(
     n: int,
     so_far: int,
 ) -> int:
-    """Submit up to n runs of the analyst's own; return how many runs there are."""
+    """Submit up to n runs of the analyst's own; return the number of runs so far."""
     for _ in range(n):
         n_free = desk.tally[1]
         if n_free == 0:
@@ -349,16 +346,16 @@ def play(
     pool: Words,
     state: Words,
 ) -> int:
-    """Play an episode; return how many runs it had.
+    """Play an episode; return its number of runs.
 
     Args:
-        ground: of the space.
-        near: its neighbourhoods, as far as they were looked up before.
-        desk: empty, see `agents.compiled.space_arrays.clear`.
-        mind: as the analyst begins.
-        journal: written from its beginning.
-        terms: of the episode.
-        seed_pool: of the session's seed, see `agents.compiled.jit.pool_of`.
+        ground: arrays of the space.
+        near: cache of its neighbourhoods.
+        desk: empty arrays, see `agents.compiled.space_arrays.clear`.
+        mind: initial state of the analyst.
+        journal: record of the runs, written from its beginning.
+        terms: settings of the episode.
+        seed_pool: pool of the session's seed, see `agents.compiled.jit.pool_of`.
         pool: uint64 [5], scratch.
         state: uint64 [6], scratch.
     """
@@ -404,7 +401,7 @@ class EpisodeRuns:
     Args:
         indices: int64 [n], flat indices of the configurations.
         qualities: float64 [n], maximised, NaN where the run failed.
-        sources: uint8 [n], places in `SOURCES`: initial, suggested, analyst.
+        sources: uint8 [n], positions in `SOURCES`: initial, suggested, analyst.
         batches: int64 [n], number of the batch of suggestions, 0 for the analyst's own.
         reached: number of the first run (from 1) that reached the goal; None if none did.
     """
@@ -417,7 +414,7 @@ class EpisodeRuns:
 
     @property
     def rows(self) -> list[tuple[int, str, int | None]]:
-        """Configuration, source and batch of every run, in the journal's words."""
+        """Configuration, source and batch of every run, as in the event log."""
         return [
             (index, SOURCES[source], batch or None)
             for index, source, batch in zip(
@@ -427,7 +424,7 @@ class EpisodeRuns:
 
 
 def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
-    """Return what would choose in a session. Raises StrategyError for what it does not take."""
+    """Return the strategy of a session with this name; raise StrategyError for invalid options."""
     return current_strategy(
         Experiment(build_opened_event(truth.application, strategy=name, options=options))
     )
@@ -443,15 +440,15 @@ _EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class CompiledEpisodes:
-    """Plays episodes on one space with the paper's GRASP as the strategy; not for two threads.
+    """Player of episodes on one space with the paper's GRASP as the strategy; not thread-safe.
 
-    There is no agreement, so nothing is warned of, and no time: what an analyst does about advice
-    and how long she reflects makes no difference. The clustering advice (section 4.3) is not here.
+    There is no SLA, so there are no warnings, and no time: acceptance and reaction time have no
+    effect. The clustering advice (section 4.3) is not supported.
 
     Args:
         truth: the space and its qualities.
-        strategy: as it would be given to `assistant.open_session`.
-        options: of the strategy.
+        strategy: strategy as for `assistant.open_session`.
+        options: options of the strategy.
 
     Raises:
         StrategyError: the options are not the strategy's.
@@ -489,13 +486,13 @@ class CompiledEpisodes:
         """Play one episode.
 
         Args:
-            analyst: who plays.
-            streams: of random numbers; the same ones give the same runs.
+            analyst: the analyst.
+            streams: random streams; the same ones give the same runs.
             max_runs: runs in all; there are fewer if the space is exhausted.
             goal: a quality; the episode ends with the round in which a run reaches it.
 
         Raises:
-            AssistantError: no run may be made, or there is nothing to draw an insight from.
+            AssistantError: ``max_runs`` is below 1, or there is nothing to draw an insight from.
         """
         if max_runs < 1:
             raise AssistantError(f"an episode has at least 1 run, not {max_runs}")
@@ -528,7 +525,7 @@ class CompiledEpisodes:
         )
 
     def _cleared(self, batch: int) -> StrategyArrays:
-        """Return an empty desk for batches of this length; what a round finds beyond is cut off."""
+        """Return cleared arrays for batches of this length and the last round's surplus."""
         longest = batch + max(self._neighbours, 1)
         if self._desk is None or self._desk.batch.size < longest:
             self._desk = strategy_arrays(self._ground, longest)

@@ -1,12 +1,10 @@
 """GRASP in kernel text: the suggestions of `strategies.Grasp`, draw for draw.
 
-The steps and their names are those of `strategies.samplers.grasp`, where the paper's algorithms stand; here
-they work on flat arrays. Two things make the same numbers come out. Level means are sums of the
-results relative to the first, in their order, over their count (`DesignModel.fit`). And neighbours
-of one distance are shuffled one draw at a time in the order in which `ParameterSpace` lists them:
-by classes of distance, the first parameter's levels moving fastest.
-
-Only level means are here (``effects="means"``), and spaces without exclusions or closed levels.
+The steps and their names are those of `strategies.samplers.grasp`, on flat arrays. The numbers are
+the same because level means are sums of the results relative to the first, in their order, over
+their count (`DesignModel.fit`), and because neighbours of one distance are shuffled one draw at a
+time in the order of `ParameterSpace`: by classes of distance, the first parameter's levels moving
+fastest. Only level means (``effects="means"``), without exclusions and closed levels.
 """
 
 import math
@@ -27,12 +25,12 @@ ROUNDS = 4
 """Rounds without a free configuration before a random one; `strategies.samplers.grasp.ROUNDS`."""
 
 REJECTION_TRIES = 256
-"""Random draws before what is free is listed; `strategies.space.parameter_space.REJECTION_TRIES`."""
+"""Random draws before free ones are listed, as in `strategies.space.parameter_space`."""
 
 
 @kernel
 def observe(ground: SpaceArrays, desk: StrategyArrays, index: int) -> None:
-    """Take in the result of a run; one that failed teaches nothing."""
+    """Add the result of a run to the level means; a failed run adds nothing."""
     quality = ground.quality[index]
     if math.isnan(quality):
         return
@@ -47,7 +45,7 @@ def observe(ground: SpaceArrays, desk: StrategyArrays, index: int) -> None:
 
 @kernel
 def take(desk: StrategyArrays, index: int) -> None:
-    """Let a configuration be suggested no more."""
+    """Mark a configuration as taken."""
     if desk.taken[index] == FREE:
         desk.taken[index] = TAKEN
         desk.tally[1] -= 1
@@ -140,7 +138,7 @@ def add_round(
 
 @kernel
 def add_random(ground: SpaceArrays, desk: StrategyArrays, state: Words, so_far: int) -> int:
-    """Add a random free configuration to the batch, if there is one; return its length."""
+    """Add a random free configuration to the batch, if any; return its length."""
     if desk.tally[1] == 0:
         return so_far
     index = -1
@@ -168,7 +166,7 @@ def add_random(ground: SpaceArrays, desk: StrategyArrays, state: Words, so_far: 
 def random_search(ground: SpaceArrays, desk: StrategyArrays, n: int, state: Words) -> int:
     """Fill the batch with ``n`` random configurations, as `strategies.RandomSearch` does.
 
-    Returns how many there are; they are taken from now on.
+    Returns their number; they are taken from now on.
     """
     so_far = 0
     while so_far < n:
@@ -191,7 +189,7 @@ def suggest(
 ) -> int:
     """Fill the batch with ``n`` suggestions, as `strategies.Grasp.suggest` does.
 
-    Returns how many there are, fewer only if no more is free; they are taken from now on.
+    Returns their number, fewer only if no more is free; they are taken from now on.
     """
     if desk.tally[0] == 0:
         return random_search(ground, desk, n, state)
@@ -208,7 +206,7 @@ def suggest(
             if longer == so_far:
                 break
         so_far = longer
-    for at in range(n, so_far):  # beyond what was asked for
+    for at in range(n, so_far):  # the surplus of the last round
         desk.taken[desk.batch[at]] = FREE
         desk.tally[1] += 1
     return min(so_far, n)

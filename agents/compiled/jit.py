@@ -1,22 +1,17 @@
-"""The only importer of Numba among the agents: the machine code of the compiled episode loop.
+"""Compilation of kernel text with Numba, and NumPy's random streams in kernel text.
 
 Kernel text is plain Python in the subset that Numba compiles, marked with `kernel`. `compiled`
 returns a twin of it, and of every kernel function that it calls, from a folder under the user's
-cache folder. Numba's own cache does not see edits in other files, so that folder is named after a
-digest of all sources of this package and of the versions of Python, Numba and the processor. Where
-it cannot be written, machine code goes with the process.
-
-The simulator compiles its kernel the same way (`sim.kernel.jit`), and `COPPERLINE_CACHE_DIR` names
-the cache folder of both; agents do not import the simulator.
-
-Importing this module is cheap; Numba comes with the first compiled function.
-
-NumPy's random streams in kernel text: SeedSequence, PCG64 and two draws, bit for bit.
+cache folder (`COPPERLINE_CACHE_DIR`, as for `sim.kernel.jit`). Numba's own cache does not see edits
+in other files, so that folder is named after a digest of all sources of this package and of the
+versions of Python, Numba and the processor. Where it cannot be written, nothing is cached. Numba is
+imported with the first compiled function. SeedSequence, PCG64 and two draws are equal to NumPy's
+bit for bit.
 
 References: O'Neill 2014, PCG: a family of simple fast space-efficient statistically good
 algorithms, HMC-CS-2014-0905 (XSL-RR 128/64); O'Neill 2015, Developing a seed_seq alternative;
 Lemire 2019, Fast random integer generation in an interval, ACM TOMACS 29(1); NumPy's documentation
-of `SeedSequence` and `PCG64` for how the words are laid out.
+of `SeedSequence` and `PCG64` (layout of the words).
 """
 
 import hashlib
@@ -44,22 +39,22 @@ _twins: dict[FunctionType, Any] = {}
 
 
 def kernel(function: _F) -> _F:
-    """Mark a function as kernel text; it comes back unchanged."""
+    """Mark a function as kernel text and return it unchanged."""
     _texts.add(function)
     return function
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the compiled twin of a kernel function; each set of types is compiled once and kept.
+    """Return the compiled twin of a kernel function; each set of types is compiled once.
 
-    It runs without Python's lock, so threads run it side by side.
+    It runs without Python's lock, so threads can run it in parallel.
     """
     with _lock:
         return _twin(function)  # type: ignore[arg-type]
 
 
 def is_available() -> bool:
-    """Return whether anything can be compiled here; NUMBA_DISABLE_JIT forbids it."""
+    """Return whether functions can be compiled; NUMBA_DISABLE_JIT forbids it."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
@@ -67,7 +62,7 @@ def sources_digest(package: Path | None = None) -> str:
     """Return a digest of everything that decides what the compiled functions do.
 
     Args:
-        package: the folder with the kernel text; None is this one.
+        package: folder with the kernel text; this one if None.
     """
     import numba
 
@@ -81,7 +76,7 @@ def sources_digest(package: Path | None = None) -> str:
 
 @cache
 def cache_folder() -> Path | None:
-    """Return where machine code is kept; None where nothing can be written."""
+    """Return the folder of cached machine code; None where no folder can be written."""
     configured = os.environ.get("COPPERLINE_CACHE_DIR")
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -92,12 +87,12 @@ def cache_folder() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except (OSError, RuntimeError):  # RuntimeError: there is no home folder
+    except (OSError, RuntimeError):  # RuntimeError: no home folder
         return None
 
 
 def _processor() -> str:
-    """Return what tells processors apart that cannot share machine code."""
+    """Return text that identifies the processors that can share machine code."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -130,7 +125,7 @@ def _twin(function: FunctionType) -> Any:
 
 N_STATE = 6
 N_POOL = 5
-"""Four words of 32 bits of entropy, and the constant that the next one is mixed with."""
+"""Four words of 32 bits of entropy, and the constant for mixing the next one."""
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 MASK = np.uint64(0xFFFFFFFF)
@@ -161,7 +156,7 @@ def state_of(sequence: np.random.SeedSequence) -> Words:
 
 @kernel
 def hash_word(word: np.uint64, pool: Words) -> Any:
-    """Mix a word with the constant of the pool, which moves on."""
+    """Mix a word with the constant of the pool, and advance the constant."""
     value = word ^ pool[4]
     pool[4] = (pool[4] * MULT_A) & MASK
     value = (value * pool[4]) & MASK
@@ -177,7 +172,7 @@ def stir(pool: Words, at: int, word: np.uint64) -> None:
 
 @kernel
 def pool_of(seed: Words, pool: Words) -> None:
-    """Make the pool of ``SeedSequence(seed, spawn_key=...)`` before its spawn key is mixed in.
+    """Make the pool of ``SeedSequence(seed, spawn_key=...)`` without its spawn key.
 
     Args:
         seed: words of the seed, see `words_of`.
@@ -202,8 +197,8 @@ def start(state: Words, seed_pool: Words, first: int, second: int, pool: Words) 
     Args:
         state: uint64 [6], overwritten.
         seed_pool: see `pool_of`.
-        first: of the spawn key, below 2^32, as is ``second``.
-        second: of the spawn key.
+        first: first number of the spawn key, below 2^32.
+        second: second number of the spawn key, below 2^32.
         pool: uint64 [5], overwritten.
     """
     pool[:] = seed_pool
@@ -269,13 +264,13 @@ def next32(state: Words) -> Any:
 
 @kernel
 def uniform(state: Words) -> Any:
-    """Draw what ``rng.random()`` draws."""
+    """Draw the number that ``rng.random()`` draws."""
     return (next64(state) >> TO_53) * ONE_IN_2_53
 
 
 @kernel
 def below(state: Words, n: int) -> Any:
-    """Draw what ``rng.integers(n)`` draws, for n from 1 to 2^32 - 1; nothing is drawn for 1."""
+    """Draw the number that ``rng.integers(n)`` draws, n from 1 to 2^32 - 1; no draw for 1."""
     if n == 1:
         return np.int64(0)
     width = np.uint64(n)

@@ -1,9 +1,8 @@
-"""What all episodes on one space share, and what one of them writes on: arrays for kernel text.
+"""Arrays of a space, of a strategy's state and of neighbourhoods, for kernel text.
 
 Configurations are flat indices of the full product, the last parameter moving fastest. Levels of
-all parameters stand in one row, those of the first parameter first.
-
-Neighbours of a configuration, nearest first: `ParameterSpace.open_by_distance` in kernel text.
+all parameters stand in one row, those of the first parameter first. Neighbours are listed nearest
+first, as by `ParameterSpace.open_by_distance`.
 """
 
 import itertools
@@ -22,7 +21,7 @@ Flags = NDArray[np.uint8]
 
 
 FREE, TAKEN = 0, 1
-"""Whether a configuration may be suggested: one that was suggested or run before may not."""
+"""Whether a configuration may be suggested (not suggested or run before)."""
 
 
 class SpaceArrays(NamedTuple):
@@ -30,18 +29,18 @@ class SpaceArrays(NamedTuple):
 
     Args:
         n_levels: int64 [d], levels per parameter.
-        first: int64 [d], place of a parameter's first level in the row of all levels.
-        strides: int64 [d], how far one level further is in flat indices.
+        first: int64 [d], position of a parameter's first level in the row of all levels.
+        strides: int64 [d], difference of flat indices between two levels.
         ordinal: uint8 [d], 1 where distances count steps, 0 where all levels are equally far.
         ranks: int64 [levels], rank of each level within its parameter.
         by_rank: int64 [levels], level id of each rank.
         steps: int64 [m, d], all combinations of steps away from a configuration (0 or 1 for a
             nominal parameter), by the distance that they make, then in lexicographic order.
-        groups: int64 [g + 1], where a new distance begins in ``steps``; the end at last.
+        groups: int64 [g + 1], rows of ``steps`` where a new distance begins; the end at last.
         level_ids: int64 [size, d].
         quality: float64 [size], NaN where a run fails.
-        grades: int64 [size], place of the quality among the distinct ones, ascending; -1 where a
-            run fails.
+        grades: int64 [size], position of the quality among the distinct ones, ascending; -1 where
+            a run fails.
     """
 
     n_levels: Whole
@@ -58,16 +57,16 @@ class SpaceArrays(NamedTuple):
 
 
 class StrategyArrays(NamedTuple):
-    """What the strategy knows and works on; see `strategy_arrays` for how it begins.
+    """State and scratch arrays of the strategy; see `strategy_arrays` for the initial values.
 
     Args:
         taken: uint8 [size], `FREE` or `TAKEN`.
         sums: float64 [levels], sums of results relative to the first one, in their order.
         counts: int64 [levels], results per level.
-        origin: float64 [1], the first result's quality.
-        tally: int64 [2], results so far, and configurations that are free.
+        origin: float64 [1], quality of the first result.
+        tally: int64 [2], numbers of results and of free configurations.
         candidates: int64 [levels], level ids that a construction draws from.
-        n_candidates: int64 [d], how many of them each parameter has.
+        n_candidates: int64 [d], number of candidates of each parameter.
         batch: int64 [n], suggestions of the batch.
         order: int64 [widest], scratch of the local search.
     """
@@ -87,7 +86,7 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
     """Return the arrays of a space without exclusions and closed levels.
 
     Args:
-        parameters: of a `ParameterSpace`.
+        parameters: parameters of a `ParameterSpace`.
         quality: float64 [size], maximised, NaN where a run fails.
     """
     n_levels = [int(parameter.n_levels) for parameter in parameters]
@@ -119,11 +118,11 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
 
 
 def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
-    """Return an empty desk.
+    """Return empty arrays of a strategy.
 
     Args:
-        ground: of the space.
-        longest_batch: suggestions at most, those that are cut off at last among them.
+        ground: arrays of the space.
+        longest_batch: most suggestions, with the surplus of the last round.
     """
     size, n_levels = ground.quality.size, int(ground.n_levels.sum())
     arrays = StrategyArrays(
@@ -142,7 +141,7 @@ def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
 
 
 def clear(used: StrategyArrays) -> None:
-    """Make a desk empty again."""
+    """Clear the arrays of a strategy."""
     used.taken[:] = FREE
     used.sums[:] = 0.0
     used.counts[:] = 0
@@ -151,14 +150,14 @@ def clear(used: StrategyArrays) -> None:
 
 
 def widest(ground: SpaceArrays) -> int:
-    """Return the most configurations at one distance from another."""
+    """Return the greatest number of configurations at one distance from another."""
     choices = np.where(ground.ordinal == 1, 2, np.maximum(ground.n_levels - 1, 1))
     widths = np.prod(np.where(ground.steps == 0, 1, choices), axis=1)
     return int(np.add.reduceat(widths, ground.groups[:-1]).max())
 
 
 def _steps(parameters: Sequence[Any]) -> tuple[Whole, Whole]:
-    """Return `SpaceArrays.steps` and `SpaceArrays.groups`; distances are whole, so that ties are exact."""
+    """Return `SpaceArrays.steps` and `.groups`; distances are whole, so that ties are exact."""
     ordinal = [p.kind == "ordinal" and p.n_levels > 1 for p in parameters]
     scale = math.lcm(
         *((p.n_levels - 1) ** 2 for p, o in zip(parameters, ordinal, strict=True) if o)
@@ -175,7 +174,7 @@ def _steps(parameters: Sequence[Any]) -> tuple[Whole, Whole]:
     steps = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), axis=1)
     total = sum(np.array(distances, dtype=kind)[steps[:, i]] for i, distances in enumerate(terms))
     distance = np.unique(total, return_inverse=True)[1]
-    order = np.argsort(distance, kind="stable")  # lexicographic already
+    order = np.argsort(distance, kind="stable")  # rows are in lexicographic order
     starts = np.flatnonzero(np.diff(distance[order], prepend=-1))
     return (
         np.ascontiguousarray(steps[order], dtype=np.int64),
@@ -188,22 +187,22 @@ def _whole(values: Sequence[int]) -> Whole:
 
 
 SEARCH_BOUND = 200
-"""Nearest combinations that a local search looks at; `strategies.samplers.grasp.SEARCH_BOUND`."""
+"""Nearest combinations that a local search examines; `strategies.samplers.grasp.SEARCH_BOUND`."""
 
 MOST_BYTES = 2**26
-"""For what is kept; beyond it neighbourhoods push each other out."""
+"""Memory of the cached neighbourhoods; beyond it they replace each other."""
 
 NOBODY = -1
 
 
 class NeighbourCache(NamedTuple):
-    """Neighbourhoods that were looked up; one slot each, by the centre modulo their number.
+    """Cached neighbourhoods; one slot each, by the centre modulo their number.
 
     Args:
-        centres: int64 [slots], whose neighbourhood it is; `NOBODY` where it is empty.
+        centres: int64 [slots], centre of each neighbourhood; `NOBODY` where the slot is empty.
         indices: int32 [slots, width], neighbours, nearest first.
         ends: int32 [slots, width], running counts of those at each distance.
-        n_groups: int32 [slots], how many distances there are, until `SEARCH_BOUND` is reached.
+        n_groups: int32 [slots], number of distances until `SEARCH_BOUND` is reached.
     """
 
     centres: Whole
@@ -213,7 +212,7 @@ class NeighbourCache(NamedTuple):
 
 
 def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> NeighbourCache:
-    """Return room for neighbourhoods, all empty."""
+    """Return an empty cache of neighbourhoods."""
     size = ground.quality.size
     width = min(SEARCH_BOUND + widest(ground), size)
     slots = max(1, min(size, most_bytes // (8 * width)))
@@ -227,7 +226,7 @@ def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> Neighb
 
 @kernel
 def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
-    """Count the levels of parameter i that are so many steps away from a level."""
+    """Count the levels of parameter i at a number of steps from a level."""
     if steps == 0:
         return 1
     n = ground.n_levels[i]
@@ -239,7 +238,7 @@ def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
 
 @kernel
 def choice(ground: SpaceArrays, i: int, level_id: int, steps: int, entry: int) -> int:
-    """Return the level id at a place among `choices`, which are in the order of ids."""
+    """Return the level id at a position among `choices`, which are in the order of ids."""
     if steps == 0:
         return level_id
     if ground.ordinal[i] == 0:
@@ -266,13 +265,13 @@ def count(ground: SpaceArrays, row: int, centre: int) -> int:
 
 @kernel
 def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
-    """Return the configuration that a number stands for; as many in a row as `count` counts differ.
+    """Return the configuration of a number; numbers below `count` give distinct ones.
 
     Args:
-        ground: of the space.
-        row: of `SpaceArrays.steps`.
-        number: within the distance, from 0.
-        centre: where the steps begin.
+        ground: arrays of the space.
+        row: row of `SpaceArrays.steps`.
+        number: number within the row, from 0.
+        centre: flat index where the steps begin.
     """
     flat_index = 0
     for i in range(ground.n_levels.size):
@@ -287,7 +286,7 @@ def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
 
 @kernel
 def nearest(ground: SpaceArrays, near: NeighbourCache, centre: int) -> int:
-    """Return the slot with the neighbourhood of a centre, looked up now or before."""
+    """Return the cache slot with the neighbourhood of a centre, filled if necessary."""
     slot = centre % near.centres.size
     if near.centres[slot] == centre:
         return slot

@@ -1,1 +1,1 @@
-"""Playbooks: the paper's evaluation played again, and what becomes of each of its claims."""
+"""Reproduction of the paper's evaluation, with a verdict on each of its claims."""

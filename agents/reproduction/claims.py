@@ -1,8 +1,7 @@
-"""What becomes of a claim: it holds, it does not, or the episodes do not decide it.
+"""Verdicts on the claims of the paper: they hold, do not hold, or are undecided.
 
 Figure 6 and section 4.2 of the paper: runs to the optimum over confidence, and its claims.
-
-Figures 7 to 9 and section 4.3 of the paper: the best of a budget over exploitation levels.
+Figures 7 to 9 and section 4.3: the best result of a budget over exploitation levels.
 """
 
 import itertools
@@ -20,16 +19,16 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """A claim of the paper beside the episodes that were played.
+    """Verdict on a claim of the paper, from the played episodes.
 
     Args:
-        claim: its short name.
-        figure: of the paper that it is about.
+        claim: short name.
+        figure: figure of the paper that it is about.
         table: application, or several.
         text: the claim in our words.
-        outcome: what becomes of it.
+        outcome: the verdict.
         evidence: a sentence with the numbers and their 95 % intervals.
-        why: if it does not hold, as far as the episodes tell; else empty.
+        why: explanation if it does not hold; else empty.
     """
 
     claim: str
@@ -42,7 +41,7 @@ class ClaimVerdict:
 
 
 def above_zero(*estimates: Estimate) -> Outcome:
-    """Judge a claim that some numbers are above 0: all of them surely, or one surely not.
+    """Judge the claim that numbers are above 0: all of them significantly, or one not.
 
     >>> import numpy as np
     >>> few = Estimate(1.0, np.array([0.5, 1.5]))
@@ -55,7 +54,7 @@ def above_zero(*estimates: Estimate) -> Outcome:
 
 
 def near_zero(estimate: Estimate, margin: float) -> Outcome:
-    """Judge a claim that a number is 0, give or take a margin.
+    """Judge the claim that a number is 0, within a margin.
 
     >>> import numpy as np
     >>> small = Estimate(0.0, np.array([-0.01, 0.01]))
@@ -69,10 +68,10 @@ def near_zero(estimate: Estimate, margin: float) -> Outcome:
 
 
 def with_interval(estimate: Estimate, digits: int = 1) -> str:
-    """Return a number with its interval, for people.
+    """Return a number with its interval as text.
 
     >>> import numpy as np
-    >>> told(Estimate(1234.5, np.array([1000.0, 2000.0])), 0)
+    >>> with_interval(Estimate(1234.5, np.array([1000.0, 2000.0])), 0)
     '1,234 (1,025 to 1,975)'
     """
     low, high = estimate.low, estimate.high
@@ -80,15 +79,15 @@ def with_interval(estimate: Estimate, digits: int = 1) -> str:
 
 
 def percent(estimate: Estimate) -> str:
-    """Return a share with its interval in per cent."""
+    """Return a share with its interval in per cent as text."""
     percentage = estimate * 100.0
     return f"{percentage.value:+.0f} % ({percentage.low:+.0f} to {percentage.high:+.0f} %)"
 
 
 def join_with_and(texts: Sequence[str]) -> str:
-    """Return a list for people.
+    """Join texts with commas and "and".
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_with_and(["a"]), join_with_and(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
@@ -96,10 +95,10 @@ def join_with_and(texts: Sequence[str]) -> str:
 
 CONFIDENCE_FIGURE = "6"
 LEAST = 10
-"""The least confidence of the paper's axis, in per cent."""
+"""Least confidence of the paper's axis, in per cent."""
 
 CONFIDENCE_MARGIN = 0.10
-"""A share of the runs by which nobody cares: what is within it is called no effect."""
+"""Share of the runs within which a change counts as no effect."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,11 +106,11 @@ class RunsToOptimum:
     """A row of figure 6: one application.
 
     Args:
-        table: its name.
-        samples: runs to the optimum by insight, confidence in per cent, and whether she learns;
-            an episode that was given up counts with the runs after which it was.
-        leading: in how many parameters the optimum has the level that is best on average, and how
-            many parameters there are; None if nobody looked.
+        table: name of the application.
+        samples: runs to the optimum by insight, confidence in per cent, and learning; an episode
+            that was given up counts with its runs until then.
+        leading: number of parameters in which the optimum has the level that is best on average,
+            and number of parameters; None if unknown.
     """
 
     table: str
@@ -120,12 +119,12 @@ class RunsToOptimum:
 
     @property
     def confidences(self) -> tuple[int, ...]:
-        """Those of the paper's axis, ascending."""
+        """Confidences of the paper's axis, ascending."""
         return tuple(sorted({at for _, at, _ in self.samples if at >= LEAST}))
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """Those at which some of the runs are the analyst's own."""
+        """Confidences at which some of the runs are the analyst's own."""
         return tuple(at for at in self.confidences if at < 100)
 
     def mean(self, insight: Kind, confidence: int, learning: bool = False) -> Estimate:
@@ -137,7 +136,7 @@ class RunsToOptimum:
         return mean_of([self.mean(insight, at, learning) for at in self.shared])
 
     def trend(self, insight: Kind) -> Estimate:
-        """Return by how many runs 10 points of confidence change the mean, without learning."""
+        """Return the change of the mean by 10 points of confidence in runs, without learning."""
         at = self.confidences
         return slope(
             [confidence / 10 for confidence in at],
@@ -154,7 +153,7 @@ class RunsToOptimum:
 
 
 def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
-    """Return a verdict for every claim about figure 6 that these rows can be asked about."""
+    """Return a verdict for every claim about figure 6 that these rows can decide."""
     verdicts = [bad_falls(row) for row in rows]
     by_table = {row.table: row for row in rows}
     if "scheduling" in by_table and len(rows) > 1:
@@ -171,7 +170,7 @@ def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
 
 
 def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
-    """With bad insight the runs fall as confidence rises."""
+    """Judge the claim that with bad insight the runs fall as confidence rises."""
     trend, (first, last) = row.trend("bad"), row.ends("bad")
     outcome = above_zero(-trend, first - last)
     return ClaimVerdict(
@@ -187,7 +186,7 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) -> ClaimVerdict:
-    """The gain of confidence with bad insight is greatest on scheduling."""
+    """Judge the claim that the gain of confidence with bad insight is greatest on scheduling."""
     gains = {other_row.table: _gain(other_row) for other_row in rows}
     row_gain = gains.pop(row.table)
     outcome = above_zero(*(row_gain - other for other in gains.values()))
@@ -207,7 +206,7 @@ def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) 
 
 
 def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
-    """Learning lowers the runs, with bad or without insight."""
+    """Judge the claim that learning lowers the runs, with bad or without insight."""
     with_it, without = row.over(insight, learning=True), row.over(insight)
     change = with_it.log() - without.log()
     outcome = above_zero(-change)
@@ -223,7 +222,7 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
 
 
 def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
-    """With bad insight learning is worth most where confidence is least."""
+    """Judge the claim that with bad insight learning gains most where confidence is least."""
     first, *later_gains = [
         row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared
     ]
@@ -243,7 +242,7 @@ def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def good_rises(row: RunsToOptimum) -> ClaimVerdict:
-    """With good insight the runs rise as confidence rises."""
+    """Judge the claim that with good insight the runs rise as confidence rises."""
     trend, (first, last) = row.trend("good"), row.ends("good")
     outcome = above_zero(trend, last - first)
     return ClaimVerdict(
@@ -258,7 +257,7 @@ def good_rises(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def last_step(row: RunsToOptimum) -> ClaimVerdict:
-    """The rise with good insight: abrupt at its end on flood, regular on the others."""
+    """Judge the rise with good insight: abrupt at its end on flood, regular on the others."""
     at = row.confidences
     before = row.mean("good", at[-2]) - row.mean("good", at[0])
     step = row.mean("good", 100) - row.mean("good", at[-2])
@@ -288,7 +287,7 @@ def last_step(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
-    """With good insight learning changes nothing that matters."""
+    """Judge the claim that with good insight learning has no relevant effect."""
     change = row.over("good", learning=True).log() - row.over("good").log()
     outcome = near_zero(change, math.log1p(CONFIDENCE_MARGIN))
     return ClaimVerdict(
@@ -305,7 +304,7 @@ def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def none_between(row: RunsToOptimum) -> ClaimVerdict:
-    """No insight lies between good and bad."""
+    """Judge the claim that no insight lies between good and bad."""
     bad, good, none = (row.over(insight) for insight in ("bad", "good", "none"))
     outcome = above_zero(none - good, bad - none)
     return ClaimVerdict(
@@ -323,7 +322,7 @@ def none_between(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
-    """With no insight confidence helps too, though less than with bad insight."""
+    """Judge the claim that with no insight confidence helps less than with bad insight."""
     trend, bad = row.trend("none"), row.trend("bad")
     outcome = above_zero(-trend, trend - bad)
     return ClaimVerdict(
@@ -365,7 +364,7 @@ def _range(row: RunsToOptimum) -> str:
 
 
 def _against(row: RunsToOptimum, insight: Kind, *, falling: bool) -> str:
-    """Return the steps that surely go the other way, at a level that allows for all of them."""
+    """Return the steps that significantly go the other way, at a joint level of 95 %."""
     pairs = list(itertools.pairwise(row.confidences))
     level = 1.0 - 0.05 / len(pairs)
     steps = []
@@ -390,7 +389,7 @@ def _censored(row: RunsToOptimum, insight: Kind) -> str:
 
 
 def _beside_chance(row: RunsToOptimum) -> str:
-    """Return how the suggestions alone do beside draws at random, which is what may explain it."""
+    """Return how the suggestions alone compare with random draws, as an explanation."""
     key: tuple[Kind, int, bool] = ("none", 0, False)
     if key not in row.samples:
         return "no cell without confidence was played, so chance is not known."
@@ -425,7 +424,7 @@ def _why_learning(row: RunsToOptimum, insight: Kind) -> str:
 
 
 LEVELS = (0.0, 0.33, 0.66, 1.0)
-"""Exploitation levels; beside them is a bar without any advice."""
+"""Exploitation levels of the bars; one more bar is without advice."""
 
 BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
     "7": ("flood", (50, 100, 150, 200)),
@@ -435,12 +434,12 @@ BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
 """Application and budgets of each figure."""
 
 BUDGET_MARGIN = 0.02
-"""A difference of the ratio by which nobody cares."""
+"""Difference of the ratio that counts as none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BudgetQualities:
-    """One of the figures 7 to 9.
+    """Results of one of the figures 7 to 9.
 
     Args:
         table: name of the application.
@@ -452,7 +451,7 @@ class BudgetQualities:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Runs, ascending."""
+        """Budgets in runs, ascending."""
         return tuple(sorted({runs for runs, _ in self.samples}))
 
     @property
@@ -465,7 +464,7 @@ class BudgetQualities:
         return self.samples[runs, level].mean
 
     def effect(self, runs: int) -> Estimate:
-        """Return how much better full exploitation is than none, along the line through all."""
+        """Return the effect of full exploitation against none, by the line through all levels."""
         return slope(self.levels, [self.mean(runs, level) for level in self.levels])
 
     def share_found(self, runs: int) -> float:
@@ -490,7 +489,7 @@ def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
 
 
 def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Results vary more where there are few runs."""
+    """Judge the claim that results vary more where there are few runs."""
     few, many = row.budgets[0], row.budgets[-1]
     at_few, at_many = (
         mean_of([row.samples[runs, level].spread for level in row.levels]) for runs in (few, many)
@@ -511,7 +510,7 @@ def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """At the smallest budget a mixture beats both extremes."""
+    """Judge the claim that at the smallest budget a mixture beats both extremes."""
     few = row.budgets[0]
     means = {level: row.mean(few, level) for level in row.levels}
     least, most = row.levels[0], row.levels[-1]
@@ -532,7 +531,7 @@ def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """At the smallest budget it matters which level is chosen."""
+    """Judge the claim that at the smallest budget the exploitation level matters."""
     few = row.budgets[0]
     pairs = list(itertools.combinations(row.levels, 2))
     level = 1.0 - 0.05 / len(pairs)
@@ -558,7 +557,7 @@ def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """The influence of the level fades as the budget grows."""
+    """Judge the claim that the influence of the level fades as the budget grows."""
     few, many = row.budgets[0], row.budgets[-1]
     at_few, at_many = row.effect(few), row.effect(many)
     sign = 1.0 if at_few.value >= 0 else -1.0
@@ -584,7 +583,7 @@ def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
-    """At the smallest budget more exploitation is better, or less."""
+    """Judge the claim that at the smallest budget more (or less) exploitation is better."""
     few = row.budgets[0]
     along, across = row.effect(few), row.mean(few, row.levels[-1]) - row.mean(few, row.levels[0])
     sign = 1.0 if more else -1.0
@@ -630,5 +629,5 @@ def _range_of(row: BudgetQualities, runs: int) -> float:
 
 
 def _after(runs: int) -> int:
-    """Return how many runs the advice of the paper, at 70 %, leaves."""
+    """Return how many runs are left after the paper's advice at 70 %."""
     return runs - -(-7 * runs // 10)

@@ -1,6 +1,6 @@
-"""Figure 5 of the paper: a search space at a glance, folded, dark where results are better.
+"""Report of the evaluation: verdicts, then the figures as the paper arranges them.
 
-The report of a recipe: verdicts first, then the figures as the paper arranges them.
+Figure 5 is a folded map of each search space, dark where results are better.
 """
 
 import json
@@ -32,8 +32,8 @@ from assistant.presentation.report.html import page_environment, svg
 def space_map(truth: Truth, title: str) -> Spec:
     """Draw the whole measured space; a star marks the optimum.
 
-    Several parameters share an axis; which ones, follows from the shares of the variance that
-    their levels explain (`assistant.analysis.response_map.arrange_axes`).
+    Several parameters share an axis, chosen by the shares of the variance that their levels
+    explain (`assistant.analysis.response_map.arrange_axes`).
     """
     fold = arrange_axes(truth.space, shares(truth))
     grid = build_grid(truth.space, fold)
@@ -67,7 +67,7 @@ def shares(truth: Truth) -> dict[str, float]:
 
 
 def facts(truth: Truth) -> str:
-    """Return how the results of a space are spread, for people."""
+    """Return a summary of the results of a space as text."""
     objective = truth.application.objective
     values = [objective.value_of(quality) for quality in truth.quality[truth.ranked].tolist()]
     n_best = int((truth.quality == truth.optimum).sum())
@@ -124,7 +124,7 @@ COLUMNS = ("figure", "table", "claim", "outcome", "evidence", "why")
 
 
 def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
-    """Write ``report.html``, ``report.md``, ``verdicts.json`` and ``figures/``; return the first.
+    """Write ``report.html``, ``report.md``, ``verdicts.json`` and ``figures/``; return the files.
 
     Raises:
         AssistantError: one of them cannot be written.
@@ -145,7 +145,7 @@ def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
 
 
 def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
-    """Return the drawings (SVG) of every figure, by a name for their files."""
+    """Return the drawings (SVG) of every figure, by the names of their files."""
     drawings_by_figure: dict[str, dict[str, str]] = {}
     if "5" in done.recipe.playable_figures:
         drawings_by_figure["5"] = {
@@ -171,7 +171,7 @@ def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
 
 
 def render_html(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the page; it opens offline and needs no script."""
+    """Render the page; it opens offline and needs no script."""
     return (
         page_environment("agents.reproduction")
         .get_template("reproduced.html.j2")
@@ -190,7 +190,7 @@ def render_html(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str
 
 
 def render_markdown(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the same as Markdown, with links to the figures."""
+    """Render the report as Markdown, with links to the figures."""
     lines = ["# The paper's evaluation, played again", "", headline(done), "", tally(done.verdicts)]
     lines += ["", "| figure | application | claim | verdict | evidence |", "|---|---|---|---|---|"]
     for verdict in done.verdicts:
@@ -211,7 +211,7 @@ def _file(figure: str) -> str:
 
 
 def headline(done: Reproduction) -> str:
-    """Return what was played, in one sentence."""
+    """Return one sentence on the played episodes and spaces."""
     n = sum(
         len(finished.summaries) * finished.study.replications for finished in done.studies.values()
     )
@@ -220,7 +220,7 @@ def headline(done: Reproduction) -> str:
 
 
 def tally(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Return how many claims hold."""
+    """Return the number of claims per verdict as text."""
     if not verdicts:
         return "No claim was judged."
     counts = [f"{sum(v.outcome == outcome for v in verdicts)} {outcome}" for outcome in OUTCOMES]
@@ -228,7 +228,7 @@ def tally(verdicts: Sequence[ClaimVerdict]) -> str:
 
 
 def about(done: Reproduction) -> dict[str, str]:
-    """Return what a reader should know of what was played."""
+    """Return the settings of the evaluation as texts by name."""
     recipe = done.recipe
     facts_by_name = {
         "Seed": str(recipe.seed),
@@ -264,7 +264,7 @@ def about(done: Reproduction) -> dict[str, str]:
 
 
 def evaluation_as_json(done: Reproduction) -> dict[str, object]:
-    """Return the verdicts for programs."""
+    """Return the verdicts and settings as JSON values."""
     recipe = done.recipe
     return {
         "figures": list(recipe.playable_figures),

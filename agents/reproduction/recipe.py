@@ -1,10 +1,7 @@
-"""What is played for each figure of the paper: studies on measured spaces.
+"""Reproduction of the paper's evaluation: a study per figure on measured spaces, then verdicts.
 
-Beyond the paper: our default strategy beside its GRASP, and what the forecast's advice is worth.
-
-From the episodes of a figure's study to the numbers that its claims are asked about.
-
-A recipe played in a folder: a study per figure, going on after a kill, then one report.
+Beyond the paper it compares our default strategy with GRASP, and accepted with ignored warnings.
+Playing in the same folder continues after an interruption.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,18 +58,18 @@ BUDGETS = {"flood": 100, "scheduling": 60, "maze": 15}
 
 COMPARED_CONFIDENCES = (0, 50, 100)
 GOAL = 0.01
-"""The goal of the agreement is the value that this share of the configurations reaches."""
+"""Share of the configurations that reaches the goal."""
 
 MOST_OF_STRATEGIES, MOST_OF_GOALS = 20, 100
-"""Episodes per cell at most: sessions take their time."""
+"""Most episodes per cell, because sessions are slow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyComparison:
-    """How much the strategies find on an application.
+    """Results of the strategies on an application.
 
     Args:
-        table: its name.
+        table: name of the application.
         samples: ratio to the optimum by strategy, insight and confidence in per cent.
     """
 
@@ -100,15 +97,15 @@ class StrategyComparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarningComparison:
-    """How many agreements are kept on an application.
+    """SLAs that are kept on an application, with warnings ignored and accepted.
 
     Args:
-        table: its name.
-        strategy: of the suggestions.
-        ignored: 1 for an agreement that was kept by an analyst who ignores warnings, else 0.
+        table: name of the application.
+        strategy: strategy of the suggestions.
+        ignored: 1 for an SLA that was kept by an analyst who ignores warnings, else 0.
         accepted: likewise by one who accepts them.
         gained: the differences, episode by episode.
-        warned: share of the episodes in which accepting made a difference to what was run.
+        warned: share of the episodes in which accepting changed the runs.
     """
 
     table: str
@@ -122,13 +119,13 @@ class WarningComparison:
 def judge_compare(
     rows: Sequence[StrategyComparison], goals: Sequence[WarningComparison]
 ) -> list[ClaimVerdict]:
-    """Return verdicts on claims of ours, not of the paper."""
+    """Return verdicts on our own claims, which are not the paper's."""
     verdicts = [default_finds_more(row, at) for row in rows for at in (100, 50)]
     return [*verdicts, *(advice_keeps_more(comparison) for comparison in goals)]
 
 
 def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict:
-    """Our default finds more within the budget than the paper's GRASP."""
+    """Judge the claim that our default finds more within the budget than the paper's GRASP."""
     default, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
     outcome = above_zero(default - theirs)
     shares = [
@@ -148,7 +145,7 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
 
 
 def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
-    """Who accepts the advice of the forecast keeps more agreements."""
+    """Judge the claim that accepting warnings of the forecast keeps more SLAs."""
     outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
         f"advice keeps agreements, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
@@ -186,7 +183,7 @@ def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]
 
 
 def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, StudyPanel]]:
-    """Yield the agreements that are kept, a panel per application, with a name for its file."""
+    """Yield the SLAs that are kept, a panel per application, with a name for its file."""
     for table in dict.fromkeys(comparison.table for comparison in goals):
         bars = [
             (comparison.strategy, word, bar_interval(sample.mean))
@@ -208,7 +205,7 @@ def bar_interval(estimate: Estimate) -> MeanInterval:
 
 
 Rows = Sequence[Mapping[str, Any]]
-"""Of `agents.studies.results.COLUMNS`, in the order of the grid."""
+"""Rows of `agents.studies.results.COLUMNS`, in the order of the grid."""
 
 
 def by_cell(study: Study, rows: Rows) -> Iterator[tuple[Cell, Rows]]:
@@ -248,7 +245,7 @@ def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsT
 
 
 def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
-    """Return one of the figures 7 to 9."""
+    """Return the results of one of the figures 7 to 9."""
     samples = {
         (cell.runs or 0, cell.exploitation): sample(study, cell, cell_rows)
         for cell, cell_rows in by_cell(study, rows)
@@ -257,7 +254,7 @@ def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
 
 
 def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
-    """Return what the strategies find on an application."""
+    """Return the results of the strategies on an application."""
     samples: dict[tuple[str, Kind, int], Sample] = {}
     for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None:
@@ -267,7 +264,7 @@ def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
 
 
 def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[WarningComparison]:
-    """Return how many agreements are kept, by strategy, of two studies with the same streams."""
+    """Return the SLAs that are kept, by strategy, of two studies with the same streams."""
     comparisons = []
     pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
     for (cell, without), (_, with_it) in pairs:
@@ -291,9 +288,9 @@ def _outcome_key(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def leading(truth: Truth) -> tuple[int, int]:
-    """Return in how many parameters the optimum has the level that is best on average, of how many.
+    """Return the number of parameters in which the optimum has the best mean level, and of all.
 
-    GRASP and learners go by levels' means; where they lead elsewhere, both are led astray.
+    GRASP and learners follow the means of levels; where those lead elsewhere, both fail.
     """
     best = truth.ranked[0]
     n = 0
@@ -305,7 +302,7 @@ def leading(truth: Truth) -> tuple[int, int]:
 
 
 FIGURE_NAMES = ("5", "6", *BUDGET_FIGURES, "compare")
-"""What can be reproduced, in the order of the report."""
+"""Figures that can be reproduced, in the order of the report."""
 
 REPLICATIONS, QUICK_REPLICATIONS = 500, 20
 QUICK_CONFIDENCES = (0, 10, 50, 90, 100)
@@ -317,9 +314,9 @@ class EvaluationSpace:
     """A measured space of the evaluation.
 
     Args:
-        name: of its application: ``flood``, ``scheduling`` or ``maze``.
-        path: of its table.
-        about: what was measured, for people.
+        name: name of its application: ``flood``, ``scheduling`` or ``maze``.
+        path: path of its table.
+        about: description of the measurement, for people.
     """
 
     name: str
@@ -329,17 +326,17 @@ class EvaluationSpace:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecipe:
-    """What is reproduced.
+    """Settings of a reproduction.
 
     Args:
-        figures: of `FIGURE_NAMES`.
-        spaces: those that there are; a figure about another one is left out.
-        replications: episodes per cell; None is the paper's 500, or 20 if it shall be quick.
+        figures: names from `FIGURE_NAMES`.
+        spaces: available spaces; figures about other ones are left out.
+        replications: episodes per cell; None is the paper's 500, or 20 with ``quick``.
         quick: fewer confidences and only the least and the greatest budget.
-        seed: of everything that is random.
+        seed: seed of all random streams.
 
     Raises:
-        AssistantError: no such figure, or nothing that could be played.
+        AssistantError: there is no such figure, or none can be played.
     """
 
     figures: tuple[str, ...]
@@ -368,7 +365,7 @@ class EvaluationRecipe:
 
     @property
     def playable_figures(self) -> tuple[str, ...]:
-        """The figures that the spaces allow, in the order of the report."""
+        """Figures that the spaces allow, in the order of the report."""
         there = {space.name for space in self.spaces}
         return tuple(
             figure
@@ -383,7 +380,7 @@ class EvaluationRecipe:
 
 
 def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
-    """Return the study that a figure is drawn from, 6 to 9."""
+    """Return the study of a figure from 6 to 9."""
     if figure == "6":
         return Study(
             "Figure 6: runs to the optimum",
@@ -406,7 +403,7 @@ def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
 
 
 def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
-    """Return the studies of `agents.reproduction.recipe`, by the names of their folders.
+    """Return the comparison's studies, by the names of their folders.
 
     There are three per space: ``strategies``, ``ignored`` and ``accepted``; the last two share
     their random streams.
@@ -446,20 +443,20 @@ def _table(space: EvaluationSpace) -> Table:
 
 
 TellStudy = Callable[[str, int, int], None]
-"""Told what is played, how many episodes there are by now, and how many there will be."""
+"""Callback with the study's name, the played episodes and all episodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """What a recipe came to.
+    """Results of a recipe.
 
     Args:
-        recipe: as it was asked for.
-        truths: the measured spaces by name.
-        studies: by figure.
-        verdicts: in the order of the figures.
-        strategies: of the comparison, by application.
-        goals: of the comparison, by application and strategy.
+        recipe: settings of the reproduction.
+        truths: measured spaces by name.
+        studies: played studies by figure.
+        verdicts: verdicts in the order of the figures.
+        strategies: comparison of strategies, by application.
+        goals: comparison of warnings, by application and strategy.
     """
 
     recipe: EvaluationRecipe
@@ -476,13 +473,13 @@ def reproduce(
     workers: int | None = None,
     tell: TellStudy | None = None,
 ) -> Reproduction:
-    """Play what of a recipe was not played in this folder yet, and judge the claims.
+    """Play the rest of a recipe in a folder, and judge the claims.
 
     Args:
-        recipe: what to play.
-        folder: of the results; made if there is none.
-        workers: processes; as many as there are cores if None.
-        tell: told of the progress.
+        recipe: recipe to play.
+        folder: folder of the results; made if it does not exist.
+        workers: number of processes; that of the cores if None.
+        tell: callback with the progress.
 
     Raises:
         AssistantError: the folder holds another recipe's studies, or a file cannot be read or

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Studies of simulated analysts: their files, episodes, results, reports and repository."""

@@ -1,13 +1,9 @@
-"""The report of a study: one page, one text, one table; each follows from the results alone.
+"""Report of a study: page, text, table, charts and findings in sentences.
 
-The charts of a study: bars with their bootstrap intervals, as the paper draws them.
-
-What a study shows, in sentences: each a difference with an interval of its own.
-
-Two means differ if the 95 % interval of their difference leaves 0 out, not if the intervals of two
-bars do not overlap (`agents.studies.results`). Compared are the ends of each axis of the grid,
-averaged over the others; confidence and learning for each insight by itself, for what they do
-depends on it (section 4.2 of the paper).
+Two means differ if the 95 % interval of their difference excludes 0, not if the intervals of two
+bars do not overlap (`agents.studies.results`). The findings compare the ends of each axis of the
+grid, averaged over the others; confidence and learning separately for each insight, on which their
+effect depends (section 4.2 of the paper).
 """
 
 import csv
@@ -43,12 +39,12 @@ class StudyPanel:
     """Bars side by side: one panel of a figure.
 
     Args:
-        title: what its cells share, for people.
-        x: what varies along the axis.
-        colour: what varies within a group of bars.
-        y: what the bars show.
+        title: common values of its cells, for people.
+        x: label of the axis.
+        colour: label of the colours within a group of bars.
+        y: label of the bars' height.
         bars: (place along the axis, colour, figure); places and colours in their order.
-        table: whose panels are drawn to one scale.
+        table: name of the table; its panels have one scale.
     """
 
     title: str
@@ -60,7 +56,7 @@ class StudyPanel:
 
     @property
     def top(self) -> float:
-        """The greatest number that is drawn."""
+        """Greatest number that is drawn."""
         ends = [
             number for _, _, f in self.bars for number in (f.mean, f.high) if number is not None
         ]
@@ -109,22 +105,22 @@ def _title(summary: CellSummary) -> str:
 
 
 def percent(confidence: int | None) -> str:
-    """Return a confidence for people; one that is not varied is a dash."""
+    """Return a confidence as text, a dash if it is not varied."""
     return "-" if confidence is None else str(confidence)
 
 
 def learns(learning: bool | None) -> str:
-    """Return for people whether an analyst learns."""
+    """Return as text whether an analyst learns."""
     return {None: "-", True: "learning", False: "not learning"}[learning]
 
 
 def level(exploitation: float | None) -> str:
-    """Return an exploitation level for people."""
+    """Return an exploitation level as text."""
     return "no advice" if exploitation is None else f"{exploitation:g}"
 
 
 def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
-    """Draw the panels of a study, those of one table to one scale."""
+    """Draw the panels of a study, those of one table with one scale."""
     study_panels = panels(summaries)
     tops: dict[str, float] = {}
     for panel in study_panels:
@@ -193,7 +189,7 @@ def bars(panel: StudyPanel, top: float) -> Spec:
 
 
 def _legend(colour: str) -> Spec:
-    """Return a legend; the words of learning say what they are about themselves."""
+    """Return a legend; that of learning needs no title."""
     title = None if colour == "learning" else colour
     return {"title": title, "titleColor": TEXT, "titleFontWeight": "normal"}
 
@@ -210,9 +206,9 @@ class StudyFinding:
     """A sentence about a study.
 
     Args:
-        text: for people.
-        sure: whether the 95 % interval of what it says leaves 0 out.
-        weight: how many half intervals the difference is.
+        text: the sentence.
+        sure: whether the 95 % interval of the difference excludes 0.
+        weight: the difference in half widths of its interval.
     """
 
     text: str
@@ -221,11 +217,11 @@ class StudyFinding:
 
 
 def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
-    """Return what the episodes of a study show, the surest first.
+    """Return the findings of a study, the surest first.
 
     Args:
-        study: that was played.
-        episodes: of each cell.
+        study: the played study.
+        episodes: episodes of each cell.
     """
     is_ratio = bool(study.stop.runs)
     means = {
@@ -247,7 +243,7 @@ def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
 
 
 def _value(played: EpisodeResult, allowed: int | None) -> float:
-    """Return the number of an episode that a bar shows the mean of; without runs, its ratio."""
+    """Return the number of an episode that is averaged in a bar; its ratio without runs."""
     if allowed is None:
         return played.ratio or 0.0
     return float(allowed if played.runs_to_optimum is None else played.runs_to_optimum)
@@ -255,7 +251,7 @@ def _value(played: EpisodeResult, allowed: int | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Contrast:
-    """Cells with one value of an axis beside those with another."""
+    """Cells with one value of an axis, compared with those with another."""
 
     context: str
     subject: str
@@ -304,7 +300,7 @@ def _mean(means: Means, of: Callable[[Cell], object], value: object) -> Estimate
 
 
 def _sentence(where: str, contrast: _Contrast, *, is_ratio: bool) -> StudyFinding:
-    """Say a difference in words."""
+    """Describe a difference in a sentence."""
     change = contrast.after - contrast.before
     low, high = change.low, change.high
     sure = low > 0 or high < 0
@@ -362,7 +358,7 @@ def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
 
 
 def render_html(finished: PlayedStudy) -> str:
-    """Return the page; it opens offline and needs no script."""
+    """Render the page; it opens offline and needs no script."""
     return (
         page_environment("agents.reproduction")
         .get_template("study.html.j2")
@@ -380,7 +376,7 @@ def render_html(finished: PlayedStudy) -> str:
 
 
 def render_markdown(finished: PlayedStudy) -> str:
-    """Return the same as Markdown, without the charts."""
+    """Render the report as Markdown, without the charts."""
     names = header(finished.study)
     lines = [f"# {finished.study.name}", "", headline(finished), ""]
     lines += [f"- {name}: {text}" for name, text in facts(finished).items()]
@@ -391,7 +387,7 @@ def render_markdown(finished: PlayedStudy) -> str:
 
 
 def render_csv(summaries: Sequence[CellSummary]) -> str:
-    """Return a row per cell with all digits; what is unknown is empty."""
+    """Render a row per cell with all digits; unknown values are empty."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -415,7 +411,7 @@ def as_json(summary: CellSummary) -> Mapping[str, str | int | float | bool | Non
 
 
 def study_as_json(finished: PlayedStudy, folder: Path) -> dict[str, object]:
-    """Return the figures of a study for programs; what is unknown is None."""
+    """Return the figures of a study as JSON values; unknown ones are None."""
     return {
         "name": finished.study.name,
         "results": str(folder / "results.parquet"),
@@ -425,9 +421,9 @@ def study_as_json(finished: PlayedStudy, folder: Path) -> dict[str, object]:
 
 
 def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the table of the cells for people: its header and its rows.
+    """Return the header and the rows of the table of cells for people.
 
-    An axis that has one value only is left out.
+    An axis with a single value is left out.
     """
     names, rows = header(finished.study), [row(summary) for summary in finished.summaries]
     axes = set(_AXES) | {"runs allowed", "exploitation"}
@@ -440,7 +436,7 @@ def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def headline(finished: PlayedStudy) -> str:
-    """Return what was played, in one sentence."""
+    """Return one sentence on the number of cells and episodes."""
     n_cells, n = len(finished.summaries), finished.study.replications
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     episodes = "1 episode each" if n == 1 else f"{n:,} episodes each"
@@ -448,7 +444,7 @@ def headline(finished: PlayedStudy) -> str:
 
 
 def facts(finished: PlayedStudy) -> dict[str, str]:
-    """Return what a reader should know of the study."""
+    """Return the settings of the study as texts by name."""
     study = finished.study
     learner, insight, manner, stop = study.learner, study.insight, study.manner, study.stop
     ends = "at the optimum, given up after " + (
@@ -456,7 +452,7 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
             f"{max(1, int(stop.censored_at * size)):,} runs of {name} ({size:,} configurations)"
             for name, size in finished.sizes.items()
         )
-        or f"{stop.censored_at:.0%} of the space"  # of tables that are not there any more
+        or f"{stop.censored_at:.0%} of the space"  # where the tables do not exist any more
     )
     if stop.runs:
         ends = f"after {', '.join(map(str, stop.runs))} runs"
@@ -485,7 +481,7 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
 
 
 def notes(finished: PlayedStudy) -> tuple[str, ...]:
-    """Return how the figures are to be read."""
+    """Return notes on how to read the figures."""
     sentences = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
     if finished.study.stop.runs:
         sentences.append(
@@ -512,7 +508,7 @@ _AXES = ("table", "strategy", "analyst", "insight", "confidence", "learning")
 
 
 def row(summary: CellSummary) -> tuple[str, ...]:
-    """Return a cell's figures for people, one for each of `header`."""
+    """Return a cell's figures as texts, one for each of `header`."""
     cell = summary.cell
     axes: tuple[str, ...] = (
         cell.table, str(cell.strategy), cell.kind, cell.insight or "-",

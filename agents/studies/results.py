@@ -1,19 +1,11 @@
-"""The results of a study: one row per episode, as Parquet, and the table of its cells.
+"""Results of a study as Parquet, whole-file writes, and bootstrap intervals.
 
-Files of a study: written whole or not at all.
+Each cell is resampled once (Efron & Tibshirani 1994, chapter 6); numbers from several cells are
+computed from each of their resamples, and the middle 95 % of them is the interval (chapter 13, the
+percentile interval, which the paper cites for its 95 % intervals, section 4.2). So dependence
+within a cell and independence between cells are both respected.
 
-Intervals of a mean by the bootstrap.
-
-Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994, chapter 13 (the percentile
-interval), which the paper cites for its 95 % intervals (section 4.2).
-
-Numbers with their bootstrap: what is reckoned from cells has an interval of its own.
-
-Whether two cells differ is seen from the interval of their difference, not from intervals that
-overlap. Each cell is resampled once (Efron & Tibshirani 1994, chapter 6); whatever is reckoned from
-several cells is reckoned from each of their resamples, and the middle 95 % of that is its interval
-(chapter 13, percentiles). Cells are independent of each other, a cell is not of itself, and both
-come out right.
+Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994.
 """
 
 import math
@@ -33,7 +25,7 @@ Real = NDArray[np.float64]
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file under another name, then move it into its place.
+    """Write a file under another name, then rename it, so that it is never partial.
 
     Raises:
         AssistantError: it cannot be written.
@@ -48,7 +40,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if there is none.
+    """Make a folder, if it does not exist.
 
     Raises:
         AssistantError: it cannot be made.
@@ -60,10 +52,10 @@ def make_folder(path: Path) -> None:
 
 
 def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
-    """Copy files of a folder into another one, each whole, in this order.
+    """Copy files of a folder into another one in this order, until one is missing.
 
     Returns:
-        Whether all of them were there; those after one that is not are left out.
+        Whether all of them exist.
 
     Raises:
         AssistantError: one of them cannot be written.
@@ -89,15 +81,15 @@ def mean_interval(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> tuple[float, float] | None:
-    """Return the ends of an interval for the mean; None of fewer than two values.
+    """Return the ends of an interval for the mean; None for fewer than two values.
 
     Samples of the same size are drawn with replacement; the interval holds the middle ``level``
     of their means.
 
     Args:
         values: independent of each other.
-        rng: draws ``resamples`` times as many whole numbers as there are values.
-        resamples: how many samples.
+        rng: random stream; it draws ``resamples`` times as many integers as there are values.
+        resamples: number of samples.
         level: above 0, below 1.
     """
     sample = np.asarray(values, dtype=np.float64)
@@ -119,10 +111,10 @@ def bootstrap_samples(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A number, and what it would have been with other episodes.
+    """A number with its bootstrap resamples.
 
     Args:
-        value: from all episodes.
+        value: number from all episodes.
         draws: float64 [resamples].
 
     >>> a = Estimate(3.0, np.array([2.0, 3.0, 4.0]))
@@ -135,12 +127,12 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """The lower end of the 95 % interval."""
+        """Lower end of the 95 % interval."""
         return float(np.quantile(self.draws, 0.025))
 
     @property
     def high(self) -> float:
-        """The upper end of the 95 % interval."""
+        """Upper end of the 95 % interval."""
         return float(np.quantile(self.draws, 0.975))
 
     def within(self, level: float) -> tuple[float, float]:
@@ -163,11 +155,11 @@ class Estimate:
         return self * -1.0
 
     def log(self) -> "Estimate":
-        """Return its logarithm; it is above 0."""
+        """Return the logarithm of a number above 0."""
         return Estimate(math.log(self.value), np.log(self.draws))
 
     def expm1(self) -> "Estimate":
-        """Return what a difference of logarithms is as a share."""
+        """Return a difference of logarithms as a relative change."""
         return Estimate(math.expm1(self.value), np.expm1(self.draws))
 
     def _with(self, other: "Estimate | float", reckon: Callable[[Real, Real], Real]) -> "Estimate":
@@ -187,8 +179,8 @@ class Sample:
     """The episodes of a cell, resampled.
 
     Args:
-        n: episodes.
-        mean: of them.
+        n: number of episodes.
+        mean: mean of the episodes.
         spread: their standard deviation.
         share_found: share of them that found the optimum.
     """
@@ -206,7 +198,7 @@ class Sample:
         share_found: float = 1.0,
         resamples: int = RESAMPLES,
     ) -> "Sample":
-        """Resample the values of the episodes of a cell, of which there is one at least."""
+        """Resample the values of the episodes of a cell, at least one."""
         sample = np.asarray(values, dtype=np.float64)
         means, spreads = np.empty(0), np.empty(0)
         for batch in bootstrap_samples(sample, rng, resamples):
@@ -221,7 +213,7 @@ class Sample:
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of some, each weighing the same."""
+    """Return the mean of estimates with equal weights."""
     total = estimates[0]
     for estimate in estimates[1:]:
         total = total + estimate
@@ -229,10 +221,10 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
-    """Return the slope of the least squares line through some, per unit of ``at``.
+    """Return the slope of the least squares line through estimates, per unit of ``at``.
 
     Raises:
-        ValueError: there are not two different places.
+        ValueError: all places are equal.
     """
     places = np.asarray(at, dtype=np.float64)
     apart = places - places.mean()
@@ -246,21 +238,21 @@ def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """What came of one episode.
+    """The result of one episode.
 
     Args:
-        replication: its number in the cell, from 0 on.
-        seed: of its experiment, which replays every suggestion.
-        runs: that were executed.
-        suggested: of these, Copperline's.
-        runs_to_optimum: the number of the run that found an optimum first; None if none did.
+        replication: number in the cell, from 0 on.
+        seed: seed of its experiment, which replays every suggestion.
+        runs: executed runs.
+        suggested: number of these that Copperline suggested.
+        runs_to_optimum: number of the first run that found an optimum; None if none did.
         censored: whether the search for the optimum ended before it was found.
         best: best measured value; None if every run failed.
         ratio: the paper's quality of the result (`Truth.ratio`): 0 if every run failed, None where
-            it has no meaning.
+            it is undefined.
         late: whether the deadline ended it.
-        ended: why it ended, for people.
-        met: whether the goal of the agreement was reached; None where there is none.
+        ended: reason of the end, for people.
+        met: whether the goal was reached; None without a goal.
     """
 
     replication: int
@@ -298,11 +290,12 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("ended", "string"),
     ("met", "bool"),
 )
-"""Name and Arrow type of each column; see `agents.studies.study.Cell` and `agents.studies.results.EpisodeResult`. What is
-unknown is null. ``runs_allowed`` is the cell's budget, or where the search is given up."""
+"""Name and Arrow type of each column; see `agents.studies.study.Cell` and `EpisodeResult`.
+Unknown values are null. ``runs_allowed`` is the cell's budget, or the limit of the search.
+"""
 
 Episodes = Sequence[tuple[Cell, int, Sequence[EpisodeResult]]]
-"""Cells with the runs that are allowed and their episodes, in the order of the grid."""
+"""Cells with their allowed runs and their episodes, in the order of the grid."""
 
 
 def write_parquet(episodes: Episodes, path: Path) -> None:
@@ -348,7 +341,7 @@ def read_parquet(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean with its bootstrap 95 % interval; None where there is nothing, or one number only."""
+    """A mean with its bootstrap 95 % interval; None without values, or with one only."""
 
     mean: float | None
     low: float | None
@@ -357,15 +350,15 @@ class MeanInterval:
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """What the episodes of a cell come to.
+    """Summary of the episodes of a cell.
 
     Args:
-        cell: of the grid.
-        episodes: how many were played.
-        runs: runs to the optimum, an episode that did not find it counted with the runs that were
-            allowed, so that its mean is too low where there is one; of a budget, runs executed.
-        censored: share of the episodes that did not find the optimum; of a budget, likewise.
-        ratio: the paper's quality of the result, of a budget only.
+        cell: cell of the grid.
+        episodes: number of episodes.
+        runs: runs to the optimum, an episode without it counted with its allowed runs, so that
+            the mean is too low then; with a budget, executed runs.
+        censored: share of the episodes that did not find the optimum.
+        ratio: the paper's quality of the result, with a budget only.
         late: share of the episodes that the deadline ended.
     """
 
@@ -380,7 +373,7 @@ class CellSummary:
 def summarise(
     study: Study, cell: Cell, allowed: int, played: Sequence[EpisodeResult]
 ) -> CellSummary:
-    """Return means and intervals of a cell. The resamples have a stream of their own."""
+    """Return means and intervals of a cell, from a random stream of their own."""
     rng = cell.streams(study.seed, 0).generator("bootstrap")
     if cell.runs is None:
         runs = [

@@ -1,12 +1,9 @@
-"""A study: a grid of cells, each played by many analysts who differ in their random streams only.
+"""A study: a grid of cells, each played by many analysts with different random streams.
 
-Values and pure functions; `agents.studies.study_runner` plays them. The two studies of the paper are one grid
-each: figure 6 varies insight, confidence and learning and stops at the optimum (section 4.2),
-figures 7 to 9 vary the budget of runs and the exploitation level (section 4.3).
-
-A study as a TOML file: read strictly, refused with one sentence.
-
-A study as the TOML file that `agents.studies.study` reads, so that others can play it.
+Values and pure functions; `agents.studies.study_runner` plays them. The two studies of the paper
+are one grid each: figure 6 varies insight, confidence and learning and stops at the optimum
+(section 4.2), figures 7 to 9 vary the budget of runs and the exploitation level (section 4.3).
+Studies are read from and written to TOML files, strictly.
 """
 
 import hashlib
@@ -33,14 +30,14 @@ STRATEGY, KIND = "grasp", "analyst"
 INSIGHTS: tuple[Kind, ...] = ("bad", "good", "none")
 CONFIDENCES = tuple(range(0, 101, 10))
 LEARNING = (False, True)
-"""Axes of the paper's figure 6, which is what a study is unless it says otherwise."""
+"""Default axes of a study: those of the paper's figure 6."""
 
 Options = tuple[tuple[str, str | int | float | bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A measured table of a study: the name that its cells go by, and its file."""
+    """A measured table of a study: its name in the cells, and its file."""
 
     name: str
     path: str
@@ -60,7 +57,7 @@ class StrategyChoice:
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When the episodes of a study end.
+    """End of the episodes of a study.
 
     Args:
         runs: budgets, each a column of cells; without any an episode ends at the optimum.
@@ -68,11 +65,10 @@ class StoppingRule:
             advice.
         advised_from: share of the budget at which that advice comes; the paper's 0.7.
         censored_at: share of the space at which the search for the optimum is given up.
-        deadline_s: simulated seconds until the agreement ends; None is no deadline.
-        run_s: simulated seconds of a run of which the table does not say how long it took.
-        goal: with budgets only: the agreement's goal is the value that this share of the measured
-            configurations reaches, and an episode ends with the round that reaches it. Warnings
-            come from the forecast then. None is no goal.
+        deadline_s: simulated seconds until the deadline; None is no deadline.
+        run_s: simulated seconds of a run without a duration in the table.
+        goal: with budgets only: share of the measured configurations that reaches the goal; an
+            episode ends with the round that reaches it, and the forecast warns. None is no goal.
 
     Raises:
         AssistantError: a field is out of range, or levels or a goal are given without budgets.
@@ -117,16 +113,16 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid. What its kind of analyst does not have, or the stop rule, is None.
+    """One point of the grid; a trait that its kind of analyst or stopping rule lacks is None.
 
     Args:
         table: name of the table.
-        strategy: of the suggestions, with its options.
-        kind: of analyst.
+        strategy: strategy of the suggestions, with its options.
+        kind: kind of analyst.
         insight: ``good``, ``bad`` or ``none``.
         confidence: in whole per cent.
-        learning: whether she learns.
-        runs: the budget; None if it ends at the optimum.
+        learning: whether the analyst learns.
+        runs: budget; None if the episode ends at the optimum.
         exploitation: level of the clustering advice.
     """
 
@@ -140,9 +136,9 @@ class Cell:
     exploitation: float | None = None
 
     def streams(self, seed: int, replication: int) -> EpisodeStreams:
-        """Return the random streams of an episode, which no other cell or replication has.
+        """Return the random streams of an episode, unique to its cell and replication.
 
-        They follow from the cell's own fields, so a larger grid keeps the episodes it had.
+        They follow from the cell's own fields, so a larger grid keeps its old episodes.
         """
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
         words = tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
@@ -151,22 +147,22 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A grid, and what all of its cells have in common.
+    """A grid of cells, and their common settings.
 
     Args:
-        name: for people.
+        name: title for people.
         tables: measured spaces.
-        seed: of everything that is random.
+        seed: seed of all random streams.
         replications: episodes per cell.
-        strategies: that make the suggestions.
-        kinds: of analyst (`agents.analysts.analyst`).
-        insights: of the analysts that have one.
-        confidences: in whole per cent.
-        learning: whether they learn.
-        stop: when episodes end.
-        insight: sizes and ranks of the subsets; its own kind is not looked at.
-        learner: how those learn who do.
-        manner: batch, acceptance and reaction; its own confidence is not looked at.
+        strategies: strategies of the suggestions.
+        kinds: kinds of analyst (`agents.analysts.analyst`).
+        insights: insights of the analysts that have one.
+        confidences: confidences in whole per cent.
+        learning: whether the analysts learn.
+        stop: end of the episodes.
+        insight: sizes and ranks of the subsets; its own kind is ignored.
+        learner: parameters of the learning.
+        manner: batch, acceptance and reaction; its own confidence is ignored.
 
     Raises:
         AssistantError: an axis is empty or repeats itself, or a number is out of range.
@@ -215,7 +211,7 @@ class Study:
             self.agent(cell)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the grid, the last axis moving fastest; what a kind has not is not varied."""
+        """Return the grid, the last axis moving fastest; traits that a kind lacks are not varied."""
         return tuple(dict.fromkeys(self._product()))
 
     def _product(self) -> Iterator[Cell]:
@@ -234,7 +230,7 @@ class Study:
                 )
 
     def agent(self, cell: Cell) -> Agent:
-        """Return the analyst of a cell. Raises AssistantError for a trait out of range."""
+        """Return the analyst of a cell; raise AssistantError for a trait out of range."""
         detail, manner = self.insight, self.manner
         insight = Insight(
             cell.insight or "none", detail.members, detail.best, detail.worst, detail.least
@@ -249,11 +245,11 @@ class Study:
         )
 
     def max_runs(self, cell: Cell, size: int) -> int:
-        """Return how many runs an episode may have in a space of ``size`` configurations."""
+        """Return the most runs of an episode in a space of ``size`` configurations."""
         return cell.runs or max(1, math.floor(self.stop.censored_at * size))
 
     def clustering(self, cell: Cell) -> ClusteringAdvice | None:
-        """Return the advice of a cell, which comes at a share of its budget, rounded up."""
+        """Return the advice of a cell, due at a share of its budget, rounded up."""
         if cell.exploitation is None or cell.runs is None:
             return None
         return ClusteringAdvice(math.ceil(self.stop.advised_from * cell.runs), cell.exploitation)
@@ -263,17 +259,17 @@ _INSIGHT, _LEARNER, _MANNER, _STOP = Insight(), Learning(), AnalystProfile(), St
 ACCEPTANCE = {"never": 0.0, "always": 1.0}
 
 Application = Literal["flood", "scheduling", "maze"]
-"""What a study can name instead of a table: it is measured whole before the first episode."""
+"""Applications that a study can name instead of a table; they are measured before it starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """An application whose table a study asks for.
+    """An application whose table a study needs.
 
     Args:
-        name: of the application.
+        name: name of the application.
         log: job log of scheduling; None is the built-in workload.
-        first: use only the first jobs of the log.
+        first: number of jobs of the log, from its beginning; None is all.
     """
 
     name: Application
@@ -282,7 +278,7 @@ class TableRequest:
 
 
 Measure = Callable[[TableRequest], Path]
-"""Returns the measured table of an application, made where there is none yet."""
+"""Function that returns the measured table of an application, and makes it if necessary."""
 
 
 class _Strict(BaseModel):
@@ -356,13 +352,13 @@ _TABLES: dict[str, type[BaseModel]] = {
 
 
 def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, int | None]:
-    """Return the study of a file, the text of it, and how many workers it wants.
+    """Read a study from a file; return it with the file's text and its number of workers.
 
     Paths are relative to the file; a table's name is that of its file, without suffix.
 
     Args:
-        path: of the file.
-        measure: makes the tables of the applications that the study names.
+        path: path of the file.
+        measure: function that makes the tables of the named applications.
 
     Raises:
         AssistantError: the first fault, in one sentence.
@@ -379,21 +375,21 @@ def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, 
 def parse_study(
     text: str, where: str, folder: Path, measure: Measure | None = None, name: str = "study"
 ) -> tuple[Study, int | None]:
-    """Return the study of a text, and how many workers it wants.
+    """Parse a study from a text; return it with its number of workers.
 
     Args:
         text: TOML.
-        where: names it in sentences.
-        folder: that its paths are relative to.
-        measure: makes the tables of the applications that it names.
-        name: of the study, if it says none.
+        where: name of the text in messages.
+        folder: folder that its paths are relative to.
+        measure: function that makes the tables of the named applications.
+        name: default name of the study.
 
     Raises:
         AssistantError: the first fault, in one sentence.
     """
     try:
         tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
+    except (ValueError, RecursionError) as error:  # not TOML, or maliciously nested
         raise SettingsError(f"{where} is not TOML: {error}") from error
     read = _checked(tables, where)
     study = Study(
@@ -478,7 +474,7 @@ def _manner(settings: _Analyst) -> AnalystProfile:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return pydantic's first finding as one sentence: what, where, what is allowed."""
+    """Return pydantic's first finding as one sentence: problem, place and allowed values."""
     faults = error.errors()
     first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
     place = ".".join(map(str, first["loc"]))
@@ -491,7 +487,7 @@ def _sentence(error: ValidationError) -> str:
 
 
 def study_text(study: Study, folder: Path) -> str:
-    """Return the file of a study, with the paths of its tables as seen from a folder."""
+    """Return a study as TOML, with the paths of its tables relative to a folder."""
     stop = study.stop
     top = {
         "name": study.name,
@@ -534,7 +530,7 @@ def _lines(table: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value as TOML; texts, numbers and truths are written as JSON writes them."""
+    """Return a value as TOML; texts, numbers and truth values as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name} = {_value(entry)}" for name, entry in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,12 +1,8 @@
-"""Who plays a study in a folder: one process at a time, and how far it is for whoever looks.
+"""Repository of studies: a folder each, played by one process at a time, with progress and result.
 
-The right is a lock on one byte of ``.playing``, which the kernel takes back with the process,
-however it ends; so a folder that nobody holds is one that nobody plays in, whatever its files say.
-The file names the process, and ``progress.json`` beside it tells how far it is.
-
-A shelf of studies: a folder each, played by processes of their own, the same for all who look.
-
-What a study on the shelf came to, ready to be drawn and to be taken away.
+The right to play is a lock on one byte of ``.playing``, which the kernel releases when the process
+ends; so nobody plays in an unlocked folder, whatever its files say. The file names the process,
+and ``progress.json`` beside it holds the progress.
 """
 
 import errno
@@ -59,14 +55,14 @@ _FORM = "@hhqqi4x"  # struct flock: type, whence, start, length, process
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """How far a study is.
+    """Progress of a study.
 
     Args:
-        stage: what is being done, for people: ``playing``, or the measuring of a table.
-        done: of that: episodes, or combinations of the table.
-        total: of that; None while it is not known.
-        began: what was done when the first of it was seen to be done.
-        elapsed_s: since then.
+        stage: current step, for people: ``playing``, or the measuring of a table.
+        done: completed episodes, or combinations of the table.
+        total: their number in all; None while unknown.
+        began: value of ``done`` when the first progress was seen.
+        elapsed_s: seconds since then.
     """
 
     stage: str
@@ -77,9 +73,9 @@ class StudyProgress:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until this is done, if it goes on as before; None while nobody can say.
+        """Seconds until the end at the same pace; None while unknown.
 
-        >>> Progress("playing", 30, 50, 10, 4.0).left_s
+        >>> StudyProgress("playing", 30, 50, 10, 4.0).left_s
         4.0
         """
         if self.total is None or self.done <= self.began:
@@ -89,11 +85,11 @@ class StudyProgress:
 
 @dataclass(frozen=True, slots=True)
 class StudyLockHolder:
-    """Who plays in a folder.
+    """The process that plays in a folder.
 
     Args:
-        pid: of the process.
-        started: whether it was started for somebody who looks on, and is to end with them.
+        pid: process id.
+        started: whether a viewer started it, and it ends with the viewer.
     """
 
     pid: int
@@ -104,8 +100,8 @@ class StudyLock:
     """The right to play in a folder, until `end` or the end of the process.
 
     Args:
-        folder: of the study; made if there is none.
-        descriptor: of the lock, if whoever started this process has taken it.
+        folder: folder of the study; made if it does not exist.
+        descriptor: file descriptor of the lock, if the parent process holds it already.
 
     Raises:
         AssistantError: another process plays there, or the folder cannot be made.
@@ -126,18 +122,18 @@ class StudyLock:
         self.name(os.getpid(), started=False)
 
     def name(self, pid: int, *, started: bool) -> None:
-        """Say which process it is."""
+        """Write the process id into the lock file."""
         if self.descriptor is not None:
             content = json.dumps({"pid": pid, "started": started}).encode()
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, content, 0)
 
     def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Write down how far it is; not at every step of many."""
+        """Write the progress, but not at every one of many steps."""
         now_s = time.monotonic()
         if stage != self._stage:
             self._stage, self._began, self._at_s, self._is_warm = stage, done, now_s, False
-        elif not self._is_warm and done > self._began:  # what it took to begin is no measure
+        elif not self._is_warm and done > self._began:  # the start-up time is no measure
             self._began, self._at_s, self._is_warm = done, now_s, True
         elif done != total and now_s < self._told_s + PROGRESS_INTERVAL_S:
             return
@@ -146,7 +142,7 @@ class StudyLock:
         write_whole(self.folder / PROGRESS, json.dumps(asdict(state)))
 
     def end(self, *, finished: bool) -> None:
-        """Let go; how far it was stays on the disk unless it is finished."""
+        """Release the lock; the progress stays on the disk unless it is finished."""
         if self.descriptor is None:
             return
         with suppress(OSError):
@@ -155,11 +151,11 @@ class StudyLock:
             (self.folder / LOCK).unlink(missing_ok=True)
             if self._is_new and {path.name for path in self.folder.iterdir()} <= {PROGRESS}:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
-                self.folder.rmdir()  # refused before anything was in it
+                self.folder.rmdir()  # nothing was written: the study was refused
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Forget the lock, which a process that was started with it still has."""
+        """Close the lock here, while a process that inherited it still holds it."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
@@ -174,12 +170,12 @@ class StudyLock:
         trace: TracebackType | None,
     ) -> None:
         if error is not None and self._is_handed_down:
-            return  # until the process has ended: whoever looks on waits for its last word
+            return  # held until the process ends: viewers wait for its last message
         self.end(finished=error is None)
 
 
 def lock_holder(folder: Path) -> StudyLockHolder | None:
-    """Return who plays in a folder; None if nobody does."""
+    """Return the process that plays in a folder; None if there is none."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -197,7 +193,7 @@ def lock_holder(folder: Path) -> StudyLockHolder | None:
 
 
 def read_progress(folder: Path) -> StudyProgress | None:
-    """Return how far a study was when that was last written; None if it never was."""
+    """Return the last written progress of a study; None without one."""
     try:
         return StudyProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -230,13 +226,13 @@ def _taken(folder: Path) -> int:
                     "it first"
                 ) from error
             raise AssistantError(f"the lock '{path}' cannot be taken: {error.strerror}") from error
-        os.close(descriptor)  # it was the file of somebody who has just ended
+        os.close(descriptor)  # the file of another process that has just ended
 
 
 StudyState = Literal["playing", "stopped", "done", "refused", "broken"]
 STUDY, STDERR, RESULTS, TABLES = "study.toml", "said.txt", "results.parquet", "tables"
 GRACE_S = 2.0
-"""So long a process has to end before it is killed."""
+"""Seconds that a process has to end before it is killed."""
 _LOOK_S = 0.01
 _MOST_NAMES = 10_000
 _NOT_CLEAN = re.compile(r"[^A-Za-z0-9_-]+")
@@ -246,16 +242,16 @@ _REFUSED = "copperline: "
 
 @dataclass(frozen=True, slots=True)
 class StoredStudy:
-    """A study on the shelf, as it is now.
+    """A study in the repository, in its current state.
 
     Args:
-        name: of its folder, which no other one has.
-        title: that its author gave it.
-        folder: of its results.
-        state: ``refused`` if its tables or its log are at fault, ``broken`` for a fault of ours.
-        progress: how far it was when that was last written.
+        name: name of its folder, which is unique.
+        title: title by its author.
+        folder: folder of its results.
+        state: ``refused`` if its tables or its log are at fault, ``broken`` for an internal error.
+        progress: last written progress.
         sentence: why it was refused or is broken; empty otherwise.
-        begun_s: when it was put here, in seconds since 1970-01-01 UTC.
+        begun_s: time of its creation, in seconds since 1970-01-01 UTC.
     """
 
     name: str
@@ -267,16 +263,12 @@ class StoredStudy:
     begun_s: float
 
     def table(self, request: TableRequest) -> Path:
-        """Return where the table of an application is that was measured for it."""
+        """Return the path of the measured table of an application."""
         return self.folder / TABLES / f"{request.name}.csv"
 
 
 class StudyRepository:
-    """Studies in a folder.
-
-    Args:
-        folder: of the studies; it need not exist.
-    """
+    """Studies in a folder, which need not exist."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -285,7 +277,7 @@ class StudyRepository:
 
     @classmethod
     def beside(cls, store: Path) -> "StudyRepository":
-        """Return the shelf of a store: the folder ``studies`` beside it."""
+        """Return the repository of a store: the folder ``studies`` beside it."""
         return cls(store.absolute().parent / "studies")
 
     def studies(self) -> tuple[StoredStudy, ...]:
@@ -308,17 +300,14 @@ class StudyRepository:
         return _stored_study(self.folder / name)
 
     def start(self, text: str, title: str) -> str:
-        """Put a study on the shelf and begin to play it.
+        """Add a study and begin to play it; return the name of its folder.
 
         Args:
-            text: of the study (TOML); its paths are absolute.
-            title: of it; the name of its folder is made from that.
-
-        Returns:
-            The name.
+            text: the study (TOML); its paths are absolute.
+            title: its title, from which the name is made.
 
         Raises:
-            AssistantError: it cannot be written or started; nothing is kept then.
+            AssistantError: it cannot be written or started; nothing is stored then.
         """
         name = self._placed(text, title)
         try:
@@ -329,10 +318,10 @@ class StudyRepository:
         return name
 
     def go_on(self, name: str) -> None:
-        """Play what of a study was not played yet, in a process that this one may leave behind.
+        """Play the rest of a study, in a process that may outlive this one.
 
         Raises:
-            AssistantError: it is being played, is not there, or no process can be started.
+            AssistantError: it is being played, does not exist, or no process can be started.
         """
         folder = self._of(name)
         turn = StudyLock(folder)
@@ -359,7 +348,7 @@ class StudyRepository:
             self._children.append(child)
 
     def stop(self, name: str) -> None:
-        """End the process that plays a study; what was played is kept. Does nothing without one.
+        """End the process that plays a study, if there is one; its episodes are kept.
 
         Raises:
             AssistantError: there is no such study, or its process cannot be ended from here.
@@ -384,10 +373,10 @@ class StudyRepository:
             raise AssistantError(f"the study in '{folder}' does not end; look at its process")
 
     def remove(self, name: str) -> None:
-        """Throw a study away, with its results.
+        """Delete a study with its results.
 
         Raises:
-            AssistantError: it is being played, is not there, or cannot be removed.
+            AssistantError: it is being played, does not exist, or cannot be removed.
         """
         folder = self._of(name)
         with StudyLock(folder):
@@ -401,7 +390,7 @@ class StudyRepository:
         shutil.rmtree(aside, ignore_errors=True)
 
     def end(self) -> None:
-        """Stop what was started for those who look on, by whatever process; they can go on."""
+        """Stop the studies that viewers started, in any process; they can be continued."""
         for study in self.studies():
             current_holder = lock_holder(study.folder)
             if current_holder is not None and current_holder.started:
@@ -416,7 +405,7 @@ class StudyRepository:
         return study.folder
 
     def _placed(self, text: str, title: str) -> str:
-        """Write the study into a folder that appears at once, whole."""
+        """Write the study into a folder that appears at once, complete."""
         make_folder(self.folder)
         clean = _NOT_CLEAN.sub("-", title).strip("-_").lower()[:40].strip("-_") or "study"
         new_folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
@@ -425,7 +414,7 @@ class StudyRepository:
             new_folder.chmod(0o755)
             for number in range(1, _MOST_NAMES):
                 name = clean if number == 1 else f"{clean}-{number}"
-                with suppress(OSError):  # it is taken
+                with suppress(OSError):  # the name is taken
                     if not (self.folder / name).exists():
                         new_folder.rename(self.folder / name)
                         return name
@@ -437,7 +426,7 @@ class StudyRepository:
                 shutil.rmtree(new_folder, ignore_errors=True)
 
     def _reap(self) -> None:
-        """Take notice of processes that have ended."""
+        """Reap child processes that have ended."""
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
@@ -472,7 +461,7 @@ def _title(path: Path, usual: str) -> str:
 
 
 def _last_word(folder: Path) -> tuple[StudyState, str]:
-    """Return whether a process that has ended was stopped, or why it could not go on."""
+    """Return whether a process that has ended was stopped, or why it failed."""
     try:
         with (folder / STDERR).open("rb") as file:
             file.seek(max(0, (folder / STDERR).stat().st_size - _STDERR_BYTES))
@@ -494,7 +483,7 @@ class StudyOutcome:
 
     Args:
         finished: its cells.
-        findings: what it shows, the surest first.
+        findings: sentences about it, the surest first.
     """
 
     finished: PlayedStudy
@@ -502,22 +491,22 @@ class StudyOutcome:
 
     @property
     def headline(self) -> str:
-        """What was played, in one sentence."""
+        """One sentence on the number of cells and episodes."""
         return headline(self.finished)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the figures are to be read."""
+        """Notes on how to read the figures."""
         return notes(self.finished)
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a reader should know of the study."""
+        """Settings of the study as texts by name."""
         return facts(self.finished)
 
     @cached_property
     def charts(self) -> tuple[tuple[str, Spec], ...]:
-        """The figures: what each shows in words, and its drawing."""
+        """Figures as pairs of a caption and a drawing."""
         captions = (
             f"{panel.title}: {panel.y} by {panel.x}, with 95 % intervals"
             for panel in panels(self.finished.summaries)
@@ -526,7 +515,7 @@ class StudyOutcome:
 
     @property
     def table(self) -> list[dict[str, str]]:
-        """A row per cell for people, by the names of its columns."""
+        """Row per cell for people, by the names of its columns."""
         names, rows = study_rows(self.finished)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -548,7 +537,7 @@ class StudyOutcome:
 
 
 def read_outcome(stored: StoredStudy) -> StudyOutcome:
-    """Return what a study came to that was played to its end.
+    """Return the outcome of a study that was played to its end.
 
     Raises:
         AssistantError: its file or its results cannot be read, or do not belong together.
@@ -574,7 +563,7 @@ def study_of(stored: StoredStudy) -> str:
 
 
 def stamp(stored: StoredStudy) -> tuple[int, ...]:
-    """Return what changes when a study or its results do. Raises AssistantError without them."""
+    """Return a tuple that changes with a study or its results; raise AssistantError without them."""
     try:
         stats = [(stored.folder / name).stat() for name in (RESULTS, STUDY)]
     except OSError as error:
@@ -583,9 +572,9 @@ def stamp(stored: StoredStudy) -> tuple[int, ...]:
 
 
 def _sizes(study: Study) -> dict[str, int]:
-    """Return how large the spaces are whose tables are still there."""
+    """Return the sizes of the spaces whose tables still exist."""
     sizes = {}
     for table in study.tables:
-        with suppress(Exception):  # whatever is wrong with it, its results are there
+        with suppress(Exception):  # the results are valid whatever is wrong with the table
             sizes[table.name] = truth_of(table.path).size
     return sizes

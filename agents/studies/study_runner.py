@@ -1,9 +1,4 @@
-"""One episode of a study, from a cell and the number of its replication to its row of results.
-
-Cells of a study whose episodes are compiled, with the rows that sessions would give.
-
-A study played in a folder: all cores, progress, and going on after a kill.
-"""
+"""Player of studies: episodes by sessions or compiled, on all cores, resumable in a folder."""
 
 import hashlib
 import json
@@ -67,13 +62,13 @@ from assistant.config.sweep_file import build_sweep, check_settings
 
 
 def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play one episode through a `Session` of its own, which nothing else sees.
+    """Play one episode through a `Session` of its own.
 
     Args:
-        study: that the cell is of.
-        cell: what is varied.
-        truth: of the cell's table.
-        replication: from 0 on.
+        study: study of the cell.
+        cell: cell of the grid.
+        truth: measured space of the cell's table.
+        replication: number of the episode, from 0 on.
     """
     streams, clock = cell.streams(study.seed, replication), SimulatedClock()
     session = _open(study, cell, truth, streams, clock)
@@ -107,7 +102,7 @@ def _open(
 
 
 def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
-    """Return the agreement of an episode: budget, deadline and goal, if the study has them."""
+    """Return the SLA of an episode: budget, deadline and goal, if the study has them."""
     deadline_s, goal = study.stop.deadline_s, study.stop.goal
     value_of = truth.application.objective.value_of
     return Sla(
@@ -118,7 +113,7 @@ def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
 
 
 def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run], bool]:
-    """Return with which result an episode ends: the optimum, the goal, or with none."""
+    """Return the condition that ends an episode: the optimum, the goal, or none."""
     if cell.runs is None:
         return lambda run: is_optimal(run, truth)
     if study.stop.goal is None:
@@ -128,10 +123,9 @@ def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run]
 
 
 def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
-    """Return how the agreement is watched: by the paper's rule, from its share of the budget on.
+    """Return the warning policy: the paper's rule from its share of the budget on.
 
-    Where the clustering advice is given at a fixed time no warning comes beside it. Where there is
-    a goal the forecast warns, when it will.
+    With clustering advice at a fixed time there are no warnings. With a goal the forecast warns.
     """
     if study.stop.goal is not None:
         return WarningPolicy()
@@ -140,10 +134,10 @@ def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
 
 
 def check(study: Study, cell: Cell, truth: Truth) -> None:
-    """Refuse what could not be played.
+    """Check that a cell can be played.
 
     Raises:
-        AssistantError: a ratio to the optimum means nothing, or a trait is out of range.
+        AssistantError: a ratio to the optimum is undefined, or a trait is out of range.
         StrategyError: there is no such strategy or option.
     """
     _open(study, cell, truth, cell.streams(study.seed, 0), SimulatedClock())
@@ -184,7 +178,7 @@ def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
     """Return whether the episodes of a cell can be compiled.
 
     They are those of figure 6: the paper's analyst with the paper's GRASP, until the optimum is
-    found, without an agreement that could warn of anything. Others are played with sessions.
+    found, without a deadline or a budget. Others are played with sessions.
     """
     if not is_available() or cell.runs is not None or study.stop.deadline_s is not None:
         return False
@@ -194,7 +188,7 @@ def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
 
 
 def play_compiled(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play one episode as `agents.studies.study_runner.play_episode` does, if `can_compile` says so."""
+    """Play one episode as `play_episode` does, where `can_compile` is true."""
     analyst = study.agent(cell)
     if not isinstance(analyst, Analyst):
         raise AssertionError(f"episodes of '{cell.kind}' are not compiled")
@@ -236,10 +230,10 @@ def _row(
 
 
 CHUNK = 20
-"""Episodes of one cell that are played in a row, and lost by a kill at most, per core."""
+"""Episodes of one cell that are played in a row; a kill loses at most these, per core."""
 
 Tell = Callable[[int, int], None]
-"""Told how many episodes there are by now, and how many there will be."""
+"""Callback with the played episodes and all episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +251,7 @@ class PlayedStudy:
     """A study that was played to its end.
 
     Args:
-        study: as it was asked for.
+        study: the study.
         sizes: configurations per table.
         summaries: one per cell, in the order of the grid.
     """
@@ -278,10 +272,10 @@ def chunks(study: Study) -> tuple[Chunk, ...]:
 
 
 def truth_of(path: str) -> Truth:
-    """Read a measured table, again only if it was changed. Raises AssistantError, StrategyError."""
+    """Read a measured table, cached until it changes; raise AssistantError or StrategyError."""
     try:
         status = Path(path).stat()
-    except (OSError, ValueError):  # whoever reads it says what is wrong
+    except (OSError, ValueError):  # reading it raises the proper error
         return _truth(path, 0, 0)
     return _truth(path, status.st_mtime_ns, status.st_size)
 
@@ -293,7 +287,7 @@ def _truth(path: str, _changed_ns: int, _size: int) -> Truth:
 
 
 def truths(study: Study) -> dict[str, Truth]:
-    """Read the tables of a study, by their names, and see that each of its cells can be played.
+    """Read the tables of a study, by their names, and check that each cell can be played.
 
     Raises:
         AssistantError, StrategyError: the first fault, in one sentence.
@@ -307,14 +301,14 @@ def truths(study: Study) -> dict[str, Truth]:
 def play_study(
     study: Study, folder: Path, text: str, workers: int | None = None, tell: Tell | None = None
 ) -> PlayedStudy:
-    """Play what of a study has not been played yet, and write its results.
+    """Play the rest of a study, and write its results.
 
     Args:
-        study: what to play.
-        folder: of its results; made if there is none, gone on with if it holds the same study.
-        text: of the study, for the copy in the folder.
-        workers: processes; as many as there are cores if None.
-        tell: told of the progress.
+        study: study to play.
+        folder: folder of its results; made if it does not exist, continued if it holds this study.
+        text: the study's text, for the copy in the folder.
+        workers: number of processes; that of the cores if None.
+        tell: callback with the progress.
 
     Raises:
         AssistantError: the folder holds another study, a file cannot be read or written, or a
@@ -389,7 +383,7 @@ def _play_here(
 def _play_apart(
     study: Study, left: Sequence[Chunk], workers: int
 ) -> Generator[tuple[Chunk, list[EpisodeResult]], None, None]:
-    """Yield the chunks as they are played by other processes, which end with this one."""
+    """Yield the chunks as other processes play them; these end with this one."""
     if not left:
         return
     pool = futures.ProcessPoolExecutor(
@@ -421,7 +415,7 @@ _study: Study | None = None
 
 
 def _begin(study: Study) -> None:
-    """Keep the study in this worker; leave Ctrl-C to the parent, and end with it."""
+    """Store the study in this worker; leave Ctrl-C to the parent, and end with it."""
     import signal
 
     global _study  # noqa: PLW0603 - one per worker process, by design of initializers
@@ -444,7 +438,7 @@ def _play_there(chunk: Chunk) -> list[EpisodeResult]:
 
 
 def _end(pool: futures.ProcessPoolExecutor) -> None:
-    """Stop the workers of a pool at once; nothing of one that is shut down."""
+    """Stop the workers of a pool at once; do nothing if it is shut down."""
     workers = list((pool._processes or {}).values())
     pool.shutdown(wait=False, cancel_futures=True)
     for worker in workers:
@@ -452,9 +446,7 @@ def _end(pool: futures.ProcessPoolExecutor) -> None:
 
 
 def read_played(study: Study, folder: Path) -> Episodes:
-    """Return the episodes of a study that was played to its end in a folder.
-
-    Its tables are not looked at.
+    """Return the episodes of a study that was played to its end in a folder, without its tables.
 
     Raises:
         AssistantError: there are no results, or they are of another study.
@@ -493,11 +485,10 @@ def _as_result(row: Mapping[str, Any]) -> EpisodeResult:
     return EpisodeResult(**{field.name: row[field.name] for field in fields(EpisodeResult)})
 
 
-# -- the folder --------------------------------------------------------------------------------
 
 
 def _claim(study: Study, folder: Path, text: str) -> None:
-    """Say in the folder what study it holds. Raises AssistantError if it holds another one."""
+    """Record the study in the folder; raise AssistantError if the folder holds another one."""
     mark = folder / "study.json"
     identity_text = json.dumps(identity(study), indent=1, sort_keys=True)
     try:
@@ -517,7 +508,7 @@ def _claim(study: Study, folder: Path, text: str) -> None:
 
 
 def identity(study: Study) -> dict[str, object]:
-    """Return all that the results of a study follow from, as JSON can say it."""
+    """Return everything that determines the results of a study, as JSON values."""
     tables = {
         table.name: hashlib.sha256(Path(table.path).read_bytes()).hexdigest()
         for table in study.tables
@@ -526,7 +517,7 @@ def identity(study: Study) -> dict[str, object]:
 
 
 def _read(parts: Path, chunk: Chunk) -> list[EpisodeResult] | None:
-    """Return a chunk that was played before; None if it was not, or is not whole."""
+    """Return a chunk that was played before; None if it was not, or is not complete."""
     try:
         rows = json.loads((parts / f"{chunk.number:06d}.json").read_text(encoding="utf-8"))
         played = [EpisodeResult(**row) for row in rows]

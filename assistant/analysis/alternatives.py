@@ -1,9 +1,7 @@
-"""What could be done about a likely miss: changes with the forecast under each. Pure.
+"""Alternatives: changes that raise the chance of the goal, each with the forecast under it.
 
-Only what moves the calibrated formula is proposed, and only what helps. The chances are
-associations, "studies like this", not effects that were measured by intervening.
-
-Levels that may be closed: where even a favourable reading of the model promises nothing. Pure.
+Only changes that move the calibrated formula and help are proposed. The chances are
+associations ("studies like this"), not effects measured by intervening.
 """
 
 from __future__ import annotations
@@ -44,25 +42,21 @@ LEAST_COUNT = 3
 
 N_COMPANIONS = 5
 ANYWHERE = 256
-"""Best configurations, and others from all over the space, that a level is tried in."""
+"""Numbers of best configurations, and of others from the whole space, that a level is tried in."""
 
 CONFIDENCE = 0.95
 
 SHARE = 0.5
 MOST = 3
-"""Levels that are closed at most: of a parameter's open ones, and in all. The model is surer than
-it should be, and every level closed can be one too many."""
+"""Largest share of a parameter's open levels, and largest number of levels, that are closed. The
+model is too certain, and each closed level may be a mistake."""
 
 
 def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Level], ...]:
     """Return the levels that could be closed, at most 3, the least promising first.
 
-    Never a level of the best run, of today's configuration or one that is preferred, and never more
-    than half of a parameter's open levels.
-
-    Args:
-        experiment: as far as it has come.
-        goal: a quality; greater is better.
+    Never a level of the best run or the baseline, a preferred level, or more than half of a
+    parameter's open levels. ``goal`` is a quality; greater is better.
     """
     knowledge, best = experiment.knowledge, experiment.best
     model = AnovaModel.of(knowledge)
@@ -114,7 +108,7 @@ def _spread(space: ParameterSpace) -> Iterator[Configuration]:
 def _in_company(
     model: AnovaModel, company: Sequence[Configuration], position: int, level_id: int
 ) -> float:
-    """Return the greatest upper bound of a run of these configurations with another level."""
+    """Return the greatest upper bound of these configurations with another level."""
     swapped = [
         Configuration(
             (
@@ -133,27 +127,27 @@ def _in_company(
 
 
 LEAST_GAIN = 0.01
-"""A change that raises the chance by less does not help."""
+"""Smallest rise of the chance that counts as help."""
 
 EVEN = 0.5
-"""More runs, time or money are asked for until the chance is even, or what is left is doubled."""
+"""Chance up to which more runs, time or money are proposed, at most twice what is left."""
 
 PARTS = 16
-"""Steps in which time or money is added, of what is left."""
+"""Steps in which time or money is added, as parts of what is left."""
 
 HALVINGS = 20
-"""Of the way from today's best to the goal, in the search of a goal whose chance is even."""
+"""Bisection steps between the best and the goal in the search of an easier goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlternativeSearch:
-    """An experiment whose changes are weighed.
+    """Search for alternatives: an experiment and its current forecast.
 
     Args:
-        experiment: as it is; its forecast tells a chance.
-        current_forecast: that forecast.
+        experiment: the experiment; its forecast has a chance.
+        current_forecast: its forecast.
         now_s: seconds since 1970-01-01 UTC.
-        coefficients: of the forecast.
+        coefficients: coefficients of the forecast.
     """
 
     experiment: Experiment
@@ -162,7 +156,7 @@ class AlternativeSearch:
     coefficients: ForecastCalibration
 
     def chance(self, change: Alternative) -> float | None:
-        """Return the chance after a change; None if it cannot be told or would be no chance."""
+        """Return the chance after a change; None if it is unknown or the goal is reached then."""
         after = self.experiment.supposing(
             events_of_alternative(self.experiment, change, self.now_s)
         )
@@ -171,11 +165,7 @@ class AlternativeSearch:
 
 
 def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
-    """Return the changes that raise the chance, the best chance first.
-
-    Args:
-        prospects: of an experiment with a goal that is not reached.
-    """
+    """Return the changes that raise the chance, the best chance first; empty without a chance."""
     goal = prospects.current_forecast.goal
     if goal is None or goal.chance is None or goal.reached_by is not None:
         return ()
@@ -190,11 +180,11 @@ def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
 def events_of_alternative(
     experiment: Experiment, change: Alternative, now_s: float
 ) -> tuple[Event, ...]:
-    """Return an alternative as the events that make it so, from the experiment as it is now.
+    """Return the events that carry out an alternative on the experiment as it is now.
 
     Raises:
-        AssistantError, StrategyError: it is not possible (any more), for example a level that is
-            closed already.
+        AssistantError, StrategyError: it is not possible (any more), for example because a level
+            is closed already.
     """
     if change.steering is not None:
         new_steering = change.steering
@@ -221,9 +211,9 @@ def _candidates(prospects: AlternativeSearch) -> Iterator[Alternative]:
 
 
 def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
-    """Propose the level that warnings propose and everything inside, where there are regions.
+    """Propose the advised exploitation level and level 1, where there are regions.
 
-    Where a share is kept inside them already, to end that: some strategies weigh both themselves.
+    If a level is set, propose to remove it: some strategies weigh both parts themselves.
     """
     experiment = prospects.experiment
     present = experiment.steering.exploitation
@@ -241,7 +231,7 @@ def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
 
 
 def _strategy(prospects: AlternativeSearch) -> Iterator[Alternative]:
-    """Propose the default strategy: going on with it is the change whose value was measured."""
+    """Propose the default strategy, because its value was measured."""
     present = prospects.experiment.steering
     if present.strategy == DEFAULT_STRATEGY:
         return
@@ -264,11 +254,11 @@ def _closing(experiment: Experiment) -> Iterator[Alternative]:
 
 
 def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
-    """Propose more of each term: as little as makes the chance even, at most twice what is left."""
+    """Propose the least more of each limit with an even chance, at most twice what is left."""
     sla = prospects.experiment.sla
     left = prospects.current_forecast.remaining
     n_left = 0 if left is None or left.median is None else round(left.median)
-    most = min(n_left, MOST_LEFT - n_left)  # beyond them no chance is told
+    most = min(n_left, MOST_LEFT - n_left)  # no chance is computed beyond them
     if sla.max_runs is not None and most > 0:
         runs = sla.max_runs
 
@@ -313,9 +303,9 @@ def _on_terms(kind: AlternativeKind, text: str, sla: Sla) -> Alternative:
 def _least(
     prospects: AlternativeSearch, change: Callable[[int], Alternative], most: int
 ) -> Alternative:
-    """Return the change of the fewest steps, 1 to ``most``, after which the chance is even.
+    """Return the change of fewest steps (1 to ``most``) with an even chance, else the largest.
 
-    That of ``most`` if none is: the chance grows with the steps.
+    The search assumes that the chance grows with the steps.
     """
     low, high = 1, max(most, 1)
     while low < high:
@@ -326,7 +316,7 @@ def _least(
 
 
 def _easier(prospects: AlternativeSearch) -> Iterator[Alternative]:
-    """Propose the hardest goal whose chance is even, between today's best and the goal."""
+    """Propose the hardest goal with an even chance, between the best and the goal."""
     experiment, now_s = prospects.experiment, prospects.now_s
     objective, agreed_goal = experiment.opened.objective, experiment.sla.goal
     shared_outlook = forecast_inputs(experiment, now_s)
@@ -354,7 +344,7 @@ def _easier(prospects: AlternativeSearch) -> Iterator[Alternative]:
 
 
 def _rounded(value: float, digits: int, *, up: bool) -> float:
-    """Return a number of few significant digits, not below the value (``up``) or not above it.
+    """Return a number of few significant digits, not below (``up``) or not above the value.
 
     >>> _rounded(12_341.0, 4, up=True), _rounded(0.12349, 2, up=False)
     (12350.0, 0.12)

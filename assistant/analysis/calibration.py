@@ -1,23 +1,17 @@
-"""How likely a goal is reached: a logistic in the logarithm of the runs that are left.
+"""Calibration: evidence of an experiment and a fitted logistic for the chance of its goal.
 
-With R runs left, n used and N combinations (`Evidence` has the rest)::
+With R runs left, n used and N combinations (`ForecastEvidence` has the rest)::
 
     logit P(missed) = a - b ln R + c ln n + d ln N + e tail + f stale - g reach + offset(strategy)
 
-so the run that reaches it is log-logistic, P(T <= R) = 1 / (1 + (tau / R)^b). ``reach`` is how many
-standard deviations the most promising untried configuration lies beyond the goal under the model of
-main effects and interactions; taken for a probability it is far too sure, as one number of six it
-carries what is known of the goal.
+so the run that reaches it is log-logistic, P(T <= R) = 1 / (1 + (tau / R)^b). ``reach`` is the
+number of standard deviations by which the most promising untried configuration lies beyond the
+goal, under the model of main effects and interactions. The quantiles of the best value::
 
-How far the best gets has quantiles of its own, in steps between the top results::
+    ln(0.03 + steps) = a - ... with the same terms, and ``reach`` with the best as the goal
 
-    ln(0.03 + steps) = a - ... with the same terms, and ``reach`` of today's best as the goal
-
-All coefficients were fitted to simulated episodes by ``python -m benchmarks.forecast --fit`` and
-are shipped; no measured row is. Signs are constrained: more runs never hurt, a harder goal never
-helps.
-
-What a forecast looks at: how many runs are over, how large the space is, what they gave.
+All coefficients were fitted to simulated episodes by ``python -m benchmarks.forecast --fit``.
+Signs are constrained: more runs never hurt, a harder goal never helps.
 """
 
 from __future__ import annotations
@@ -43,25 +37,25 @@ Floats = NDArray[np.float64]
 
 LEAST_RUNS = 12
 LEAST_RESULTS = 8
-"""Below either nothing is said: the top results do not show a size of step yet."""
+"""Smallest numbers of runs and results for a forecast: fewer do not show the size of a step."""
 
 N_STEPS = 3
 """Results next to the best whose mean distance from it is the size of a step."""
 
 LEAST_STEP = 0.02
-"""A step is at least this share of the spread, where the top results are equal."""
+"""Smallest step as a share of the spread, where the top results are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastEvidence:
-    """What is known of an experiment at one moment.
+    """Evidence of a forecast: what the results show at one moment.
 
     Args:
-        used: runs that are over, failed ones too.
-        size: combinations of the levels that are open.
-        losses: of distinct configurations with a feasible result, ascending; less is better.
-        stale: share of the runs that came after the last improvement, 0 to 1, its own run counted.
-        reach: what the model expects of the untried configurations; None if it cannot say.
+        used: ended runs, failed ones too.
+        size: combinations of the open levels.
+        losses: losses of distinct configurations with a feasible result, ascending; less is better.
+        stale: share of the runs since the last improvement, 0 to 1, its own run counted.
+        reach: model predictions for the untried configurations; None without a model.
     """
 
     used: int
@@ -72,20 +66,20 @@ class ForecastEvidence:
 
     @property
     def spread(self) -> float:
-        """Median - best, or a tenth of the range where that is 0. Raises without a result."""
+        """Median - best, or a tenth of the range if that is 0. Raises without a result."""
         best = self.losses[0]
         return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
 
     @property
     def floor(self) -> float:
-        """The least loss that is told: 0 where no result is below, as of times and errors."""
+        """Lower bound of losses: 0 where no result is below, as for times and errors."""
         return 0.0 if self.losses[0] >= 0 else -math.inf
 
     @property
     def tail(self) -> float:
-        """How long the tail of bad results is: ln(0.01 + (worst - median) / spread).
+        """Length of the tail of bad results: ln(0.01 + (worst - median) / spread).
 
-        Where bad results are far worse than the usual one the good ones are many and alike.
+        Where bad results are far worse than the median, the good ones are many and alike.
         Raises `ValueError` if all results are equal.
         """
         if self.spread <= 0:
@@ -94,10 +88,9 @@ class ForecastEvidence:
 
     @property
     def step(self) -> float:
-        """The mean distance of the three results next to the best one; 0 if all are equal.
+        """Mean distance of the three results next to the best one; 0 if all are equal.
 
-        At least 2 % of the spread, which is median - best, or a tenth of the range if that is 0.
-        Raises `ValueError` with fewer than two results.
+        At least 2 % of the `spread`. Raises `ValueError` with fewer than two results.
         """
         if len(self.losses) < 2:
             raise ValueError("a step needs two results")
@@ -105,9 +98,9 @@ class ForecastEvidence:
         return max(away, LEAST_STEP * self.spread)
 
     def steps_to(self, goal: float) -> float:
-        """Return how many steps the goal (a loss) lies beyond the best; 0 or less if reached.
+        """Return the steps from the best to the goal (a loss); 0 or less if reached.
 
-        Infinite where all results are equal: nothing shows how far a step goes.
+        Infinite where all results are equal, because the size of a step is unknown.
         """
         away = self.losses[0] - goal
         if away <= 0:
@@ -116,13 +109,16 @@ class ForecastEvidence:
 
     @property
     def silence(self) -> str:
-        """Say why it is too little for a forecast; empty if it is enough."""
+        """Reason why there is too little evidence for a forecast; empty if there is enough."""
         if self.used < LEAST_RUNS:
             return f"{_runs(self.used)} over, and a forecast needs {LEAST_RUNS}"
         if len(self.losses) < LEAST_RESULTS:
             n = len(self.losses)
             subject = "1 configuration has" if n == 1 else f"{n} configurations have"
-            return f"{subject} a result that meets every constraint, and a forecast needs {LEAST_RESULTS}"
+            return (
+                f"{subject} a result that meets every constraint, and a forecast needs "
+                f"{LEAST_RESULTS}"
+            )
         if self.step <= 0:
             return "all results are equal, so that nothing shows how far a change goes"
         if self.reach is None:
@@ -138,7 +134,7 @@ def stale_share(losses: Sequence[float | None]) -> float:
     """Return the share of the runs since the last improvement, that run counted.
 
     Args:
-        losses: of the runs in order of completion, None of one without a feasible result.
+        losses: losses of the runs in order of completion, None without a feasible result.
 
     >>> stale_share([5.0, None, 4.0, 4.5]), stale_share([])
     (0.5, 1.0)
@@ -151,26 +147,26 @@ def stale_share(losses: Sequence[float | None]) -> float:
 
 
 NEAR = 0.03
-"""Added to steps, so that no improvement has a logarithm."""
+"""Added to steps, so that the logarithm of no improvement exists."""
 
 TESTED_LEFT = 85
 TESTED_GOAL = 10
-"""Runs that were over, at most, when a goal was named."""
+"""Largest tested number of ended runs when the goal was set."""
 
 TESTED_USED = (12, 90)
 TESTED_SIZE = (100, 57_000)
 TESTED_TAIL = (-2.0, 10.0)
 TESTED_REACH = (-12.0, 1.0)
-"""Ranges that the fit has seen; inputs are taken into them, and the forecast says so."""
+"""Ranges of the fit; inputs are clipped to them, and the forecast adds a caution."""
 
 SPREAD = 1.0
-"""Logits by which single spaces differ from their kind: about three in four lie within."""
+"""Logits by which single spaces differ from the mean: about three in four lie within."""
 
 TERMS = ("left", "used", "size", "tail", "stale", "reach")
-"""The numbers of a forecast, in the order of coefficients."""
+"""Names of the inputs, in the order of the coefficients."""
 
 SHARES = (0.1, 0.5, 0.9)
-"""Of the futures that do at least as well: the quantiles of the best that are told."""
+"""Quantiles of the best: shares of the futures that do at least as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,31 +175,31 @@ class ModelCoefficients:
 
     Args:
         intercept: a.
-        of: by name, see `TERMS`; greater always makes a greater answer.
+        of: coefficients by name, see `TERMS`; greater always makes a greater answer.
     """
 
     intercept: float
     of: Mapping[str, float]
 
     def at(self, inputs: Mapping[str, float]) -> float:
-        """Return the answer but for the runs that are left."""
+        """Return the linear predictor without the term of the remaining runs."""
         return self.intercept + sum(self.of[name] * x for name, x in inputs.items())
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastCalibration:
-    """The coefficients, as they are shipped.
+    """Coefficients of the forecast, as shipped.
 
     Args:
-        version: of the fit.
-        fitted: what it was fitted to, for people.
-        missed: of logit P(missed).
-        best: of ln(0.03 + steps that the best gets), by the share of the futures that get at least
-            so far.
-        offsets: of ``missed`` by strategy; greater is worse.
-        exploitation: by strategy, what each exploitation level adds to its offset: it helps GRASP
-            and harms a strategy that weighs both by itself.
-        warn: probability of a miss from which an alarm may be given, by strategy.
+        version: version of the fit.
+        fitted: data of the fit, in words.
+        missed: coefficients of logit P(missed).
+        best: coefficients of ln(0.03 + steps of the best), by the share of the futures that get at
+            least so far.
+        offsets: offsets of ``missed`` by strategy; greater is worse.
+        exploitation: additions to the offset by strategy and exploitation level: it helps GRASP
+            and harms a strategy that weighs both parts itself.
+        warn: probability of a miss from which a warning may be given, by strategy.
     """
 
     version: str
@@ -215,10 +211,7 @@ class ForecastCalibration:
     warn: Mapping[str, float]
 
     def offset(self, strategy: str, exploitation: float | None = None) -> float:
-        """Return what a strategy adds, with the exploitation level that it is held to.
-
-        For one that is not known, the mean of those that are.
-        """
+        """Return the offset of a strategy at an exploitation level; the mean for an unknown one."""
         tested_offset = self.offsets.get(strategy)
         base_offset = fmean(self.offsets.values()) if tested_offset is None else tested_offset
         if exploitation is None or not self.exploitation:
@@ -231,19 +224,19 @@ class ForecastCalibration:
         """Return logit P(missed) with a single run left.
 
         Args:
-            evidence: enough of it (`ForecastEvidence.silence` is empty).
-            goal: a loss that is not reached yet.
-            offset: of the strategy; see `offset`.
+            evidence: evidence with an empty `ForecastEvidence.silence`.
+            goal: loss that is not reached yet.
+            offset: offset of the strategy; see `offset`.
         """
         return self.missed.at(model_inputs(evidence, goal)) + offset
 
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
         """Return the probability of reaching the goal within ``left`` runs, 0 with none.
 
-        Of more than `MOST_LEFT` runs it is that of so many: nothing shows what comes of more.
+        More than `MOST_LEFT` runs count as `MOST_LEFT`, the tested range.
 
         Args:
-            hardness: as `hardness` gives it, any shape that broadcasts with ``left``.
+            hardness: result of `hardness`, any shape that broadcasts with ``left``.
             left: float64, any shape, at least 0.
         """
         with np.errstate(divide="ignore"):
@@ -264,9 +257,9 @@ class ForecastCalibration:
         """Return quantiles of the best loss after ``left`` further runs, one for each of `SHARES`.
 
         Args:
-            evidence: enough of it.
-            offset: of the strategy.
-            left: runs, at least 0; more than `MOST_LEFT` count as so many.
+            evidence: evidence with an empty `ForecastEvidence.silence`.
+            offset: offset of the strategy.
+            left: runs, at least 0; more than `MOST_LEFT` count as `MOST_LEFT`.
         """
         best = evidence.losses[0]
         if left <= 0:
@@ -285,7 +278,7 @@ class ForecastCalibration:
     def cautions(
         self, evidence: ForecastEvidence, strategy: str, left: float | None
     ) -> tuple[str, ...]:
-        """Say what lies outside of what was tested."""
+        """Return one sentence for each input outside the tested range."""
         sentences = []
         if strategy not in self.offsets:
             sentences.append(f"the strategy {strategy} was not tested: uncalibrated")
@@ -302,11 +295,9 @@ class ForecastCalibration:
 
 
 def model_inputs(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
-    """Return the numbers of a forecast but for the runs that are left, within the tested ranges.
+    """Return the inputs of the model without the remaining runs, clipped to the tested ranges.
 
-    Args:
-        evidence: enough of it.
-        goal: a loss; today's best asks for any improvement.
+    ``goal`` is a loss; the best loss as goal asks for any improvement.
     """
     if evidence.reach is None:
         raise ValueError("nothing is left to try")
@@ -336,11 +327,7 @@ def load_calibration() -> ForecastCalibration:
 
 
 def read_calibration(path: Path) -> ForecastCalibration:
-    """Read coefficients; see `write_calibration`.
-
-    Raises:
-        CodecError: the file is missing, or damaged.
-    """
+    """Read coefficients; see `write_calibration`. Raises CodecError if the file is damaged."""
     try:
         text = path.read_text(encoding="utf-8")
         tables = json.loads(text, parse_constant=_refused)
@@ -360,7 +347,7 @@ def _refused(number: str) -> float:
 
 
 def write_calibration(calibration: ForecastCalibration, path: Path) -> None:
-    """Write coefficients as JSON, one number a line: a refit is a readable difference."""
+    """Write coefficients as JSON, one number a line, so that a refit has a readable diff."""
     tables = {
         "version": calibration.version,
         "fitted": calibration.fitted,

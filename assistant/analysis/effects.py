@@ -1,12 +1,7 @@
-"""What parameters do to a measured value, and what is missing before more can be said.
+"""Effects: how parameters change a measured value, their tests, and the runs missing for them.
 
-What an analysis is of: a measured value, and the completed runs that have it.
-
-What parameters do to a measured value: effects with their tests.
-
-How much each parameter and each pair explains, and which contrasts noise does not explain.
-
-Which runs are missing before an effect can be told.
+The observed response, main effects and interactions, shares of the variation, contrasts beyond
+the noise, and runs that would make an effect estimable.
 """
 
 import math
@@ -53,13 +48,13 @@ from strategies.space.errors import AnalysisError
 
 @dataclass(frozen=True, slots=True)
 class AnalysedResponse:
-    """A measured value that effects are looked for in.
+    """A measured value as the response of an analysis.
 
     Args:
-        name: what is measured.
+        name: name of the value.
         unit: its unit.
-        goal: which direction is better; None if neither is wanted.
-        measure: the name of one measure of a run; empty for the objective's own value.
+        goal: direction that is better; None if neither is.
+        measure: name of one measure of a run; empty for the objective's own value.
         is_second: whether it is the objective's second value.
     """
 
@@ -70,7 +65,7 @@ class AnalysedResponse:
     is_second: bool = False
 
     def of(self, outcome: Outcome) -> float | None:
-        """Return the value that a run gave; None if it is unknown, or no number."""
+        """Return the value of an outcome; None if it is unknown or no number."""
         if self.is_second:
             return outcome.second_value
         if not self.measure:
@@ -82,24 +77,24 @@ class AnalysedResponse:
 
     @property
     def sign(self) -> float:
-        """What a quality is multiplied with to be the value."""
+        """The factor from a quality to the value."""
         return -1.0 if self.goal == "minimise" else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which completed runs an analysis is of.
+    """Selection of the completed runs of an analysis.
 
     Args:
-        feasible: only those that meet every constraint.
-        levels: only those with one of these levels, by parameter; others as they are.
+        feasible: whether only feasible runs are taken.
+        levels: allowed levels by parameter; other parameters are free.
     """
 
     feasible: bool = False
     levels: tuple[tuple[str, tuple[Level, ...]], ...] = ()
 
     def takes(self, experiment: Experiment, run: Run) -> bool:
-        """Say whether a completed run is taken."""
+        """Return whether a completed run is taken."""
         if run.outcome is None or (self.feasible and not run.outcome.feasible):
             return False
         if not self.levels:
@@ -113,7 +108,7 @@ EVERY = RunFilter()
 
 
 def first_response(experiment: Experiment) -> AnalysedResponse:
-    """Return what the objective looks at first."""
+    """Return the first measure of the objective as a response."""
     objective = experiment.opened.objective
     return AnalysedResponse(str(objective.wrapper), objective.unit, objective.goal)
 
@@ -123,7 +118,7 @@ def response_observations(
 ) -> tuple[Observation, ...]:
     """Return the completed runs that have a response, oldest first, as qualities of it.
 
-    Of a response without a goal the quality is the value itself. The objective's own by default.
+    Without a goal the quality is the value itself. The default is the objective's own value.
     """
     target = response or first_response(experiment)
     observations = []
@@ -140,16 +135,16 @@ Verdict = Literal["better", "worse"]
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """What a level, or a combination of two, changes in the measured value.
+    """Change of the measured value by a level or a combination of two.
 
     Args:
         levels: the level, or both.
         n: runs with it.
-        change: against the mean of those that can be compared; None if unknown.
+        change: difference from the mean of the comparable levels; None if unknown.
         low: lower end of the 95 % interval of the change, None if unknown.
         high: upper end.
-        verdict: whether the whole interval lies on the better or on the worse side of 0; None if
-            it holds 0 or is unknown, or if neither side is better.
+        verdict: side of 0 on which the whole interval lies; None if it holds 0 or is unknown, or if
+            neither side is better.
     """
 
     levels: tuple[Level, ...]
@@ -162,7 +157,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class MainEffect:
-    """A parameter's test and what each of its levels does, levels by rank."""
+    """Main effect: a parameter's test, and the change by each of its levels, ordered by rank."""
 
     parameter: str
     unit: str
@@ -178,14 +173,14 @@ class MainEffect:
 
 @dataclass(frozen=True, slots=True)
 class InteractionEffect:
-    """A pair of parameters.
+    """Interaction of two parameters.
 
     Args:
         parameters: their names, in the space's order.
-        test: of the interaction.
-        combinations: what each combination with runs does in all, both main effects included.
-        beyond: how far each combination is off the sum of the main effects; unknown unless the
-            whole interaction can be estimated.
+        test: test of the interaction.
+        combinations: total change by each combination with runs, main effects included.
+        beyond: difference of each combination from the sum of the main effects; unknown unless
+            the whole interaction can be estimated.
     """
 
     parameters: tuple[str, str]
@@ -196,26 +191,26 @@ class InteractionEffect:
 
 @dataclass(frozen=True, slots=True)
 class EffectsReport:
-    """The analysis of an experiment, in the sign and the unit of the measured value.
+    """Effects of an experiment, in the sign and the unit of the measured value.
 
     Args:
-        value_name: what is measured.
-        unit: its unit; of sums of squares and mean squares the square of it.
-        goal: which direction is better; None if neither is wanted.
-        n_runs: completed runs that it rests on.
-        error: the estimate of the error.
+        value_name: name of the measured value.
+        unit: its unit; sums of squares and mean squares have its square.
+        goal: direction that is better; None if neither is.
+        n_runs: completed runs in the analysis.
+        error: estimate of the error.
         main: main effects, in the space's order.
-        interactions: those that were asked for.
+        interactions: requested interactions.
         contrasts: single degrees of freedom on one scale, the largest first.
-        unknown_contrasts: how many more the levels with runs have.
-        margins: Lenth's, for the contrasts.
-        half_normal: the contrasts against half-normal quantiles, the smallest first.
-        lack_of_fit: the test of the model against replicates.
-        prediction: of each run by the others.
-        coverage: what share of the space has runs.
-        r_squared: part of the sum of squares about the mean that the model explains; None where
-            no run is left over to judge it by, or all responses are equal.
-        residual_df: runs less what was fitted to them.
+        unknown_contrasts: number of other contrasts of the levels with runs.
+        margins: Lenth's margins of the contrasts.
+        half_normal: contrasts against half-normal quantiles, the smallest first.
+        lack_of_fit: test of the model against replicates.
+        prediction: prediction of each run by the others (PRESS).
+        coverage: share of the space that has runs.
+        r_squared: share of the sum of squares about the mean that the model explains; None without
+            residual degrees of freedom, or if all responses are equal.
+        residual_df: residual degrees of freedom.
     """
 
     value_name: str
@@ -250,10 +245,10 @@ def effects_report(
     """Analyse the completed runs of an experiment.
 
     Args:
-        experiment: any, without runs too.
-        pairs: parameters whose interactions are in the model beside all main effects.
-        response: what effects are looked for in; the objective's own value if None.
-        only: which runs are looked at.
+        experiment: the experiment, with or without runs.
+        pairs: pairs of parameters whose interactions are in the model beside all main effects.
+        response: response; the objective's own value if None.
+        only: selection of the runs.
 
     Raises:
         StrategyError: a name that is no parameter, or a model with too many columns.
@@ -366,18 +361,19 @@ def _value(
 
 
 MOST_PAIRED = 12
-"""Parameters whose pairs are all tested; of more the strongest, whose interactions are likeliest
-(effect heredity: Hamada & Wu 1992, Analysis of designed experiments with complex aliasing)."""
+"""Largest number of parameters whose pairs are all tested; of more only the strongest, whose
+interactions are most likely (effect heredity: Hamada & Wu 1992, Analysis of designed experiments
+with complex aliasing)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermShare:
-    """How much of the variation between the runs one term explains.
+    """Share of the variation between the runs that one term explains.
 
     Args:
         parameters: one name for a main effect, two for an interaction.
-        test: of the term; of an interaction beside all main effects and no other interaction.
-        share: its sum of squares over that about the mean, 0 to 1, less what chance would give it
+        test: test of the term; an interaction is tested beside all main effects only.
+        share: its sum of squares over that about the mean, 0 to 1, less the part expected by chance
             where the error is known; None if nothing of it can be estimated.
 
     Reference: Kelley 1935, An unbiased correlation ratio measure, PNAS 21 (epsilon squared).
@@ -389,17 +385,17 @@ class TermShare:
 
     @property
     def is_part(self) -> bool:
-        """Whether only some comparisons of the term can be estimated, so that it may be more."""
+        """Whether only some comparisons of the term can be estimated, so that it may be larger."""
         return 0 < self.test.df < self.test.full_df
 
 
 @dataclass(frozen=True, slots=True)
 class TermShares:
-    """All main effects and interactions by what they explain.
+    """Shares of all main effects and interactions.
 
     Args:
-        main: of every parameter, in the space's order.
-        pairs: of every pair that was tested, the strongest first, unknown ones at the end.
+        main: shares of all parameters, in the space's order.
+        pairs: shares of the tested pairs, the strongest first, unknown ones at the end.
         left_out: parameters whose pairs were not tested, because there are too many.
     """
 
@@ -410,12 +406,12 @@ class TermShares:
 
 @dataclass(frozen=True, slots=True)
 class StandardisedEffects:
-    """Contrasts in standard errors, with the limits that noise stays within.
+    """Contrasts in standard errors, with the limits of noise.
 
     Args:
         effects: contrasts with their t, the largest first.
-        limit: two-sided 95 % limit of t for one that is looked at alone.
-        bonferroni: for all of them at once.
+        limit: two-sided 95 % limit of t for a single contrast.
+        bonferroni: limit for all of them at once.
         df: degrees of freedom of the error.
     """
 
@@ -428,10 +424,10 @@ class StandardisedEffects:
 def term_shares(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> TermShares:
-    """Return what every parameter and every pair of them explains, each pair tested by itself.
+    """Return the share of every parameter and every pair, each pair tested by itself.
 
-    Of more than `MOST_PAIRED` parameters with levels to compare only the pairs of the strongest.
-    Raises AnalysisError if already the main effects have too many columns.
+    With more than `MOST_PAIRED` comparable parameters only the pairs of the strongest are tested.
+    Raises AnalysisError if the main effects alone have too many columns.
     """
     space, history = experiment.space, response_observations(experiment, response, only)
     model = FactorialModel.fit(space, history)
@@ -460,7 +456,6 @@ def standardised_effects(report: EffectsReport) -> StandardisedEffects | None:
 
     t = sign x sqrt(sum of squares / mean square of the error). The limits are the 0.975 quantile
     of Student's t, and that of 1 - 0.025 / m for all m contrasts at once (Bonferroni).
-
     Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 6.2 and 10.5.
     """
     square, df, m = report.error.mean_square, report.error.df, len(report.contrasts)
@@ -487,13 +482,13 @@ def _strength(model: FactorialModel, test: TermTest) -> TermShare:
 
 @dataclass(frozen=True, slots=True)
 class MissingReport:
-    """Runs that would make an effect known.
+    """Runs that would make an effect estimable.
 
     Args:
-        missing: the search's result, see `strategies.doe.coverage`.
-        runs: the values of its configurations, ready to be included.
-        block: the factorial block that lies nearest, None if there is none.
-        block_runs: the values of the runs that complete it.
+        missing: result of the search, see `strategies.doe.coverage`.
+        runs: values of its configurations, ready to be submitted.
+        block: nearest factorial block; None if there is none.
+        block_runs: values of the runs that complete the block.
     """
 
     missing: MissingRuns
@@ -503,9 +498,9 @@ class MissingReport:
 
 
 def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingReport:
-    """Say which runs are missing before a target can be estimated.
+    """Return the runs that are missing before a target can be estimated.
 
-    Queued and running runs count as if they were over; suggestions that nobody submitted do not.
+    Queued and running runs count as ended; suggestions without a run do not.
 
     Raises:
         StrategyError: a name that is no parameter, a closed level, or too many combinations.

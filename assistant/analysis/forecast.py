@@ -1,6 +1,6 @@
-"""The future of an experiment, as pure functions of the journal and the time.
+"""Forecast of an experiment: will the goal be reached with what is left?
 
-The forecast: will the goal be reached with what is left? Pure, of the experiment and the time.
+Pure functions of the experiment and the time.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ FAN_POINTS = 21
 
 @dataclass(frozen=True, slots=True)
 class ForecastInputs:
-    """What a forecast needs of an experiment, computed once for as many agreements as are asked.
+    """Inputs of a forecast, computed once and used for any SLA and steering.
 
     Args:
-        evidence: what the results show.
-        course: the runs to come.
+        evidence: evidence of the results.
+        course: drawn futures of the runs to come.
     """
 
     evidence: ForecastEvidence
@@ -60,17 +60,17 @@ def forecast(
     steering: Steering | None = None,
     calibration: ForecastCalibration | None = None,
 ) -> Forecast:
-    """Say what comes of an experiment.
+    """Return the forecast of an experiment.
 
     Args:
-        experiment: as far as it has come.
+        experiment: the experiment.
         now_s: seconds since 1970-01-01 UTC.
-        sla: another agreement than the experiment's.
-        steering: another strategy or exploitation level than the experiment's.
-        calibration: other coefficients than the shipped ones.
+        sla: SLA instead of the experiment's.
+        steering: steering instead of the experiment's.
+        calibration: coefficients instead of the shipped ones.
 
     Returns:
-        The forecast; what cannot be known yet is None in it, and `Forecast.silence` says why.
+        The forecast; unknown values in it are None, and `Forecast.silence` has the reason.
     """
     return forecast_under(
         experiment,
@@ -83,12 +83,12 @@ def forecast(
 
 
 def forecast_inputs(experiment: Experiment, now_s: float) -> ForecastInputs:
-    """Return what forecasts of an experiment have in common, whatever is agreed and steered."""
+    """Return the inputs of forecasts of an experiment, which no SLA and no steering changes."""
     return ForecastInputs(evidence_of(experiment), draw_futures(experiment, now_s))
 
 
 def evidence_of(experiment: Experiment) -> ForecastEvidence:
-    """Return what the results of an experiment show, by the mean of each configuration's runs."""
+    """Return the evidence of an experiment, by the mean of each configuration's runs."""
     over = sorted(
         experiment.runs_in(RunState.COMPLETED, RunState.FAILED),
         key=lambda run: (run.ended_s or 0.0, run.id),
@@ -120,7 +120,7 @@ def forecast_under(
     steering: Steering,
     coefficients: ForecastCalibration,
 ) -> Forecast:
-    """Say what comes of an experiment under an agreement and a steering; see `forecast`."""
+    """Return the forecast under another SLA and steering; see `forecast`."""
     left = count_remaining(experiment, sla, outlook.course, now_s)
     evidence = outlook.evidence
     offset = coefficients.offset(steering.strategy, steering.exploitation)
@@ -158,7 +158,7 @@ def forecast_under(
 
 
 def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
-    """Say what of the experiment itself is unlike what the forecast was tested on."""
+    """Return one sentence for each property of the experiment that was not tested."""
     sentences = []
     if experiment.is_noisy:
         sentences.append("results vary from run to run, and it was tested on results that do not")
@@ -181,7 +181,7 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
 
 
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
-    """Return the number of the run by which the goal was reached, None if it is not."""
+    """Return the number of the run that reached the goal; None if none did."""
     if sla.goal is None:
         return None
     run = first_to_reach(experiment.runs, experiment.opened.objective, sla.goal)
@@ -189,7 +189,7 @@ def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
 
 
 def _searching(experiment: Experiment, sla: Sla, left: Floats) -> Floats:
-    """Return how many of the runs that are left look for something better, not confirm it."""
+    """Return how many remaining runs search for something better, without confirmations."""
     limit = sla.max_runs
     to_submit = None if limit is None else max(0, limit - experiment.n_charged)
     room = search_room(experiment, limit, to_submit)
@@ -242,7 +242,7 @@ def _goal(
 def _seconds_needed(
     course: DrawnFutures, hardness: float, coefficients: ForecastCalibration
 ) -> Interval | None:
-    """Return when the run that reaches the goal ends, over the futures."""
+    """Return the time until the goal is reached, over the futures."""
     if course.ends_s is None:
         return None
     shares = (np.arange(DRAWS) + 0.5) / DRAWS
@@ -254,7 +254,7 @@ def _seconds_needed(
 
 
 def _seconds_left(course: DrawnFutures, left: RemainingRuns) -> Interval | None:
-    """Return when the last of the remaining runs ends; None beyond what was drawn."""
+    """Return the time until the last remaining run ends; the mean rate goes on beyond the draws."""
     if left.runs is None or course.ends_s is None:
         return None
     n = left.runs.astype(np.int64)
@@ -284,7 +284,7 @@ def _fan(
     left: Floats | None,
     coefficients: ForecastCalibration,
 ) -> tuple[FanPoint, ...]:
-    """Return the best value over further runs, up to the median of what is left."""
+    """Return the best value over further runs, up to the median of the remaining runs."""
     if left is None:
         return ()
     most = int(min(np.median(left), MOST_LEFT))

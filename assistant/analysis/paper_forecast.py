@@ -1,9 +1,8 @@
-"""Will the budget miss the agreement? The paper's rule (section 3.2), as a pure function.
+"""Forecast of the budget by the paper's rule (section 3.2), as a pure function.
 
-The regions of interest are found by DBSCAN over good observations; the runs pending in them are
-compared with the runs that can still be executed. If more are pending, the agreement will be
-missed. The paper leaves open what is good and what is pending; both are named options (`Watch`).
-It knows a number of runs and a deadline; that a limit of cost leaves runs, too, is our extension.
+DBSCAN over good observations finds the regions of interest. The rule compares the runs pending in
+them with the runs that can still be executed: more pending runs are a miss. The paper does not
+define good and pending; both are options (`WarningPolicy`). The cost limit is our extension.
 """
 
 import math
@@ -16,14 +15,14 @@ from strategies import PendingRule, PendingRuns, Region, find_regions, pending_i
 
 
 def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
-    """Compare what is pending with what remains.
+    """Return the forecast by the paper's rule.
 
     Args:
-        experiment: as far as it has come.
+        experiment: the experiment.
         now_s: seconds since 1970-01-01 UTC.
 
     Returns:
-        The forecast; what cannot be known yet (no region, no ended run) is None in it.
+        The forecast; unknown values (no region, no ended run) are None.
 
     References:
         Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
@@ -96,7 +95,7 @@ def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> 
 
 
 def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
-    """Return the pending runs of all regions together; None without a region, or if uncountable.
+    """Return the pending runs of all regions; None without a region, or if uncountable.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
@@ -118,7 +117,7 @@ def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
 
 
 def count_planned(experiment: Experiment) -> int | None:
-    """Count the allowed configurations of the analyst's plan that have no run yet.
+    """Return the number of allowed configurations of the plan without a run.
 
     None if there is no plan, or if it is too large to count.
     """
@@ -148,7 +147,7 @@ def count_planned(experiment: Experiment) -> int | None:
 
 
 def executed_runs(experiment: Experiment) -> int:
-    """Return how many runs have begun, results from before not among them."""
+    """Return the number of started runs, without imported results."""
     started = experiment.runs_in(RunState.RUNNING, RunState.COMPLETED, RunState.FAILED)
     return sum(run.source != "imported" for run in started)
 

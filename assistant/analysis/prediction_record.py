@@ -1,10 +1,8 @@
-"""How far suggestions deserve trust: what became of those that were taken, edited and left out.
+"""Prediction record: how good the predictions of taken, edited and left-out suggestions were.
 
-Everything follows from the journal. What a suggestion promised is the expected value and the 95 %
-interval of one run that stand in it (`strategies.Suggestion`); strategies expect responses, which
-are qualities where every constraint is met, so a run that violates one is not judged. Neither is a
-confirmation, whose interval is that of a mean.
-
+A suggestion predicts the expected value and the 95 % interval of one run. Strategies predict
+responses, which equal qualities only where every constraint is met, so infeasible runs are not
+judged. Confirmations are not judged either, because their interval is that of a mean.
 Reference: Wilson 1927, Probable inference, the law of succession, and statistical inference,
 Journal of the American Statistical Association 22.
 """
@@ -40,27 +38,27 @@ _GROUPS: Mapping[Source, Group] = {
 GROUPS: tuple[Group, ...] = (
     "suggested", "edited", "left out", "own", "initial", "today", "repeated", "from before",
 )  # fmt: skip
-"""Of runs, by who wanted them; *left out* are suggestions without a run of their batch."""
+"""Groups of runs by origin; *left out* are suggestions without a run of their batch."""
 
 CONFIDENCE = 0.95
-"""What the stated intervals promise to hold, and of the intervals that are told here."""
+"""Confidence of the stated intervals and of the intervals computed here."""
 
 ROUNDING = 1e-7
-"""Relative; a stated interval of no width is told to eight digits."""
+"""Relative tolerance, because a stated interval of no width has eight digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionRecord:
-    """What a suggestion promised and what came, in the unit of the objective.
+    """Prediction of a suggestion and the measured value, in the unit of the objective.
 
     Args:
-        run_id: the run that told; of a suggestion that was left out one of the same configuration.
-        group: the suggestion's.
+        run_id: the run; for a left-out suggestion a later run of the same configuration.
+        group: group of the suggestion.
         batch: its batch.
-        expected: what was expected.
-        low: lower end of the stated interval, None if none was stated.
+        expected: expected value.
+        low: lower end of the stated interval; None without one.
         high: upper end.
-        came: what was measured.
+        came: measured value.
         inside: whether it lies in the interval; None without one.
     """
 
@@ -76,7 +74,7 @@ class PredictionRecord:
 
 @dataclass(frozen=True, slots=True)
 class IntervalCoverage:
-    """How many of ``n`` stated intervals held what came, with Wilson's 95 % interval."""
+    """Number of stated intervals that held the measured value, with Wilson's 95 % interval."""
 
     n: int
     inside: int
@@ -85,13 +83,13 @@ class IntervalCoverage:
 
     @property
     def share(self) -> float:
-        """The share that did."""
+        """Share of the intervals that held the measured value."""
         return self.inside / self.n
 
 
 @dataclass(frozen=True, slots=True)
 class MeanError:
-    """What came less what was expected, on average, with a 95 % t interval; None of one alone."""
+    """Mean of measured less expected values, with a 95 % t interval (None for a single one)."""
 
     n: int
     value: float
@@ -101,23 +99,20 @@ class MeanError:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """How one group did. Values are of completed runs that meet every constraint.
+    """Score of one group. Values are of completed runs that meet every constraint.
 
     Args:
-        group: which.
-        n: runs; of *left out* suggestions.
-        completed: those that completed; of *left out* whose configuration was run later, by
-            whomever.
-        failed: those that failed.
-        violated: those that completed and violate a constraint.
+        group: the group.
+        n: runs; for *left out*, suggestions.
+        completed: completed runs; for *left out*, suggestions whose configuration ran later.
+        failed: failed runs.
+        violated: completed runs that violate a constraint.
         mean: mean value; None without any.
         best: best value.
-        improved: runs after which their configuration was the new best; unknown (None) of
-            suggestions that were left out.
-        gain: mean improvement over today's value, more is better whatever the goal; None without
-            today.
-        coverage: of the stated intervals; None if no stated interval can be judged.
-        error: of the stated expectations.
+        improved: runs that made their configuration the new best; None for *left out*.
+        gain: mean improvement over the baseline, more is better; None without a baseline value.
+        coverage: coverage of the stated intervals; None if none can be judged.
+        error: error of the stated expectations.
     """
 
     group: Group
@@ -135,18 +130,18 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class PredictionScoreboard:
-    """The scoreboard.
+    """Scoreboard of the predictions of an experiment.
 
     Args:
-        value_name: what is measured.
+        value_name: name of the measured value.
         unit: its unit.
-        goal: which direction is better.
-        scores: groups with at least one run, or suggestion left out, in the order of `GROUPS`.
-        promises: of all suggestions that can be judged, by the end of their runs.
-        coverage: of the suggestions that were run as they were.
-        error: of the same.
-        unanswered: suggestions of batches that were replaced before anything of them was submitted.
-        today: today's value, None if it is unknown or violates a constraint.
+        goal: direction that is better.
+        scores: scores of non-empty groups, in the order of `GROUPS`.
+        promises: records of all suggestions that can be judged, by the end of their runs.
+        coverage: coverage over the suggestions that were run unchanged.
+        error: error over the same.
+        unanswered: suggestions of batches that were replaced before any was submitted.
+        today: value of the baseline; None if it is unknown or violates a constraint.
     """
 
     value_name: str
@@ -161,7 +156,7 @@ class PredictionScoreboard:
 
 
 def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
-    """Return the scoreboard of an experiment, without runs too."""
+    """Return the scoreboard of an experiment."""
     objective = experiment.opened.objective
     taken, left_out, unanswered = _fates(experiment)
     runs: dict[Group, list[Run]] = {group: [] for group in GROUPS}
@@ -202,7 +197,7 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
 
 
 def wilson(inside: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of ``n`` at least 1.
+    """Return Wilson's 95 % interval of a share of ``n`` (at least 1).
 
     >>> [round(end, 4) for end in wilson(8, 10)]
     [0.4902, 0.9433]
@@ -216,7 +211,7 @@ def wilson(inside: int, n: int) -> tuple[float, float]:
 
 
 def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None:
-    """Return how many stated intervals held what came; None if none was stated."""
+    """Return how many stated intervals held the measured value; None if none was stated."""
     judged = [promise.inside for promise in promises if promise.inside is not None]
     if not judged:
         return None
@@ -224,7 +219,7 @@ def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None
 
 
 def error_of(promises: Sequence[PredictionRecord]) -> MeanError | None:
-    """Return what came less what was expected, on average; None without a promise."""
+    """Return the mean of measured less expected values; None without a record."""
     errors = [promise.came - promise.expected for promise in promises]
     if not errors:
         return None
@@ -240,7 +235,7 @@ _Offer: TypeAlias = tuple[BatchSuggested, Suggestion]
 
 
 def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int]:
-    """Return the suggestion that each run took as it was, those left out, how many unanswered."""
+    """Return the suggestion that each run took, those left out, and the number unanswered."""
     of_batch: dict[int, list[Run]] = {}
     for run in experiment.runs:
         if run.batch is not None:
@@ -268,7 +263,7 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
 
 
 def _position(batch: BatchSuggested, run: Run, gone: set[int]) -> int | None:
-    """Return the position of the suggestion behind a run, one that is not gone where it can be."""
+    """Return the position of the suggestion behind a run, preferring one that is not taken."""
     if run.source == "edited":
         origin = edited_from(run.reason)
         return None if origin is None or origin[1] != batch.number else origin[0]
@@ -279,7 +274,7 @@ def _position(batch: BatchSuggested, run: Run, gone: set[int]) -> int | None:
 def _promise(
     experiment: Experiment, run: Run, group: Group, batch: BatchSuggested, suggestion: Suggestion
 ) -> PredictionRecord | None:
-    """Return what was promised and came; None if nothing was, or it cannot be judged."""
+    """Return the record of a suggestion and its run; None if it cannot be judged."""
     outcome = run.outcome
     if suggestion.kind == "confirmation" or suggestion.expected is None or outcome is None:
         return None
@@ -300,7 +295,7 @@ def _promise(
 def _later(
     experiment: Experiment, left_out: Sequence[_Offer]
 ) -> tuple[list[Run], list[PredictionRecord]]:
-    """Return the runs, and the promises, of suggestions left out that somebody ran later."""
+    """Return the later runs and the records of left-out suggestions."""
     over: dict[Configuration, list[Run]] = {}
     for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED):
         over.setdefault(run.configuration, []).append(run)
@@ -323,7 +318,7 @@ def _later(
 
 
 def _improving(experiment: Experiment) -> set[int]:
-    """Return the runs after which their configuration was the new best; the first had none."""
+    """Return the runs that made their configuration the new best; the first does not count."""
     leaders = experiment.best_so_far()
     ended = in_order_of_completion(experiment.runs)
     return {
@@ -334,7 +329,7 @@ def _improving(experiment: Experiment) -> set[int]:
 
 
 def _today(experiment: Experiment) -> float | None:
-    """Return the quality of today's configuration, the mean of its runs; None if unknown."""
+    """Return the mean quality of the baseline; None if it is unknown or infeasible."""
     run = experiment.baseline
     standing = None if run is None else experiment.standing(run)
     if standing is None or not standing.outcome.feasible:

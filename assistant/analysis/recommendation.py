@@ -1,12 +1,8 @@
-"""What is recommended, how sure that is, and which runs are kept to make it surer. Pure.
+"""Recommendation: the configuration to take, its certainty, and when a sweep ends.
 
-Where results vary from run to run, the best of many runs is mostly a lucky one; see
-`strategies.steering.confirmation`. An automatic sweep of such a program keeps its last runs to repeat the
-winner before she is recommended.
-
-Why nothing more shall be run: a limit of the agreement is used up, or its goal is reached. Pure.
-
-What chooses the next suggestions of an experiment, as it is steered. Pure.
+Where results vary, the best of many runs is often a lucky one; see
+`strategies.steering.confirmation`. Auto-steering therefore keeps the last runs to repeat the
+winner. Also the strategy that chooses the next suggestions, and the limits that end a sweep.
 """
 
 from dataclasses import dataclass
@@ -31,23 +27,23 @@ from strategies import (
 )
 
 KEPT_RUNS = 2
-"""Runs that an automatic sweep of a noisy program keeps for confirming its winner ..."""
+"""Runs that auto-steering keeps to confirm the winner of a noisy program ..."""
 
 KEPT_FROM = 10
-"""... if its budget has so many."""
+"""... if the budget has at least so many runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The configuration to take, by the first measure, and how sure that is.
+    """Configuration to take, by the first measure, and its certainty.
 
     Args:
         runs: its completed runs, oldest first.
         value: mean of the measured values.
-        interval: 95% interval of that mean, low and high; None where the noise is unknown.
+        interval: 95 % interval of that mean, low and high; None where the noise is unknown.
         confirmed: whether it may be taken without further runs.
-        rivals: first runs of the configurations that cannot be told from it by the noise.
-        sentence: all that, for people.
+        rivals: first runs of the configurations that the noise does not separate from it.
+        sentence: the recommendation in words.
     """
 
     runs: tuple[Run, ...]
@@ -59,12 +55,12 @@ class Recommendation:
 
     @property
     def run(self) -> Run:
-        """The first of its runs, which stands for it."""
+        """The first of its runs."""
         return self.runs[0]
 
 
 def recommend(experiment: Experiment) -> Recommendation | None:
-    """Return what is recommended; None while nothing that meets every constraint is known."""
+    """Return the recommended configuration; None while no feasible result is known."""
     choice = _choice(experiment)
     if choice is None:
         return None
@@ -85,11 +81,11 @@ def recommend(experiment: Experiment) -> Recommendation | None:
 
 
 def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
-    """Return the replicates that would confirm what is recommended.
+    """Return the replicates that would confirm the recommendation.
 
     Raises:
-        ExperimentError: there is nothing to confirm, results do not vary, or all that would have to
-            be repeated is closed or excluded by now.
+        ExperimentError: there is nothing to confirm, results do not vary, or all configurations to
+            repeat are closed or excluded by now.
         OptionError: ``n`` is no whole number of at least 1.
     """
     choice = _choice(experiment)
@@ -109,27 +105,27 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
 
 
 def search_room(experiment: Experiment, limit: int | None, left: int | None) -> int | None:
-    """Return how many of the runs that are left may go to new configurations; None: no limit.
+    """Return how many remaining runs may use new configurations; None without a limit.
 
-    The others are kept for confirming, if results vary and the budget is large enough for that.
+    The others are kept for confirmation, if results vary and the budget is large enough.
 
     Args:
-        experiment: as far as it has come.
-        limit: the budget of runs; None without one.
-        left: of it.
+        experiment: the experiment.
+        limit: budget of runs; None without one.
+        left: runs left of it.
     """
     if limit is None or left is None or limit < KEPT_FROM or not experiment.is_noisy:
         return left
     if left <= KEPT_RUNS and not _can_confirm(experiment):
-        return left  # nothing to confirm: better try something new
+        return left  # nothing to confirm, so try something new
     return max(0, left - KEPT_RUNS)
 
 
 def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | None) -> bool:
-    """Return whether, once nothing is left to search, a replicate should confirm the winner.
+    """Return whether a replicate should confirm the winner once nothing is left to search.
 
-    Where every allowed configuration has been run, all that is left of the budget may go to telling
-    her from her rivals, until that is done or a repetition failed.
+    Where every allowed configuration has a run, the rest of the budget may go to separating the
+    winner from its rivals, until that is done or a repetition fails.
     """
     if limit is None or not left or not experiment.is_noisy:
         return False
@@ -143,7 +139,7 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
 
 
 def is_exhausted(experiment: Experiment) -> bool:
-    """Return whether every configuration that is allowed now has a run."""
+    """Return whether every allowed configuration has a run."""
     n_tried, _ = experiment.tried
     return n_tried == experiment.space.count_allowed()
 
@@ -170,7 +166,7 @@ def _can_confirm(experiment: Experiment) -> bool:
 
 
 def _sentence(experiment: Experiment, choice: Choice) -> str:
-    """Return what is recommended and how sure that is, as one sentence or two."""
+    """Return the recommendation and its certainty as one or two sentences."""
     winner = experiment.standings[choice.winner.configuration]
     name, by = f"run {winner.run.id}", ""
     if experiment.opened.objective.second is not None:
@@ -219,17 +215,15 @@ def _n_failed(experiment: Experiment, configuration: Configuration) -> str:
 
 
 def is_overdue(experiment: Experiment, now_s: float) -> bool:
-    """Return whether the deadline has passed; false without one."""
+    """Return whether the deadline has passed; False without one."""
     deadline_s = experiment.sla.deadline_s
     return deadline_s is not None and now_s >= deadline_s
 
 
 def passed_limit(experiment: Experiment, now_s: float) -> str | None:
-    """Return which limit is used up, as part of a sentence; None if there still is something left.
+    """Return which limit is used up, as part of a sentence; None if none is.
 
-    Args:
-        experiment: as far as it has come.
-        now_s: seconds since 1970-01-01 UTC.
+    ``now_s`` is in seconds since 1970-01-01 UTC.
     """
     if is_overdue(experiment, now_s):
         return "the deadline has passed"
@@ -239,7 +233,7 @@ def passed_limit(experiment: Experiment, now_s: float) -> str | None:
 
 
 def goal_text(experiment: Experiment) -> str:
-    """Return the agreed goal with its unit, for people."""
+    """Return the goal with its unit, as text."""
     return f"{number_text(experiment.sla.goal)} {experiment.opened.objective.unit}".rstrip()
 
 
@@ -252,10 +246,10 @@ def reached_goal(experiment: Experiment) -> str | None:
 
 
 def goal_to_confirm(experiment: Experiment) -> Run | None:
-    """Return the run that reached the goal, if it should be repeated before that is believed.
+    """Return the run that reached the goal, if it should be repeated before it counts.
 
-    Where results vary, the first of many runs to reach a goal is mostly a lucky one: its
-    configuration runs as often again as is kept for confirming a winner.
+    Where results vary, the first of many runs to reach a goal is often a lucky one: its
+    configuration runs `KEPT_RUNS` times more.
     """
     run = experiment.goal_run
     if run is None or not experiment.is_noisy or not experiment.space.is_allowed(run.configuration):
@@ -270,12 +264,11 @@ def current_strategy(experiment: Experiment) -> Strategy:
 
 
 def strategy_at_exploitation(experiment: Experiment, exploitation: float | None) -> Strategy:
-    """Return the strategy of an experiment at an exploitation level, None for no split.
+    """Return the strategy of an experiment at an exploitation level; None for no split.
 
-    Of two measures, the weighing is innermost: it changes what the strategy takes for good, while
-    regions, which the forecast counts and people read, stay those of the first measure. The
-    person's preferred levels come outermost: like closed ones they hold for what is drawn inside
-    the regions too.
+    The weighing of two measures is innermost: regions, which the forecast counts and people read,
+    stay those of the first measure. Preferred levels are outermost: like closed ones they also hold
+    for suggestions inside regions.
     """
     steering, objective = experiment.steering, experiment.opened.objective
     strategy = make_strategy(steering.strategy, **steering.options)
@@ -291,13 +284,13 @@ def strategy_at_exploitation(experiment: Experiment, exploitation: float | None)
 
 
 def batch_size(experiment: Experiment) -> int:
-    """Return how many suggestions at a time suit the strategy and the runs that execute at once."""
+    """Return the batch size that suits the strategy and the number of workers."""
     entry = strategy_entry(experiment.steering.strategy)
     return max(entry.batch, experiment.opened.workers)
 
 
 def initial_strategy(experiment: Experiment) -> Strategy:
-    """Return what chooses the first runs: the strategy in force, or random search before it."""
+    """Return the strategy of the initial runs: the present one, or random search before it."""
     if strategy_entry(experiment.steering.strategy).starts:
         return strategy_at_exploitation(experiment, None)
     strategy: Strategy = make_strategy("random")

@@ -1,18 +1,10 @@
-"""How long runs take, from those that are over and those that still go on.
+"""Remaining runs: how many further runs the SLA allows, and when runs end, in drawn futures.
 
-A run that goes on is a censored duration: it takes at least what it has taken. Future runs take
-what recent ones took: a strategy that finds faster configurations makes shorter runs.
-
-Futures are drawn, all at once: a smoothed Bayesian bootstrap over the durations, so that few runs
-give a wide answer. The uniforms come from a generator that the caller seeds: the same draws serve
-every budget.
-
+A running run is a censored duration: it takes at least its elapsed time. Future runs take as long
+as recent ones. Futures are drawn by a smoothed Bayesian bootstrap over the durations, so that few
+runs give a wide answer; the same draws serve every budget.
 References: Kaplan & Meier 1958 for the redistribution of censored durations to the right (in the
 form of Efron 1967); Rubin 1981, The Bayesian bootstrap.
-
-What the terms of the agreement leave: further runs that can end, in many drawn futures.
-
-When the runs that go on will end, and when what waits will be over. Pure.
 """
 
 from __future__ import annotations
@@ -40,24 +32,24 @@ HALF_LIFE = 15.0
 """Runs after which an earlier duration counts half."""
 
 PRIOR_SD = 0.5
-"""Standard deviation of the logarithm that one run alone is given."""
+"""Prior standard deviation of the logarithm, for a single run."""
 
 MOST_SD = 2.0
-"""The smoothing is no wider, however much the runs differ: they carry the difference themselves."""
+"""Largest width of the smoothing; beyond it the durations themselves carry the difference."""
 
 LEAST_S = 1e-6
-"""Shorter durations count as this long: a logarithm is taken."""
+"""Smallest duration in seconds, because a logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class DurationModel:
-    """Durations of runs, with how much each counts.
+    """Durations of runs and their weights.
 
     Args:
-        seconds: of the runs that are over, oldest first, float64 [n], above 0.
-        weights: how much each counts, float64 [n], with the mass of those that go on added to the
-            longer ones; the sum is the number of runs that it is worth.
-        costs: of the same runs, float64 [n]; empty if none is known.
+        seconds: durations of the ended runs, oldest first, float64 [n], above 0.
+        weights: weights, float64 [n], with the mass of running runs added to the longer ones; the
+            sum is the effective number of runs.
+        costs: costs of the same runs, float64 [n]; empty if none is known.
         spread: standard deviation of the smoothing, in logarithms.
     """
 
@@ -73,19 +65,19 @@ class DurationModel:
         going: Sequence[float],
         costs: Sequence[float] = (),
     ) -> DurationModel | None:
-        """Return what is known; None while no run is over.
+        """Return the model of the durations; None while no run is over.
 
         Args:
-            over: seconds of the runs that are over, oldest first.
-            going: seconds that each run that goes on has taken so far.
-            costs: of the runs that are over, in the same order; empty if unknown.
+            over: seconds of the ended runs, oldest first.
+            going: elapsed seconds of each running run.
+            costs: costs of the ended runs, in the same order; empty if unknown.
         """
         if not over:
             return None
         seconds = np.maximum(np.asarray(over, dtype=np.float64), LEAST_S)
         n = len(seconds)
         weights = 0.5 ** (np.arange(n)[::-1] / HALF_LIFE)
-        for elapsed_s in sorted(going):  # mass of a censored one goes to all that took longer
+        for elapsed_s in sorted(going):  # the mass of a censored one goes to all longer ones
             longer = seconds > elapsed_s
             mass = weights[longer].sum()
             if mass > 0:
@@ -122,10 +114,11 @@ class DurationModel:
     def to_go(
         self, elapsed_s: Sequence[float], rng: np.random.Generator, limit_s: float | None = None
     ) -> Floats:
-        """Return what runs that go on still take, float64 [DRAWS, len(elapsed_s)].
+        """Return the remaining seconds of running runs, float64 [DRAWS, len(elapsed_s)].
 
-        Each is drawn from the durations that are longer than what it has taken; beyond the longest
-        one, from an exponential tail of its size.
+        Each is drawn from the durations longer than its elapsed time; beyond the longest one, from
+        an
+        exponential tail of its size.
         """
         columns = []
         for taken_s in elapsed_s:
@@ -143,13 +136,13 @@ class DurationModel:
 
 
 def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int) -> Floats:
-    """Return when runs end, in seconds from now, float64 [DRAWS, going + to come], ascending.
+    """Return when runs end, in seconds from now, float64 [DRAWS, m + n], ascending.
 
     Args:
-        durations_s: of the runs to come, float64 [DRAWS, n].
-        going_s: what the runs that go on still take, float64 [DRAWS, m], m at most ``workers``.
+        durations_s: durations of the runs to come, float64 [DRAWS, n].
+        going_s: remaining seconds of the running runs, float64 [DRAWS, m], m at most ``workers``.
         workers: runs at once.
-        batch: runs that are chosen together: the next ones wait until all of them are over.
+        batch: runs chosen together: the next batch waits until all of them are over.
     """
     draws, n = durations_s.shape
     free_s = np.zeros((draws, workers))
@@ -167,22 +160,22 @@ def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int
 
 
 MOST_DRAWN = 150
-"""Runs to come that are drawn; the rate of these goes on beyond them."""
+"""Number of runs to come that are drawn; beyond them their rate goes on."""
 
 OUTER = (0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnFutures:
-    """Futures of the runs to come, whatever the terms.
+    """Futures of the runs to come, independent of the SLA.
 
     Args:
-        ends_s: when they end, seconds from now, float64 [DRAWS, n], ascending; None while no run
-            has ended.
-        costs: what they cost, float64 [DRAWS, n]; None if nothing is paid or the cost is unknown.
-        duration_s: of one of them.
-        spent: cost of the runs so far; None if nothing is paid or the cost is unknown.
-        over: runs that are over and count against the budget.
+        ends_s: ends in seconds from now, float64 [DRAWS, n], ascending; None while no run has
+            ended.
+        costs: costs, float64 [DRAWS, n]; None without a tariff or if unknown.
+        duration_s: duration of one of them.
+        spent: cost of the runs so far; None without a tariff or if unknown.
+        over: ended runs that count against the budget.
     """
 
     ends_s: Floats | None
@@ -194,14 +187,13 @@ class DrawnFutures:
 
 @dataclass(frozen=True, slots=True)
 class RemainingRuns:
-    """What the terms leave together.
+    """Runs that all terms of the SLA leave together.
 
     Args:
         terms: what each of them leaves.
         runs: further runs that can end, float64 [DRAWS]; None without a limit or if unknown.
-        binding: the term that is the tightest most often; of a finished experiment the one that
-            would be.
-        unknown: the sentence that says what is missing; empty if nothing is.
+        binding: term that is the tightest most often, also for a finished experiment.
+        unknown: reason why ``runs`` is None; empty otherwise.
     """
 
     terms: tuple[TermForecast, ...]
@@ -211,12 +203,12 @@ class RemainingRuns:
 
     @property
     def is_over(self) -> bool:
-        """Whether no run is left in any of the futures; not while that is unknown."""
+        """Whether no run is left in any of the futures; False if that is unknown."""
         return self.runs is not None and not (self.runs > 0).any()
 
 
 def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
-    """Draw what comes, from the durations and costs so far. Pure: the experiment's seed decides."""
+    """Draw the futures from the durations and costs so far, with the experiment's seed."""
     rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
     charged_runs = [run for run in experiment.runs if run.is_charged]
@@ -247,7 +239,7 @@ def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
 
 
 def _costs(experiment: Experiment, over: Sequence[Run]) -> list[float] | None:
-    """Return what each run that is over cost, the mean of the others where it is unknown."""
+    """Return the cost of each ended run, with the mean of the others where it is unknown."""
     tariff = experiment.sla.tariff
     if tariff is None:
         return None
@@ -259,9 +251,9 @@ def _costs(experiment: Experiment, over: Sequence[Run]) -> list[float] | None:
 
 
 def _attempts(over: Sequence[Run]) -> float:
-    """Return what a run takes in all for one that is not interrupted.
+    """Return the time of a run with its lost attempts, as a multiple of an uninterrupted run.
 
-    An attempt that came to nothing has taken half of a run on average.
+    A lost attempt takes half of a run on average.
     """
     lost = sum(max(run.attempts - 1, 0) for run in over)
     return 1.0 + 0.5 * lost / len(over)
@@ -270,12 +262,12 @@ def _attempts(over: Sequence[Run]) -> float:
 def count_remaining(
     experiment: Experiment, sla: Sla, course: DrawnFutures, now_s: float
 ) -> RemainingRuns:
-    """Return what an agreement leaves of a course, now.
+    """Return the runs that an SLA leaves in the drawn futures.
 
     Args:
-        experiment: as far as it has come.
-        sla: the experiment's, or one that might be agreed on.
-        course: of the experiment.
+        experiment: the experiment.
+        sla: SLA of the experiment, or another.
+        course: drawn futures of the experiment.
         now_s: seconds since 1970-01-01 UTC.
     """
     terms: list[TermForecast] = []
@@ -306,7 +298,7 @@ def count_remaining(
     if not terms:
         unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
     if any((left <= 0).all() for left in draws.values()):
-        unknown = ""  # one that is used up is enough, whatever is unknown of the others
+        unknown = ""  # one used-up limit decides, even if the others are unknown
     if experiment.finished is not None:
         return RemainingRuns(tuple(terms), np.zeros(DRAWS), _tightest(draws), "")
     if unknown:
@@ -337,11 +329,11 @@ def _free(experiment: Experiment) -> int | None:
 
 
 def _until(sums: Floats | None, limit: float) -> Floats | None:
-    """Return how many in a row stay within a limit, float64 [DRAWS]; 0 below 0, None if unknown.
+    """Return how many values of each row stay within a limit, float64 [DRAWS]; None if unknown.
 
     Args:
         sums: ascending in each row, float64 [DRAWS, n].
-        limit: of the same unit.
+        limit: limit of the same unit; 0 or less gives 0.
     """
     if limit <= 0:
         return np.zeros(DRAWS)
@@ -352,7 +344,7 @@ def _until(sums: Floats | None, limit: float) -> Floats | None:
     if all_within.any():  # the rate goes on
         last = sums[all_within, -1]
         rate = np.where(last > 0, sums.shape[1] / np.maximum(last, 1e-300), np.inf)
-        with np.errstate(over="ignore"):  # what is beyond any number is beyond 1e9 too
+        with np.errstate(over="ignore"):  # an overflow is beyond 1e9 too
             within[all_within] = np.minimum(np.floor(rate * limit), 1e9)
     return within
 
@@ -369,17 +361,16 @@ def interval(draws: Floats | None) -> Interval | None:
 
 
 MOST_WAITING = 1_000
-"""Beyond so many waiting runs nothing is drawn: what they take is not said."""
+"""Largest number of waiting runs whose ends are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEnds:
-    """When runs end, in seconds from the moment asked about.
+    """When runs end, in seconds from now.
 
     Args:
-        going: of each run that goes on, by its number; empty while no run has told its duration.
-        over: of the last of those that go on or wait without being held; None if unknown, or if
-            there is none.
+        going: end of each running run, by its number; empty while no duration is known.
+        over: end of the last running or waiting run, held ones excluded; None if unknown or none.
     """
 
     going: Mapping[int, Interval]
@@ -387,12 +378,7 @@ class QueueEnds:
 
 
 def queue_ends(experiment: Experiment, now_s: float) -> QueueEnds:
-    """Return when the runs of a queue end; the experiment's seed decides the draws.
-
-    Args:
-        experiment: as far as it has come.
-        now_s: seconds since 1970-01-01 UTC.
-    """
+    """Return when the runs of a queue end; the experiment's seed decides the draws."""
     past_durations_s = [
         r.duration_s for r in experiment.runs if r.is_charged and r.duration_s is not None
     ]

@@ -1,11 +1,9 @@
-"""The response map of a space: all parameters folded onto two axes, one cell per configuration.
+"""Response map: all parameters folded onto two axes, one cell per configuration.
 
 On each axis parameters are nested, the first one moving slowest, as in figure 5 of the Copper
-paper. Parameters that are on no axis are held at a level, or all their levels fall together in a
-cell. Only the cells of the map are made, never the space: 10^12 configurations are no more work
-than 100.
-
-What a run would be expected to measure, by the ANOVA model of what was measured so far.
+paper. Other parameters are fixed at a level, or all their levels share a cell. Only the cells of
+the map are made, never the whole space. Also the values and durations that the ANOVA model
+predicts for configurations.
 """
 
 import itertools
@@ -37,19 +35,19 @@ Ids = NDArray[np.int64]
 
 
 MOST_CELLS = 20_000
-"""Cells that a map has at most."""
+"""Largest number of cells of a map."""
 
 MOST_ALONG = 1_000
-"""Cells beside or above each other at most: each must be seen."""
+"""Largest number of columns or rows, so that each cell stays visible."""
 
 ANY = -1
-"""In place of a level id: all levels of the parameter fall together in the cell."""
+"""Placeholder of a level id: all levels of the parameter share the cell."""
 CellPosition = tuple[int, int]
 """Column and row of a cell, from the top left."""
 
 
 class CellAdmission(IntEnum):
-    """Whether what a cell stands for may be proposed."""
+    """Whether the configurations of a cell may be proposed."""
 
     OPEN = 0
     CLOSED = 1
@@ -58,12 +56,12 @@ class CellAdmission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Which parameters lie on which axis, the slowest first, and where others are held.
+    """Parameters of each axis, the slowest first, and fixed levels of others.
 
     Args:
         across: names of the parameters on the horizontal axis.
-        down: those on the vertical axis.
-        at: levels of parameters on neither; those that are not named are not held.
+        down: names of those on the vertical axis.
+        at: levels of fixed parameters; all levels of the others share a cell.
     """
 
     across: tuple[str, ...]
@@ -78,15 +76,15 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The cells of a map, row by row from the top left.
+    """Cells of a map, row by row from the top left.
 
     Args:
-        space: as it is now.
-        fold: how it is folded.
+        space: the space as it is now.
+        fold: its axes.
         across: level ids [columns, parameters on that axis], levels by rank.
         down: level ids [rows, parameters on that axis].
 
-    Not slotted: what follows from it is computed on first use.
+    Not slotted, because cached properties need a dictionary.
     """
 
     space: ParameterSpace
@@ -96,23 +94,23 @@ class Grid:
 
     @property
     def columns(self) -> int:
-        """Cells beside each other."""
+        """Number of columns."""
         return len(self.across)
 
     @property
     def rows(self) -> int:
-        """Cells above each other."""
+        """Number of rows."""
         return len(self.down)
 
     @cached_property
     def over(self) -> tuple[int, ...]:
-        """Positions of the parameters all of whose levels fall together in each cell."""
+        """Positions of the parameters all of whose levels share each cell."""
         separate_names = {*self.fold.axes, *(self.fold.at or {})}
         return tuple(i for i, name in enumerate(self.space.names) if name not in separate_names)
 
     @cached_property
     def level_ids(self) -> Ids:
-        """Level ids [cells, parameters], `ANY` where all levels fall together."""
+        """Level ids [cells, parameters], `ANY` where all levels share the cell."""
         ids = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
         for name, level_id in self._held.items():
             ids[:, self.space.names.index(name)] = level_id
@@ -124,7 +122,7 @@ class Grid:
         return ids
 
     def place(self, configuration: Configuration) -> CellPosition | None:
-        """Return where a configuration lies; None if a parameter is held at another level."""
+        """Return the position of a configuration; None if a parameter is fixed at another level."""
         ids = dict(zip(self.space.names, configuration.level_ids, strict=True))
         if any(ids[name] != level_id for name, level_id in self._held.items()):
             return None
@@ -135,7 +133,7 @@ class Grid:
         )
 
     def cell(self, place: CellPosition) -> int:
-        """Return the number of the cell at a place."""
+        """Return the number of the cell at a position."""
         return place[1] * self.columns + place[0]
 
     @cached_property
@@ -154,13 +152,12 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCells:
-    """What the runs of a map measured.
+    """Results of the runs by cell.
 
     Args:
-        values: float64 [cells], NaN where nothing was measured; where several configurations fall
-            together, that of the best.
+        values: float64 [cells], NaN without a result; the best of several configurations.
         n_runs: completed runs in each cell, int64 [cells].
-        outside: completed runs that lie in no cell, since a parameter is held elsewhere.
+        outside: completed runs in no cell, because a parameter is fixed at another level.
     """
 
     values: NDArray[np.float64]
@@ -192,7 +189,7 @@ def build_grid(space: ParameterSpace, fold: Fold) -> Grid:
             f"{MOST_ALONG:,} along an axis, so take a parameter off an axis"
         )
     grid = Grid(space, fold, _axis(space, fold.across), _axis(space, fold.down))
-    _ = grid._held  # levels are checked here, not where they are first needed
+    _ = grid._held  # checks the levels here, not where they are first needed
     return grid
 
 
@@ -209,12 +206,12 @@ def _by_rank(parameter: Parameter) -> list[int]:
 def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
     """Return a fold whose map is as near to a square as it can be.
 
-    The parameters with the greatest shares are outermost. If not all fit on a map, those with the
-    greatest shares do, as many as fit; the others are on no axis and are not held.
+    The parameters with the greatest shares are outermost. If not all fit, the others are on no
+    axis.
 
     Args:
-        space: what is folded; parameters with one level are on no axis.
-        shares: how much each parameter matters, 0 if it is not named; see `AnovaModel.shares`.
+        space: space to fold; parameters with one level are on no axis.
+        shares: share of the variation by parameter, 0 by default; see `AnovaModel.shares`.
     """
     by_share = sorted(
         (p for p in space.parameters if 1 < p.n_levels <= MOST_ALONG),
@@ -243,7 +240,7 @@ def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
 
 
 def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) -> Fold:
-    """Return the fold with every parameter on no axis held as in a configuration."""
+    """Return the fold with every parameter on no axis fixed as in a configuration."""
     values = space.values(configuration)
     return Fold(
         fold.across,
@@ -253,11 +250,10 @@ def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) 
 
 
 def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
-    """Return what of each cell may be proposed, `CellAdmission` [cells], and whether that is known.
+    """Return the `CellAdmission` of each cell, int8 [cells], and whether exclusions are included.
 
-    A cell in which configurations fall together is open if one of them is. It is not known where
-    the exclusions name more parameters than can be combined (`ParameterSpace.count_allowed`);
-    the levels alone are looked at then.
+    A shared cell is open if one of its configurations is. Exclusions that name more parameters than
+    can be combined are left out (`ParameterSpace.count_allowed`); only levels count then.
     """
     space, ids = grid.space, grid.level_ids
     open_cells = np.ones(len(ids), dtype=np.bool_)
@@ -284,7 +280,7 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
 
 
 def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
-    """Return what runs measured, by cell: a configuration by the mean of its completed runs."""
+    """Return the results of runs by cell: a configuration by the mean of its completed runs."""
     values = np.full(len(grid.level_ids), np.nan)
     n_runs = np.zeros(len(grid.level_ids), dtype=np.int64)
     outside = 0
@@ -304,10 +300,10 @@ def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
 
 
 def regions_of(grid: Grid, regions: Sequence[Region], eps: float) -> Ids:
-    """Return in which region each cell lies, int64 [cells]: its number, 0 for none.
+    """Return the region number of each cell, int64 [cells], 0 for none.
 
-    Of several the best one. A cell in which configurations fall together lies in a region if one
-    of them does; see `Region.contains`.
+    Of several regions the best one. A shared cell lies in a region if one of its configurations
+    does; see `Region.contains`.
     """
     ids = grid.level_ids
     region_ids = np.zeros(len(ids), dtype=np.int64)
@@ -327,7 +323,7 @@ def regions_of(grid: Grid, regions: Sequence[Region], eps: float) -> Ids:
 
 
 def _squared_steps(parameter: Parameter, level_id: int) -> Ids:
-    """Return the squared level steps from one level to each, by level id; see `strategies.steering.regions`.
+    """Return the squared level steps from one level to each, by level id.
 
     >>> _squared_steps(Parameter("p", (4, 1, 2)), 0).tolist()
     [0, 4, 1]
@@ -340,7 +336,7 @@ def _squared_steps(parameter: Parameter, level_id: int) -> Ids:
 
 
 def key_of(level_ids: Sequence[int]) -> str:
-    """Return level ids as one word that says which parameter each is of; `ANY` is left out.
+    """Return level ids as text with the position of each parameter; `ANY` is left out.
 
     >>> key_of((1, 0)), key_of((ANY, 1))
     ('0:1 1:0', '1:1')
@@ -352,8 +348,8 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
     """Return the configuration of a cell's key, whatever the order of its parts.
 
     Args:
-        space: as it is now.
-        key: as made by `key_of`, or of its parts.
+        space: the space.
+        key: key made by `key_of`, or its parts in another order.
         rest: levels of the parameters that the key leaves out.
 
     Raises:
@@ -375,18 +371,18 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
 
 
 FEW = 2
-"""Results below which nothing is expected."""
+"""Smallest number of results for a prediction."""
 
 
 FEW_DURATIONS = 5
-"""Durations below which none is expected of a configuration by itself."""
+"""Smallest number of durations for a prediction of durations."""
 
 _LEAST_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMeasure:
-    """An expected value with its 95% interval, in the unit of the objective or in seconds."""
+    """Predicted value with its 95 % interval, in the unit of the objective or in seconds."""
 
     value: float
     low: float
@@ -395,7 +391,7 @@ class ExpectedMeasure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedMeasureArrays:
-    """Expected values with their 95% intervals, in the unit of the objective; float64 [n] each."""
+    """Predicted values and their 95 % intervals, in the unit of the objective; float64 [n] each."""
 
     values: NDArray[np.float64]
     lows: NDArray[np.float64]
@@ -405,9 +401,9 @@ class ExpectedMeasureArrays:
 def expected_measure(
     experiment: Experiment, configuration: Configuration
 ) -> ExpectedMeasure | None:
-    """Return what to expect of one run of a configuration; None below two results.
+    """Return the prediction for one run of a configuration; None below two results.
 
-    Of two measures it is the first; whether constraints would be met is not part of it.
+    Of two measures it is the first; constraints are not part of it.
     Raises SpaceError if the configuration is not of the experiment's space.
     """
     model = experiment.measured_anova
@@ -422,14 +418,13 @@ def expected_measure(
 def expected_measures(
     experiment: Experiment, level_ids: NDArray[np.int64], over: tuple[int, ...] = ()
 ) -> ExpectedMeasureArrays | None:
-    """Return what to expect of many configurations at once; None below two results.
+    """Return the predictions for many configurations at once; None below two results.
 
     Args:
-        experiment: what has been measured.
+        experiment: the experiment.
         level_ids: int64 [n, parameters], a configuration a row.
-        over: positions of parameters whose column is not looked at: the expected value is that of
-            a typical configuration over all their levels then, and its interval is of that, not
-            of one run.
+        over: positions of parameters whose column is ignored: value and interval are then those of
+            the mean over all their levels, not of one run.
     """
     model = experiment.measured_anova
     if model is None or len(model.ids) < FEW:
@@ -447,10 +442,10 @@ def expected_measures(
 def expected_durations(
     experiment: Experiment, configurations: Sequence[Configuration]
 ) -> tuple[ExpectedMeasure, ...] | None:
-    """Return how long a run of each configuration is expected to take, in seconds.
+    """Return the predicted duration of a run of each configuration, in seconds.
 
-    By the same kind of model as `expected_measure`, of the logarithms of the durations; no longer than
-    the agreement allows a run. None below five durations, or if they do not differ.
+    The model is that of `expected_measure`, for the logarithms of the durations; the run limit caps
+    it. None below five durations, or if they do not differ.
     Raises SpaceError if a configuration is not of the experiment's space.
     """
     observations = [

@@ -1,6 +1,6 @@
-"""The words of a warning by the forecast: what studies like this one came to, never a promise.
+"""Warning that the goal or the budget will be missed: when it is due, its words, its next batch.
 
-When the agreement will be missed: the warning, the changes proposed, and the next batch. Pure.
+The words describe how studies like this one ended; they never promise an effect.
 """
 
 from collections.abc import Sequence
@@ -45,15 +45,11 @@ from strategies import Suggestion
 
 
 def verdict(miss: float, band: tuple[float, float]) -> str:
-    """Return one sentence on the probability of a miss, with how much spaces differ.
-
-    Args:
-        miss: probability that the goal is missed.
-        band: the same from and to, in single spaces.
+    """Return one sentence on the probability of a miss and its range over spaces.
 
     >>> verdict(0.74, (0.52, 0.89))
-    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on \
-the space).'
+    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on \\
+    the space).'
     >>> verdict(0.5, (0.27, 0.73))
     'Of studies that looked like this 50 % missed (27 to 73 % depending on the space).'
     """
@@ -67,13 +63,9 @@ the space).'
 
 
 def warning(forecast: Forecast) -> str:
-    """Return what is likely, how far the goal is, what doubling would change, and the paper's rule.
+    """Return the text of a warning: verdict, distance of the goal, doubled runs, the paper's rule.
 
-    Args:
-        forecast: a forecast that tells a chance.
-
-    Raises:
-        ValueError: it tells none.
+    Raises ValueError if the forecast has no chance.
     """
     goal = forecast.goal
     if goal is None or goal.chance is None or goal.band is None:
@@ -99,7 +91,7 @@ def warning(forecast: Forecast) -> str:
 
 
 def proposal(change: Alternative) -> str:
-    """Return an alternative with the chance under it.
+    """Return an alternative with the chance under it, as text.
 
     >>> proposal(Alternative("more_runs", "run 20 more, 80 in all", 0.38))
     'run 20 more, 80 in all: the chance would be 38 %'
@@ -110,7 +102,7 @@ def proposal(change: Alternative) -> str:
 
 
 def paper_words(forecast: Forecast) -> str:
-    """Return what the paper's rule says beside it."""
+    """Return one sentence on the result of the paper's rule."""
     says = {
         True: "a miss",
         False: "no miss",
@@ -126,7 +118,7 @@ def _steps(steps: float) -> str:
 
 
 REMIND_AFTER = 5
-"""Runs after a warning by the paper's rule that was ignored until it is given again."""
+"""Runs after an ignored warning by the paper's rule until it is repeated."""
 
 UNTESTED_WARN = 0.8
 """Miss probability that warns under a strategy without a threshold: of one threshold for all
@@ -136,15 +128,15 @@ strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``).
 def build_warning(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> tuple[Event, ...]:
-    """Return what is recorded with a batch: a warning with its proposal, if one is due.
+    """Return the events to record with a batch: a warning with its proposal, if one is due.
 
-    Where the forecast warns, what it said stands before it, due or not: it decides later ones.
+    Where the forecast warns, its check comes first, due or not, because it decides later warnings.
 
     Args:
-        experiment: as far as it has come, the new suggestions of this round included.
-        n: suggestions to propose instead.
+        experiment: the experiment, with the new suggestions of this round.
+        n: number of suggestions to propose instead.
         now_s: seconds since 1970-01-01 UTC.
-        rng: for the proposal.
+        rng: random generator of the proposal.
     """
     if experiment.watch.warns_by_forecast(experiment.sla):
         return _advise_by_forecast(experiment, n, now_s, rng)
@@ -158,16 +150,15 @@ def next_batch(
     accepted: Alternative | None,
     more: Sequence[Event],
 ) -> BatchSuggested | None:
-    """Return what is suggested after an answer; None if the batch that is open stays.
+    """Return the batch after an answer; None if the open batch stays.
 
-    Accepting takes the suggestions that came with the advice, as far as they have no run yet. Where
-    another change was accepted than they were made for, or they are used up, the changed steering
-    makes new ones, as many as were open.
+    Accepting takes the suggestions of the warning that have no run yet. If they are used up, or
+    belong to another alternative, the changed steering makes as many as were open.
 
     Args:
-        experiment: before the answer.
-        answered: to its open advice.
-        accepted: the alternative accepted; None without one.
+        experiment: the experiment before the answer.
+        answered: answer to its open warning.
+        accepted: accepted alternative; None without one.
         more: the other events of the answer.
     """
     advice = experiment.open_advice
@@ -197,15 +188,15 @@ def next_batch(
 def _advise_by_forecast(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> tuple[Event, ...]:
-    """Return the check of this round, and the warning if the alarm says that one is due."""
+    """Return the check of this round, and the warning if one is due."""
     coefficients = load_calibration()
     current_forecast = forecast(experiment, now_s, calibration=coefficients)
     check, before = warning_check(experiment, current_forecast), experiment.checks
     events: tuple[Event, ...] = ()
     if before and check.used <= before[-1].used:
-        return ()  # nothing has ended since: another look is no other check
+        return ()  # nothing has ended since, so this is no new check
     if check.miss is None and (not before or before[-1].miss is None):
-        return ()  # still silent
+        return ()  # still without a chance
     events = (ForecastChecked(now_s, check),)
     if not is_warning_due(
         (*before, check), _threshold(experiment, coefficients), _last(experiment)
@@ -236,7 +227,7 @@ def _advise_by_forecast(
 
 
 def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
-    """Return what a forecast says to the alarm."""
+    """Return a forecast as a check for the warning rule."""
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     used = sum(run.source != "imported" for run in over)
     left = None if forecast.remaining is None else forecast.remaining.median
@@ -264,15 +255,16 @@ def _last(experiment: Experiment) -> PastWarning | None:
 def _advise_by_paper(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> MissWarning | None:
-    """Return a warning by the paper's rule with a proposal, or None if none is due.
+    """Return a warning by the paper's rule with a proposal; None if none is due.
 
-    It is due when the forecast is a miss, the share of the budget named by
-    `Watch.warn_from` is spent, and one that was ignored is 5 runs old. Where all runs go inside the
-    regions already, it can only propose more runs or fewer levels.
+    It is due when the forecast is a miss, the share `WarningPolicy.warn_from` of the budget is
+    spent,
+    and an ignored warning is 5 runs old. Where all runs go inside the regions already, it can only
+    propose more runs or fewer levels.
     """
     watch, steering = experiment.watch, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
-        return None  # regions are not looked for in vain
+        return None  # saves the search of regions
     paper = paper_forecast(experiment, now_s)
     if not paper.is_miss or not _is_time(experiment, paper):
         return None
@@ -307,7 +299,7 @@ def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
 
 
 def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | None) -> str:
-    """Return the warning for people: what is missed, by how much, what is proposed."""
+    """Return the text of a warning by the paper's rule: the shortfall, its cause and a proposal."""
     is_single = paper.pending == 1
     configurations = "1 configuration" if is_single else f"{paper.pending} configurations"
     have = "has" if is_single else "have"

@@ -1,4 +1,4 @@
-"""What would come of another steering or agreement, without changing anything. Pure."""
+"""What-if comparisons: the forecast under another steering or SLA, without a change. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strategies import Level, Suggestion, factors_of, find_regions, split
 
 @dataclass(frozen=True, slots=True)
 class SteeringChange:
-    """What is thought of; None stays as it is, a goal of "none" is taken away.
+    """Change of a what-if question; None means unchanged, a goal of "none" removes the goal.
 
     See `Session.what_if`.
     """
@@ -39,7 +39,7 @@ class SteeringChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionRuns:
-    """What of the remaining runs would go into one region: ``runs``, at the weight it has."""
+    """Remaining runs that would go into one region, and its weight."""
 
     region: int
     runs: int
@@ -48,13 +48,13 @@ class RegionRuns:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfSide:
-    """One side of a comparison: an experiment as it is, or as a change would make it.
+    """One side of a what-if comparison: an experiment as it is, or after a change.
 
     Args:
-        forecast: what comes of it.
-        inside: where the remaining runs would go inside regions, the best region first; empty
-            where no share is spent inside.
-        outside: how many would go by the strategy outside them; None without a known number left.
+        forecast: its forecast.
+        inside: remaining runs by region, the best region first; empty without an exploitation
+            level.
+        outside: remaining runs outside the regions; None if the number left is unknown.
     """
 
     forecast: Forecast
@@ -64,16 +64,16 @@ class WhatIfSide:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What a change would come to.
+    """Result of a what-if question.
 
     Args:
-        before: the forecast as things are.
+        before: the present forecast.
         after: the forecast after the change.
-        inside: where the remaining runs would go inside regions, the best region first; empty
-            where no share is spent inside.
-        outside: how many would go by the strategy outside them; None without a known number left.
-        suggestions: the next batch, as large as suits the strategy, and no more than may be run.
-        sentence: all that, for people.
+        inside: remaining runs by region, the best region first; empty without an exploitation
+            level.
+        outside: remaining runs outside the regions; None if the number left is unknown.
+        suggestions: the next batch, as large as suits the strategy and the budget.
+        sentence: the result in words.
     """
 
     before: Forecast
@@ -85,19 +85,13 @@ class WhatIf:
 
 
 def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> WhatIf:
-    """Return what a change would come to; the experiment stays as it is.
+    """Return the result of a change; the experiment stays as it is.
 
-    A finished experiment is thought of as reopened, before the change and after it. The suggestions
-    are those that would come next, beside any that are open: as many as suit the strategy
-    (`batch_size`), the same as the session would make after the change.
-
-    Args:
-        experiment: as far as it has come.
-        now_s: seconds since 1970-01-01 UTC.
-        change: what is thought of.
+    A finished experiment counts as reopened on both sides. The suggestions are those that the
+    session would make next after the change, beside any open ones (`batch_size` of them).
 
     Raises:
-        AssistantError, StrategyError: what the change itself would be refused for.
+        AssistantError, StrategyError: the change itself would be refused.
     """
     after = apply_change(experiment, now_s, change)
     before, later = (
@@ -111,9 +105,9 @@ def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> Wha
 
 
 def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
-    """Return what comes of an experiment that goes on, and where its remaining runs would go.
+    """Return the forecast of an experiment that goes on, and the division of its remaining runs.
 
-    It is the part of `what_if` that is quick at any size: nothing is suggested.
+    This is the quick part of `what_if`: it suggests nothing.
     """
     current_forecast = forecast(experiment, now_s)
     left = None if current_forecast.remaining is None else current_forecast.remaining.median
@@ -123,7 +117,7 @@ def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
 
 
 def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -> Experiment:
-    """Return another experiment, after the change. Raises what the change would be refused for."""
+    """Return a copy of the experiment after the change. Raises as the change itself would."""
     after = reopened_if_finished(experiment, now_s)
     sla = changed_sla(after, change)
     if sla != after.sla:
@@ -140,14 +134,14 @@ def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -
 
 
 def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:
-    """Return the experiment itself, or another one that is reopened if it is finished."""
+    """Return the experiment, or a reopened copy if it is finished."""
     if experiment.finished is None:
         return experiment
     return experiment.supposing([ExperimentReopened(now_s)])
 
 
 def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
-    """Return the agreement after a change. Raises SettingsError, ExperimentError: it cannot be."""
+    """Return the SLA after a change. Raises SettingsError or ExperimentError if impossible."""
     terms = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
@@ -169,7 +163,7 @@ def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
 
 
 def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ...], int | None]:
-    """Return where the remaining runs would go, by the division of the paper."""
+    """Return the division of the remaining runs over regions, by the rule of the paper."""
     share = after.steering.exploitation
     if left is None or share is None:
         return (), left
@@ -197,7 +191,7 @@ def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
 def sentence(
     before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
 ) -> str:
-    """Return what becomes of the chance and of the runs that are left."""
+    """Return a sentence on the chance and on the remaining runs."""
     reached = after.goal is not None and after.goal.reached_by is not None
     if after.is_over:
         without = "" if after.goal is None else ", and the goal would not be reached"

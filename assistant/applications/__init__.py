@@ -1,4 +1,8 @@
-"""What can be steered. One line in `APPLICATIONS` registers one and gives it the contract suite."""
+"""The registry of applications: one line in `APPLICATIONS` registers one and tests its contract.
+
+An application evaluates configurations: a simulated cluster, a program, a function, a table.
+It may import `assistant.core`, `strategies` and `sim.api`, and nothing above them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +24,7 @@ from strategies import Parameter, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class ApplicationEntry:
-    """A registered application, with a small example of itself that runs in well under a second."""
+    """A registered application, with a small example that runs in well under a second."""
 
     name: str
     summary: str
@@ -51,7 +55,7 @@ def _command_example() -> Command:
 
 
 def _bowl(x: int, mode: str, seed: int) -> dict[str, float]:
-    """A known function."""
+    """Return the measures of the example."""
     return {"height": float((x - 2) ** 2 + len(mode)), "luck": seed % 7}
 
 
@@ -111,17 +115,18 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 
 
 def generators(*, fitted: bool) -> Mapping[str, str]:
-    """Return what each generator of workloads is, by name.
+    """Return the summary of each generator of workloads, by name.
 
     Args:
-        fitted: those that can be fitted to a log; else those whose parameters are published.
+        fitted: True for generators that can be fitted to a log, False for those with published
+            parameters.
     """
     entries = (generator for generator in GENERATORS if fitted or generator.published is not None)
     return {generator.name: generator.summary for generator in entries}
 
 
 def policy_names() -> Mapping[str, tuple[str, ...]]:
-    """Return the names that the ``order`` and the ``backfill`` of a cluster may have."""
+    """Return the registered names of the ``order`` and the ``backfill`` of a cluster."""
     from sim.api import known_names
 
     names = known_names()

@@ -1,10 +1,9 @@
-"""One child process, contained: a session of its own, a limit, bounded output, nothing left over.
+"""A child process in a session of its own: time limit, bounded output, no processes left behind.
 
-The child leads a session, so Ctrl-C at the terminal does not reach it, and everything that it
-starts can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if
-this process dies in whatever way, kill -9 too, the pipe closes and the guard ends the session.
-What a program moves into a session of its own (a daemon) is beyond reach. `limits` says what all
-of it may take together.
+The child leads a session, so Ctrl-C at the terminal does not reach it, and everything it starts
+can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if this
+process dies in any way (kill -9 too), the pipe closes and the guard ends the session. A daemon
+that moves itself into another session is out of reach. `process_limits` has the other limits.
 """
 
 import os
@@ -38,14 +37,14 @@ _CHUNK = 1 << 16
 
 
 class StreamTail:
-    """The last `KEPT_BYTES` of a stream, and how much there was."""
+    """The last `KEPT_BYTES` of a stream, and its total length."""
 
     def __init__(self) -> None:
         self.total = 0
         self._kept = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what was read."""
+        """Append bytes that were read."""
         self.total += len(data)
         self._kept += data
         if len(self._kept) > 2 * KEPT_BYTES:
@@ -53,27 +52,27 @@ class StreamTail:
 
     @property
     def cut(self) -> bool:
-        """Whether the beginning is lost."""
+        """Return whether the beginning is lost."""
         return self.total > KEPT_BYTES
 
     @property
     def text(self) -> str:
-        """What was kept, as text; bytes that are not UTF-8 are shown as a replacement sign."""
+        """Return the kept bytes as text; invalid UTF-8 becomes a replacement character."""
         return bytes(self._kept[-KEPT_BYTES:]).decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a child ended.
+    """The result of a child process.
 
     Attributes:
         code: exit code, negative for a signal.
-        overtime: whether the limit of time ended it.
-        wall_s: seconds that it took.
-        stdout: what it printed.
-        stderr: the same of standard error.
-        stopped: whether who accompanied it ended it.
-        passed: the sentence about the limit that ended it; empty if none did.
+        overtime: whether the time limit ended it.
+        wall_s: its duration in seconds.
+        stdout: end of its standard output.
+        stderr: end of its standard error.
+        stopped: whether its observer ended it.
+        passed: message about the limit that ended it; empty if none did.
     """
 
     code: int
@@ -86,18 +85,18 @@ class ProcessResult:
 
 
 class ProcessObserver(Protocol):
-    """Who accompanies a child while it runs."""
+    """An observer of a running child process."""
 
     def on_output(self, stream: str, data: bytes) -> None:
-        """Be told what it has just printed on ``stdout`` or ``stderr``."""
+        """Receive output that the child has just written to ``stdout`` or ``stderr``."""
 
     def wants_end(self) -> bool:
-        """Whether it shall end now; asked about ten times a second."""
+        """Return whether the child must end now; called about ten times a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StopReason:
-    """Why a child that still runs is to be ended; see `ProcessResult`."""
+    """The reason to end a running child; see `ProcessResult`."""
 
     overtime: bool = False
     stopped: bool = False
@@ -117,20 +116,19 @@ def run_child(
     limits: ProcessLimits | None = None,
     company: ProcessObserver | None = None,
 ) -> ProcessResult:
-    """Run a program to its end, or to the limit; whatever it has started ends with it.
+    """Run a program to its end or to the limit; all processes that it has started end with it.
 
     Args:
-        argv: the program and its arguments, handed over as they are; never a shell.
-        cwd: the folder it runs in.
-        env: its whole environment.
-        stdin: what it may read.
+        argv: program and arguments, passed unchanged; never a shell.
+        cwd: working folder.
+        env: complete environment.
+        stdin: standard input.
         limit_s: wall-clock seconds; then SIGTERM, and SIGKILL after ``grace_s``.
-        grace_s: seconds between the two.
-        scratch: a folder that the guard removes if this process dies.
-        patient: what it leaves at work behind it may go on until the limit, too.
-        limits: what it may take beside time; once passed all of it is killed at once.
-        company: who hears what it prints and may want its end; then SIGTERM, and SIGKILL after
-            ``grace_s``.
+        grace_s: seconds between SIGTERM and SIGKILL.
+        scratch: folder that the guard removes if this process dies.
+        patient: whether processes that the program leaves running may continue until the limit.
+        limits: limits besides time; if one is exceeded, all processes are killed at once.
+        company: observer that receives the output and may end the run as ``limit_s`` does.
 
     Raises:
         OSError: the program could not be started.
@@ -170,7 +168,7 @@ def run_child(
 
 
 class _StreamReader:
-    """Reads both streams of a child while it waits for its end, and for all that it started."""
+    """Reader of both streams of a child that also waits for the end of the child."""
 
     def __init__(
         self,
@@ -189,12 +187,12 @@ class _StreamReader:
                 os.set_blocking(pipe.fileno(), False)
                 self._selector.register(pipe, selectors.EVENT_READ, name)
         self._pidfd: int | None = None
-        with suppress(AttributeError, OSError):  # not every system has it; then we look often
+        with suppress(AttributeError, OSError):  # no pidfd on every system; then poll
             self._pidfd = os.pidfd_open(child.pid)
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def listen(self, deadline_s: float | None) -> _StopReason | None:
-        """Read until the child is over; or return why it shall end, the deadline among that."""
+        """Read until the child has ended; return a reason if it must be ended before."""
         while not _is_over(self._child):
             now_s = time.monotonic()
             if deadline_s is not None and now_s >= deadline_s:
@@ -210,11 +208,11 @@ class _StreamReader:
         return None
 
     def part(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking the limits and the observer."""
         self._watch = self._company = None
 
     def _asked(self, now_s: float) -> _StopReason | None:
-        """Look at the limits, and ask who accompanies the child, when it is time to."""
+        """Check the limits and ask the observer, if it is time to."""
         if self._watch is not None:
             passed = self._watch.look()
             if passed is not None:
@@ -226,7 +224,7 @@ class _StreamReader:
         return None
 
     def _wait_s(self, now_s: float, deadline_s: float | None) -> float | None:
-        """Return for how long it may be read; None is until something comes."""
+        """Return the longest time for the next read in seconds; None for no bound."""
         until_s = [deadline_s] if deadline_s is not None else []
         if self._pidfd is None:
             until_s.append(now_s + POLL_S)
@@ -237,7 +235,7 @@ class _StreamReader:
         return max(0.0, min(until_s) - now_s) if until_s else None
 
     def _outlast(self, deadline_s: float | None) -> bool:
-        """Read on until nothing of the child's session is left (True) or the deadline (False)."""
+        """Read until the session has no processes left (True) or until the deadline (False)."""
         while session_processes(self._child.pid):
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return False
@@ -246,7 +244,7 @@ class _StreamReader:
         return True
 
     def drain(self) -> None:
-        """Read what the pipes still hold; not for long, if somebody out of reach holds them."""
+        """Read what the pipes still hold; stop after `DRAIN_S`, as a daemon may hold them open."""
         if self._pidfd is not None:
             self._selector.unregister(self._pidfd)
             os.close(self._pidfd)
@@ -256,7 +254,7 @@ class _StreamReader:
             self._read(left_s)
 
     def _read(self, wait_s: float | None) -> bool:
-        """Take what comes within ``wait_s``; False if there is nothing left to wait for."""
+        """Read what comes within ``wait_s``; return False if all streams are closed."""
         if not self._selector.get_map():
             return False
         for key, _ in self._selector.select(wait_s):
@@ -289,7 +287,7 @@ class _StreamReader:
 
 
 def _is_over(child: subprocess.Popen[bytes]) -> bool:
-    """Whether the child has ended, without reaping it: its number stays its own until then."""
+    """Return whether the child has ended, without reaping it, so that its pid is not reused."""
     if hasattr(os, "waitid"):
         return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return child.poll() is not None
@@ -318,10 +316,10 @@ if [ -n "$scratch" ]; then rm -rf -- "$scratch"; fi
 
 
 class _SessionGuard:
-    """Ends the session that it watches if this process dies before it says ``over``.
+    """A guard process that ends the watched session if this process dies before it says ``over``.
 
-    It is there before the child is, and knows the child by a word in its environment too, so
-    there is no moment in which a child runs unwatched.
+    It is started before the child, and also finds the child by a variable in its environment, so
+    there is no moment in which a child runs unguarded.
     """
 
     def __init__(self, scratch: str | None) -> None:
@@ -334,7 +332,7 @@ class _SessionGuard:
         )  # fmt: skip
 
     def watch(self, session: int) -> None:
-        """Watch this session from now on."""
+        """Set the session to guard."""
         self._say(f"{session}\n")
 
     def _say(self, line: str) -> None:
@@ -351,7 +349,7 @@ class _SessionGuard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._say("0\nover\n")  # two lines: it may not have been told what to watch
+        self._say("0\nover\n")  # two lines, in case no session was set
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

@@ -1,14 +1,9 @@
-"""Any program as an application: an argument list with placeholders, never a shell.
+"""A program as an application: an argument list with placeholders, never a shell.
 
-A run is one process. Each element of the list is handed over as one argument, whatever the
-values hold; what the program prints or writes becomes measures (`measuring`), and a program that
-fails, hangs or prints nonsense is a failed run with a sentence (`child` contains it).
-
-The environment variables that a program of the user's is given: few, and those asked for.
-
-Texts with ``{name}`` in them, filled with the values of one run. Nothing else is interpreted.
-
-Why a program did not do what was wanted, in the words of whoever named it.
+A run is one process (`child_process`). Each element of the list is passed as one argument,
+whatever the values hold; what the program prints or writes becomes measures (`measures`). A
+program that fails, hangs or prints no measures is a failed run with a reason. This module also
+has the templates of the arguments, the environment of the program, and the reasons of failures.
 """
 
 import os
@@ -46,13 +41,13 @@ from sim.api import format_duration
 from strategies import Level, ParameterSpace
 
 USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR")
-"""What every program is given of the environment that Copperline was started in."""
+"""Variables that every program inherits from the environment of Copperline."""
 
 SECRET = "COPPERLINE_TOKEN*"  # noqa: S105 - the name of environment variables
-"""What no program is given."""
+"""Pattern of the variables that no program inherits."""
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""What numerical libraries look at for the number of their threads."""
+"""Variables from which numerical libraries read the number of their threads."""
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b")
 _CLUES = (
@@ -62,7 +57,7 @@ _CLUES = (
 
 
 def check_patterns(patterns: Iterable[str]) -> None:
-    """Raise ApplicationError for what can be no pattern of names of variables."""
+    """Raise ApplicationError for a text that is not a pattern of variable names."""
     for pattern in patterns:
         if not pattern or "=" in pattern or not pattern.isprintable():
             raise ApplicationError(
@@ -71,9 +66,9 @@ def check_patterns(patterns: Iterable[str]) -> None:
 
 
 def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
-    """Return the variables that a program is given of an environment.
+    """Return the variables that a program inherits from an environment.
 
-    >>> inherited({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
+    >>> inherited_variables({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
     {'PATH': '/bin', 'CUDA_HOME': '/cuda'}
     """
     allowed = (*USUAL, *patterns)
@@ -85,21 +80,21 @@ def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str])
 
 
 def thread_variables(cores: int | None) -> dict[str, str]:
-    """Return the variables that tell numerical libraries how many threads they may use."""
+    """Return the variables that limit the threads of numerical libraries."""
     return {} if cores is None else dict.fromkeys(THREADS, str(cores))
 
 
 def missing_variable_hint(
     words: str, environment: Mapping[str, str], passed: Mapping[str, str]
 ) -> str:
-    """Return a hint at a variable that a failed program was not given; empty if there is none.
+    """Return a hint about a variable that a failed program did not inherit; empty if there is none.
 
     Args:
-        words: its last ones.
-        environment: the environment that Copperline was started in.
-        passed: what the program was given of it, and more.
+        words: last lines of its output.
+        environment: environment of Copperline.
+        passed: environment of the program.
 
-    >>> missed("KeyError: 'KEY'", {"KEY": "1"}, {})
+    >>> missing_variable_hint("KeyError: 'KEY'", {"KEY": "1"}, {})
     "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
     """
     withheld = {n for n in environment if n not in passed and not fnmatchcase(n, SECRET)}
@@ -118,7 +113,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed text: literals and names in turn.
+    """A parsed text with ``{name}`` placeholders: literals and names in turn.
 
     >>> Template.parse("--size={size}x{{1}}", "the command").fill({"size": "a b; rm"})
     '--size=a b; rmx{1}'
@@ -129,10 +124,10 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, where: str) -> "Template":
-        """Read a text; ``where`` names it in errors.
+        """Parse a text; ``where`` names it in errors.
 
         Raises:
-            ApplicationError: a lone brace, a name that is none, or a NUL character.
+            ApplicationError: a lone brace, an invalid name, or a NUL character.
         """
         if "\0" in text:
             raise ApplicationError(f"{where} holds a NUL character, which no program can be given")
@@ -157,17 +152,17 @@ class Template:
 
     @property
     def names(self) -> frozenset[str]:
-        """What the text asks for."""
+        """Return the names of the placeholders."""
         return frozenset(name for _, name in self.parts if name is not None)
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Return the text with every name replaced; what is put in is never read again."""
+        """Return the text with every name replaced; inserted values are not parsed again."""
         return "".join(
             literal + (texts[name] if name is not None else "") for literal, name in self.parts
         )
 
     def check(self, parameters: Iterable[str], where: str) -> None:
-        """Raise ApplicationError if the text asks for a name that is not ``parameters``."""
+        """Raise ApplicationError if a placeholder is not one of ``parameters``."""
         names = sorted(parameters)
         for name in sorted(self.names - set(names)):
             close = get_close_matches(name, names, 1)
@@ -179,9 +174,9 @@ class Template:
 
 
 def value_text(value: Level) -> str:
-    """Return a level as a program is given it; truth values are ``true`` and ``false``.
+    """Return a level as the text that a program receives; booleans are ``true`` and ``false``.
 
-    >>> written(0.1), written(16), written(True), written("a b")
+    >>> value_text(0.1), value_text(16), value_text(True), value_text("a b")
     ('0.1', '16', 'true', 'a b')
     """
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -191,9 +186,9 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
     """Return why a program cannot be started; None if it can.
 
     Args:
-        program: looked for on the path of programs, or in ``cwd`` if it holds a slash.
-        cwd: the folder that it would run in.
-        search: the path of programs (``PATH``).
+        program: name, searched on ``search``, or a path relative to ``cwd`` if it holds a slash.
+        cwd: working folder of the program.
+        search: value of ``PATH``.
     """
     if "/" not in program:
         if shutil.which(program, path=search) is None:
@@ -213,17 +208,17 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
 
 
 def last_output_lines(ended: ProcessResult) -> str:
-    """Return the last lines that a program said, in one line; empty if it said nothing."""
+    """Return the last lines of stderr, or else of stdout, in one line; may be empty."""
     return last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
 
 
 def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> str | None:
-    """Return why a program that was started failed, with its last words; None if it did not.
+    """Return why a program failed, with the last lines of its output; None if it succeeded.
 
     Args:
-        ended: how it ended.
-        limit_s: that it was started with.
-        hint: what else may be the reason; empty for nothing.
+        ended: result of the process.
+        limit_s: time limit of the process, in seconds.
+        hint: another possible reason; may be empty.
     """
     words = last_output_lines(ended)
     details = f"; {hint}" * bool(hint)
@@ -240,7 +235,7 @@ def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> s
 
 
 def why_not_started(program: str, error: Exception) -> str:
-    """Return why the system did not start a program."""
+    """Return why the operating system did not start a program."""
     if isinstance(error, OSError) and error.strerror == "Exec format error":
         return (
             f"the program '{program}' could not be started: it is neither a binary for this "
@@ -262,40 +257,41 @@ SEED, SCRATCH = "seed", "scratch"
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _MAX_PROGRAMS = 1_000
 MOST_VALUE_BYTES = 100_000
-"""Of one level as text. Linux takes 128 KiB per argument, of which the rest may be the user's."""
+"""Largest level as text. Linux allows 128 KiB per argument; the user's own text needs the rest."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Run a program with the values of a configuration as its arguments.
+    """A program that runs once per configuration, with its values as arguments.
 
     Args:
-        argv: the program and its arguments; each may hold ``{parameter}``, ``{seed}`` and
-            ``{scratch}`` (an empty folder of the run's own, removed afterwards). A brace of its
-            own is written twice.
-        space: the parameters.
-        objective: what is wanted of the measures; `WALL` is how long the run took.
-        reading: where the measures are; by default the last line of stdout as JSON, or
-            nowhere if the objective looks at `WALL` alone.
-        baseline: today's configuration.
-        cwd: the folder that the program runs in, and that relative paths are relative to.
-        env: variables of its environment; the values may hold placeholders.
-        inherit: patterns of the variables that it is given of Copperline's own environment beside
-            the usual ones (`variables.USUAL`).
-        stdin: what the program reads, with placeholders.
+        argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}``
+            (an
+            empty folder of the run, removed afterwards). A literal brace is written twice.
+        space: parameters of the program.
+        objective: objective over its measures; `WALL` is the duration of a run.
+        reading: source of the measures; by default the last line of stdout as JSON, or none if
+            the
+            objective needs only `WALL`.
+        baseline: current configuration.
+        cwd: working folder, also the base of relative paths.
+        env: environment variables; values may hold placeholders.
+        inherit: patterns of variables inherited in addition to `USUAL`.
+        stdin: standard input, with placeholders.
         limit_s: wall-clock seconds per run; no limit if None.
         grace_s: seconds between SIGTERM and SIGKILL at the limit.
-        processes: how many of it there may be at once.
-        file_bytes: the largest file that it may write; no limit if None.
-        environment: the cores and the memory that a run has: numerical libraries are told of the
-            cores (`variables.THREADS`), the memory is a limit.
-        unused: whether a parameter that nothing above mentions is allowed.
-        noisy: whether it gives other results for the same values; None if unknown.
+        processes: largest number of processes at once.
+        file_bytes: largest file that the program may write; no limit if None.
+        environment: cores and memory of a run: the cores set the variables `THREADS`, the memory
+            is
+            a limit.
+        unused: whether a parameter without a placeholder is allowed.
+        noisy: whether equal values give different results; None if unknown.
 
     Raises:
         ApplicationError: the program cannot be started, a placeholder is unknown, a parameter is
-            unused, or the objective asks for what the patterns do not name.
-        SpaceError: today's configuration is no point of the space.
+            unused, or the patterns do not name a measure of the objective.
+        SpaceError: the baseline is not a point of the space.
     """
 
     argv: tuple[str, ...]
@@ -327,7 +323,7 @@ class Command:
             raise ApplicationError("a command has at least the name of a program")
         if self.limit_s is not None and not self.limit_s > 0:
             raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
-        _ = self._limits  # refused now, if they cannot be
+        _ = self._limits  # raises for impossible limits
         if not is_folder(Path(self.cwd)):
             raise ApplicationError(f"the folder '{self.cwd}' that the command runs in is missing")
         self._check_placeholders()
@@ -347,7 +343,7 @@ class Command:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether the same values give the same result, as its user said; None if unknown."""
+        """Return whether equal values give equal results, as the user stated; None if unknown."""
         return None if self.noisy is None else not self.noisy
 
     def _check_placeholders(self) -> None:
@@ -387,7 +383,7 @@ class Command:
             )
 
     def _check_values(self) -> None:
-        """Raise ApplicationError for a level that no program can be given."""
+        """Raise ApplicationError for a level that is too long for an argument."""
         for parameter in self.space.parameters:
             for value in map(value_text, parameter.levels):
                 if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
@@ -433,14 +429,14 @@ class Command:
 
     @property
     def apart(self) -> bool:
-        """Whether two runs at once cannot write the same file of measures."""
+        """Return whether two runs at once never write the same file of measures."""
         if self._file is None:
             return True
         varied = {p.name for p in self.space.parameters if p.n_levels > 1}
         return bool(self._file.names & {SEED, SCRATCH}) or varied <= self._file.names
 
     def _programs(self) -> Iterator[str]:
-        """Yield the programs that the levels name, or the one that is always run."""
+        """Yield the programs that the levels name, or the one fixed program."""
         first = self._argv[0]
         parameters = [p for p in self.space.parameters if p.name in first.names]
         for number, levels in enumerate(product(*(p.levels for p in parameters))):
@@ -451,7 +447,7 @@ class Command:
             )
 
     def _locate(self, program: str) -> None:
-        """Raise ApplicationError if this program cannot be started."""
+        """Raise ApplicationError if the program cannot be started."""
         search = self.env.get("PATH", os.environ.get("PATH", os.defpath))
         reason = why_missing(program, self.cwd, search)
         if reason is not None:
@@ -459,7 +455,7 @@ class Command:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The command, where it runs, what it is allowed, and how its measures are read."""
+        """Return the command, its folder, its limits, and the source of its measures."""
         reading = self._read_from
         limit = "no time" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         variables = [*(["inherits " + ", ".join(self.inherit)] if self.inherit else [])]
@@ -482,17 +478,14 @@ class Command:
         """Run the program once.
 
         Raises:
-            RunError: it did not start, did not end in time or not with 0, or gave no measures.
+            RunError: it did not start, did not end in time or with code 0, or gave no measures.
         """
         return self._once(values, seed, self.limit_s)
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Run the program once, as `evaluate` does, for at most so many seconds.
-
-        The tighter of this limit and the command's own holds.
-        """
+        """Run the program once, within the tighter of ``limit_s`` and the own limit."""
         return self._once(values, seed, self._tighter_s(limit_s))
 
     def evaluate_watched(
@@ -502,16 +495,17 @@ class Command:
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Run the program once, and tell what it has measured so far; see `following`.
+        """Run the program once and report its intermediate results; see `MeasureFollower`.
 
         Args:
-            values: one for every parameter.
-            seed: of the run.
-            limit_s: as for `evaluate_within`; None is no limit but the command's own.
-            oversight: is told, from this thread, and may end the run: SIGTERM, then SIGKILL.
+            values: level of every parameter.
+            seed: seed of the run.
+            limit_s: as for `evaluate_within`; None for the own limit only.
+            oversight: run control, called from this thread; it may end the run (SIGTERM, then
+                SIGKILL).
 
         Raises:
-            StoppedError: the oversight wanted its end.
+            StoppedError: the run control ended the run.
             RunError: as `evaluate` does.
         """
         return self._once(values, seed, self._tighter_s(limit_s), oversight)
@@ -609,6 +603,6 @@ _FILE = "the file of measures"
 
 
 def check_today(space: ParameterSpace, today: Mapping[str, Level] | None) -> None:
-    """Raise SpaceError if today's configuration is no allowed point of the space."""
+    """Raise SpaceError if the current configuration is not an allowed point of the space."""
     if today is not None:
         space.check(space.from_values(today))

@@ -1,7 +1,7 @@
-"""A Python function as an application: called with one keyword argument per parameter.
+"""A Python function as an application, called with one keyword argument per parameter.
 
-It returns a number (if the objective looks at one measure), a series, or a mapping of measures.
-What it raises is a failed run. What it prints goes to standard error: standard output is ours.
+It returns a number (if the objective needs one measure), a series, or a mapping of measures. An
+exception is a failed run. Its prints go to stderr, because stdout belongs to Copperline.
 """
 
 import hashlib
@@ -30,23 +30,25 @@ from strategies import Level, ParameterSpace
 
 @dataclass(frozen=True)
 class Function:
-    """Call a function once per run.
+    """A Python function that is called once per run.
 
     Args:
-        function: takes every parameter by its name, and ``seed`` if it has such an argument.
-        space: the parameters.
-        objective: what is wanted of what it returns; `WALL` is how long the call took.
-        baseline: today's configuration.
-        reference: ``module:function``, if it was found by name; see `load`.
-        folder: where that module was looked for first.
-        noisy: whether it gives other results for the same parameters; None if unknown.
+        function: function that takes every parameter by name, and ``seed`` if it has that
+            argument.
+        space: parameters of the function.
+        objective: objective over its result; `WALL` is the duration of the call.
+        baseline: current configuration.
+        reference: ``module:function`` if it was found by name; see `load`.
+        folder: first folder in which the module was searched.
+        noisy: whether equal values give different results; None if unknown.
 
-    With several workers the function must be found by the other processes: one that stands at
-    the top of a module, not a lambda and not one inside another.
+    With several workers the function must be at the top of a module, because other processes
+    import
+    it by name.
 
     Raises:
-        ApplicationError: it cannot be called with these parameters.
-        SpaceError: today's configuration is no point of the space.
+        ApplicationError: the function cannot be called with these parameters.
+        SpaceError: the baseline is not a point of the space.
     """
 
     function: Callable[..., object]
@@ -88,10 +90,10 @@ class Function:
         folder: Path | str = "",
         noisy: bool | None = None,
     ) -> "Function":
-        """Find ``module:function`` in ``folder`` or among what is installed.
+        """Load ``module:function`` from ``folder`` or from the installed packages.
 
         Raises:
-            ApplicationError: no such module or function, or its module does not load.
+            ApplicationError: there is no such module or function, or the module does not load.
         """
         where = str(Path(folder).absolute()) if folder else ""
         function = _find(reference, where)
@@ -99,7 +101,7 @@ class Function:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether the same parameters give the same result, as its user said; None if unknown."""
+        """Return whether equal values give equal results, as the user stated; None if unknown."""
         return None if self.noisy is None else not self.noisy
 
     @property
@@ -110,7 +112,7 @@ class Function:
     def _signature(self) -> inspect.Signature | None:
         try:
             return inspect.signature(self.function)
-        except (TypeError, ValueError):  # some built-in functions do not say
+        except (TypeError, ValueError):  # some built-in functions have no signature
             return None
 
     @property
@@ -131,7 +133,7 @@ class Function:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Which function, and what it says about itself."""
+        """Return the name of the function and the first line of its docstring."""
         words = (inspect.getdoc(self.function) or "").partition("\n")[0]
         where = f" in {self.folder}" if self.folder else ""
         seed = "is given the run's seed" if self._takes_seed else "is given no seed"
@@ -141,7 +143,7 @@ class Function:
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Call the function once. Raises RunError if it raises, or returns no measures."""
+        """Call the function once. Raises RunError if it raises or returns no measures."""
         arguments = {**values, SEED: seed} if self._takes_seed else dict(values)
         started_s = time.perf_counter()
         try:
@@ -159,7 +161,7 @@ class Function:
         return measures
 
     def __reduce__(self) -> tuple[Callable[..., "Function"], tuple[object, ...]]:
-        """Cross to another process by name where there is one, else as Python does it."""
+        """Pickle by reference if there is one, else as Python does it."""
         if self.reference:
             by_name = (self.reference, self.space, self.objective, self.baseline, self.folder)
             return _load, (*by_name, self.noisy)
@@ -220,10 +222,10 @@ def _find(reference: str, folder: str) -> Callable[..., object]:
 
 
 def _module(name: str, folder: str) -> ModuleType:
-    """Load ``name`` from its file in the folder, afresh and under a name of its own, else import.
+    """Load ``name`` from its file in the folder under a private name, else import it.
 
-    The folder is searched last for what the module itself imports, so that nothing in it can
-    stand in for an installed package.
+    The folder comes last in ``sys.path`` for imports of the module itself, so that no file in it
+    can replace an installed package.
     """
     if folder and folder not in sys.path:
         sys.path.append(folder)
@@ -246,7 +248,7 @@ def _module(name: str, folder: str) -> ModuleType:
 
 
 def _told(error: BaseException) -> str:
-    """Return the error in one line, with the place where it came from."""
+    """Return an error in one line, with the place where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     words = " ".join(str(error).split())[:300]

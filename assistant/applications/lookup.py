@@ -13,11 +13,11 @@ from strategies import Level, MeasuredTable, ParameterSpace
 
 @dataclass(frozen=True)
 class Lookup:
-    """Look a configuration up in a measured table; a missing combination is a failed run.
+    """A table of measured configurations; a run of a combination that is not in it fails.
 
     Args:
         table: parameter columns, ``objective`` (minimised), optionally ``duration_s``.
-        source: for people, where the table came from.
+        source: name of the source, for people.
     """
 
     table: MeasuredTable
@@ -29,37 +29,37 @@ class Lookup:
 
     @classmethod
     def read(cls, path: Path | str) -> "Lookup":
-        """Read a CSV file. Raises TableError, with file, line and field, for a bad one."""
+        """Read a CSV file. Raises TableError with file, line and field if it is invalid."""
         return cls(MeasuredTable.read(path), Path(path).name)
 
     @classmethod
     def parse(cls, text: str, source: str = "a table") -> "Lookup":
-        """Read CSV text. Raises TableError with line and field if it is not as it should be."""
+        """Read CSV text. Raises TableError with line and field if it is invalid."""
         return cls(MeasuredTable.parse(text, source), source)
 
     @property
     def space(self) -> ParameterSpace:
-        """The product of the levels that occur in the table."""
+        """Return the product of the levels that occur in the table."""
         return self.table.space
 
     @property
     def objective(self) -> Objective:
-        """Minimise the table's ``objective``."""
+        """Minimise the column ``objective``."""
         return Objective(SingleMeasure("objective"), "minimise")
 
     @property
     def baseline(self) -> None:
-        """A table has no today."""
+        """Return None: a table has no current configuration."""
         return
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Where the numbers come from, and how many there are."""
+        """Return the source of the table and the number of its rows."""
         measured = f"{self.table.n_rows:,} of {self.space.size:,} combinations measured"
         return (Fact("Table", f"{self.source}: {measured}; a missing one is a failed run"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
-        """Return the measured numbers. Raises RunError if the combination was not measured."""
+        """Return the measured row. Raises RunError if the combination was not measured."""
         measurement = self.table.lookup(self.space.from_values(values))
         if measurement is None:
             raise RunError("this combination is not in the table: it failed, or is not valid")

@@ -1,12 +1,9 @@
-"""From what a program or a function gave back to measures: numbers and series, by name.
+"""Measures of a run: numbers and series by name, read from the output of a program or a function.
 
-What the objective looks at must be a finite number (or a series of them); a run whose word on it
-is anything else has failed, with a sentence. Other things that a program says beside are kept if
-they are numbers, and left out if they are not.
-
-The file that a run of a program shall write its measures into.
-
-What a program that still runs has measured so far, told to whoever watches over the run.
+A measure that the objective needs must be a finite number or a series of finite numbers, else
+the run has failed. Other outputs are kept if they are numbers and left out if they are not.
+Measures come from stdout or stderr (`JsonOutput`, `Patterns`) or from a file (`JsonFile`,
+`MeasuredFile`); `MeasureFollower` reads the intermediate results of a running program.
 """
 
 import json
@@ -25,7 +22,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Literal
 
-from assistant.applications.child_process import KEPT_BYTES as child_process_KEPT_BYTES
+from assistant.applications.child_process import KEPT_BYTES as MAX_BYTES
 from assistant.applications.child_process import StreamTail
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.objective import Measure, Objective, finite
@@ -33,7 +30,7 @@ from assistant.core.ports import RunControl
 from strategies.space.parameter import parse_number
 
 WALL = "wall_s"
-"""How long a run took; a measure of every own program whose objective asks for it."""
+"""Measure with the wall-clock seconds of a run; taken if the objective asks for it."""
 
 MAX_MEASURES = 1_000
 _SHOWN = 80
@@ -41,7 +38,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """Standard output is JSON: the ``whole`` of it, or its ``last_line`` that is not empty."""
+    """Standard output as JSON: the ``whole`` of it, or its ``last_line`` that is not empty."""
 
     part: Literal["whole", "last_line"] = "last_line"
 
@@ -49,11 +46,11 @@ class JsonOutput:
         return "JSON, " + ("all of stdout" if self.part == "whole" else "the last line of stdout")
 
     def of(self, stdout: StreamTail) -> object:
-        """Return the value that was printed. Raises RunError if it is none."""
+        """Return the JSON value on stdout. Raises RunError if there is none."""
         if self.part == "whole":
             if stdout.cut:
                 raise RunError(
-                    f"stdout is {stdout.total:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON, "
+                    f"stdout is {stdout.total:,} bytes; at most {MAX_BYTES:,} are read as JSON, "
                     "print the measures alone or on the last line"
                 )
             return from_json(stdout.text, "stdout")
@@ -62,14 +59,14 @@ class JsonOutput:
             raise RunError("the program printed nothing on stdout; its last line has the measures")
         if stdout.cut and len(lines) == 1:
             raise RunError(
-                f"the last line of stdout is longer than {child_process_KEPT_BYTES:,} bytes"
+                f"the last line of stdout is longer than {MAX_BYTES:,} bytes"
             )
         return from_json(lines[-1], "the last line of stdout")
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """The program writes its measures as JSON into a file; ``path`` may hold placeholders."""
+    """A file into which the program writes its measures as JSON; ``path`` may hold placeholders."""
 
     path: str
 
@@ -79,12 +76,13 @@ class JsonFile:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Regular expressions with named groups, one measure each; of several matches the last counts.
+    """Regular expressions with named groups, one measure each; the last of several matches counts.
 
     ``^`` and ``$`` match at every line. Every pattern must match.
 
     Raises:
-        ApplicationError: no pattern, one that cannot be compiled, names no group, or a name twice.
+        ApplicationError: no pattern, one that cannot be compiled, no named group, or a name
+            twice.
     """
 
     patterns: tuple[str, ...]
@@ -113,17 +111,17 @@ class Patterns:
 
     @property
     def names(self) -> frozenset[str]:
-        """The measures."""
+        """Return the names of the measures."""
         return frozenset(name for p in self.patterns for name in _compiled(p).groupindex)
 
     def __str__(self) -> str:
         return f"in {self.stream}: " + ", ".join(self.patterns)
 
     def of(self, text: str) -> dict[str, float | None]:
-        """Return the last match's numbers; a group that took no part is unknown.
+        """Return the numbers of the last match; a group that did not take part is None (unknown).
 
         Raises:
-            RunError: a pattern without a match, or a group that holds no finite number.
+            RunError: a pattern without a match, or a group that is not a finite number.
         """
         measures: dict[str, float | None] = {}
         for pattern in self.patterns:
@@ -151,7 +149,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def from_json(text: str, where: str) -> object:
-    """Return the value of a JSON text. Raises RunError, in one sentence, if it is none."""
+    """Return the value of a JSON text. Raises RunError if the text is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -170,18 +168,17 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
-    """Return the measures in what was given: a mapping, or one value if the objective names one.
+    """Return the measures in an output: a mapping, or one value if the objective needs only one.
 
-    Names inside a mapping of mappings are joined by a point: ``{"wait": {"mean": 1}}`` is
-    ``wait.mean``.
+    Names in nested mappings are joined by a point: ``{"wait": {"mean": 1}}`` is ``wait.mean``.
 
     Args:
         output: a number, a series of numbers, or a mapping of such.
-        objective: what must be there; `WALL` is not asked of the giver.
-        giver: for sentences, such as ``the program``.
+        objective: objective whose measures are required, except `WALL`.
+        giver: source of the output in error messages, such as ``the program``.
 
     Raises:
-        RunError: nothing, or something that is no measure, where the objective looks.
+        RunError: a required measure is missing, or is not a number or a series.
     """
     required = [name for name in objective.measures if name != WALL]
     plain = _plain(output)
@@ -213,9 +210,10 @@ def measures_of(output: object, objective: Objective, giver: str) -> dict[str, M
 
 
 def intermediate_measures(output: object, objective: Objective) -> dict[str, Measure]:
-    """Return what can be read of measures that are not final; nothing is refused.
+    """Return the readable part of an intermediate result; never raise an error.
 
-    Numbers that are not finite are unknown (None). More than `MAX_MEASURES` are not read at all.
+    Numbers that are not finite become None (unknown). With more than `MAX_MEASURES`, none is
+    read.
     """
     plain = _plain(output)
     mapping: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
@@ -242,13 +240,12 @@ def _flat(mapping: Mapping[object, object], prefix: str) -> Iterator[tuple[str, 
 
 
 def _plain(value: object) -> object:
-    """Turn NumPy scalars, arrays and the like into plain Python."""
     convert = getattr(value, "tolist", None)
     return convert() if callable(convert) else value
 
 
 def _measure(name: str, value: object, giver: str) -> Measure:
-    """Return one measure that the objective looks at. Raises RunError if it is none."""
+    """Return one required measure. Raises RunError if it is not a number or a series."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         numbers = [_number(_plain(part)) for part in value]
         if all(number is not None and math.isfinite(number) for number in numbers) and numbers:
@@ -269,7 +266,7 @@ def _is_measure(value: object) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be written; JSON can name half a character, which nothing can keep."""
+    """Return whether a name can be stored: JSON allows lone surrogates, UTF-8 does not."""
     return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
@@ -306,8 +303,8 @@ def _ending(text: str) -> str:
 
 
 def last_lines(text: str, count: int = 4, width: int = 160) -> str:
-    """Return the last lines that say something, in one line fit for a terminal and a table."""
-    lines = [_one_line(line) for line in text[-child_process_KEPT_BYTES:].splitlines()[-200:]]
+    """Return the last lines that are not empty, joined into one line for a terminal or a table."""
+    lines = [_one_line(line) for line in text[-MAX_BYTES:].splitlines()[-200:]]
     return " | ".join(line[-width:] for line in [line for line in lines if line][-count:])
 
 
@@ -324,10 +321,10 @@ _Mark = tuple[int, int, int, int]
 
 
 class MeasuredFile:
-    """The file that a run shall write: what lies there from before does not count.
+    """A file that a run must write; a version from before the run does not count.
 
-    Its time is set back before the run, so that even an equal file, rewritten in the same
-    instant, is known to be new.
+    Its modification time is set back before the run, so that even an equal file, rewritten in the
+    same instant, is recognised as new.
     """
 
     def __init__(self, path: Path) -> None:
@@ -345,9 +342,9 @@ class MeasuredFile:
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def news(self) -> object | None:
-        """Return the value in the file if it was written since the last look, else None.
+        """Return the value of the file if it was written since the last call, else None.
 
-        None, too, while it cannot be read, as one that is being written.
+        Also return None while the file cannot be read, because it may be half written.
         """
         mark = self._mark()
         if mark is None or mark in (self._before, self._seen):
@@ -359,7 +356,7 @@ class MeasuredFile:
             return None
 
     def value(self) -> object:
-        """Return the value in the file. Raises RunError if the run did not write one."""
+        """Return the value of the file. Raises RunError if the run did not write a valid one."""
         where = f"the file '{self._path}'"
         try:
             status = self._path.stat()
@@ -367,9 +364,9 @@ class MeasuredFile:
                 raise RunError(f"{where} was not written by this run; it is older")
             if not stat.S_ISREG(status.st_mode):
                 raise RunError(f"{where} is no ordinary file")
-            if status.st_size > child_process_KEPT_BYTES:
+            if status.st_size > MAX_BYTES:
                 raise RunError(
-                    f"{where} is {status.st_size:,} bytes; at most {child_process_KEPT_BYTES:,} are read as JSON"
+                    f"{where} is {status.st_size:,} bytes; at most {MAX_BYTES:,} are read as JSON"
                 )
             text = self._path.read_bytes().decode("utf-8-sig", "replace")
         except FileNotFoundError as error:
@@ -380,21 +377,21 @@ class MeasuredFile:
 
 
 REPORT_S = 0.25
-"""Between two reports of a run, at least."""
+"""Shortest time between two intermediate results of a run, in seconds."""
 
 KEPT_BYTES = 1 << 16
-"""Of what a program printed since the last report."""
+"""Number of bytes kept of the output since the last intermediate result."""
 
 
 class MeasureFollower:
-    """Follows one run of a program.
+    """Read the intermediate results of one running program and report them to a run control.
 
     Args:
-        reading: where the measures are; ``file`` counts where they are in a file.
-        objective: what is wanted of them.
-        oversight: who is told, and says whether the run shall end.
-        file: that the run writes its measures into.
-        clock: monotonic seconds.
+        reading: where the measures are; ignored if there is a ``file``.
+        objective: objective whose measures are read.
+        oversight: receiver of the intermediate results; decides whether the run must end.
+        file: file into which the run writes its measures.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -418,14 +415,14 @@ class MeasureFollower:
         self._next_s = clock()
 
     def on_output(self, stream: str, data: bytes) -> None:
-        """Take what the program has just printed."""
+        """Add output that the program has just printed."""
         if stream == self._stream:
             self._fresh += data
             if len(self._fresh) > 2 * KEPT_BYTES:
                 del self._fresh[:-KEPT_BYTES]
 
     def wants_end(self) -> bool:
-        """Report what is new, a few times a second at most; whether the run shall end now."""
+        """Report new measures, a few times a second at most; return whether the run must end."""
         now_s = self._clock()
         if now_s >= self._next_s:
             measures = self._measured()
@@ -436,7 +433,7 @@ class MeasureFollower:
         return self._oversight.wants_end()
 
     def _measured(self) -> Mapping[str, Measure]:
-        """Return the latest measures that are new; empty if there are none."""
+        """Return the latest new measures; empty if there are none."""
         if self._file is not None:
             news = self._file.news()
             return {} if news is None else intermediate_measures(news, self._objective)

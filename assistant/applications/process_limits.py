@@ -1,8 +1,6 @@
-"""The processes of a session, found in /proc: who they are, what they hold, how they end.
+"""Processes of a session, found in /proc, and the limits of what they use together.
 
-Where there is no /proc nothing is found, and only the group of the leader can be signalled.
-
-What the processes of one run may take together, and how that is held.
+Without /proc no process is found, and only the group of the leader can be signalled.
 """
 
 import os
@@ -25,14 +23,14 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class SessionProcess:
-    """A process that lives.
+    """A living process.
 
     Attributes:
-        pid: its number, another's once it has ended.
-        started: when, in ticks of the kernel; with the number it is nobody else's.
-        parent: number of its parent.
-        session: that it belongs to.
-        resident_bytes: of memory; what it shares with others is counted in full.
+        pid: process number; the system reuses it after the end.
+        started: start time in ticks of the kernel; unique together with the pid.
+        parent: pid of the parent.
+        session: number of its session.
+        resident_bytes: resident memory; shared memory counts in full.
     """
 
     pid: int
@@ -43,21 +41,21 @@ class SessionProcess:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What it is known by, whoever its parent is by then."""
+        """Return the identity of the process: pid and start time."""
         return (self.pid, self.started)
 
 
 def session_processes(session: int) -> tuple[SessionProcess, ...]:
-    """Return what lives of a session, and of what its processes started in sessions of their own.
+    """Return the processes of a session, and those that they started in other sessions.
 
-    A daemon of which the parent has ended is not among them.
+    A daemon whose parent has ended is not found.
     """
     return _of(session, _living())
 
 
 def _of(session: int, processes: Iterable[SessionProcess]) -> tuple[SessionProcess, ...]:
     members = {process.pid: process for process in processes if process.session == session}
-    pids = {session, *members}  # the leader may be over already
+    pids = {session, *members}  # the leader may have ended already
     while more := [
         process for process in processes if process.parent in pids and process.pid not in pids
     ]:
@@ -86,12 +84,12 @@ def _living() -> list[SessionProcess]:
 
 
 def held_bytes(of: Iterable[SessionProcess]) -> int:
-    """Return the memory that processes hold together: what they share once, mapped files not."""
+    """Return the bytes that processes use together: shared memory once, no mapped files."""
     return sum(_share_bytes(member) for member in of)
 
 
 def _share_bytes(member: SessionProcess) -> int:
-    """Return its proportional share; all that is resident where that is not told."""
+    """Return the proportional share of a process; its resident memory if the share is unknown."""
     try:
         text = (PROC / str(member.pid) / "smaps_rollup").read_text()
     except FileNotFoundError:
@@ -105,7 +103,7 @@ def _share_bytes(member: SessionProcess) -> int:
 
 
 def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess, ...]:
-    """Signal the group of a leader and, where /proc tells, all that `session_processes` finds; return those.
+    """Signal the process group of a leader and all `session_processes`; return the latter.
 
     Commands such as ``timeout``, and shells with job control, give their children other groups.
     """
@@ -118,14 +116,14 @@ def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess
 
 
 def kill_session(session: int, processes: Iterable[SessionProcess] = ()) -> None:
-    """End all of a session at once, also if it starts processes while they are ended.
+    """End all processes of a session, also those that start in the meantime.
 
-    They are stopped first, until no new ones come, then killed, until none is left; one that the
-    kernel does not let go is not waited for longer than `GONE_WITHIN_S`.
+    They are stopped until no new ones appear, then killed until none is left; a process that the
+    kernel does not release is awaited for at most `GONE_WITHIN_S`.
 
     Args:
-        session: of the leader, which may be over, but not forgotten.
-        processes: members of before, who may have lost their parents since.
+        session: pid of the leader; it may have ended, but must not be reaped.
+        processes: earlier members, which may have lost their parents since.
     """
     until_s = time.monotonic() + GONE_WITHIN_S
     keys = {process.key for process in processes}
@@ -160,14 +158,14 @@ def _signal(process: SessionProcess, number: signal.Signals) -> None:
 
 
 MOST_PROCESSES = 500
-"""Of one run, unless its user says otherwise."""
+"""Default limit of the number of processes of one run."""
 
 LARGEST_BYTES = 1 << 62
-"""What the kernel takes as a limit, and room to spare."""
+"""Largest limit that is accepted; the kernel's own maximum is higher."""
 
 LOOK_S = 0.05
 _SHARE = 50
-"""A look is followed by a pause at least so many times as long as it took."""
+"""Shortest pause after a check, as a multiple of the duration of the check."""
 
 _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "ut of memory")
 _TOO_LARGE = "File too large"
@@ -175,16 +173,17 @@ _TOO_LARGE = "File too large"
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What one run may take.
+    """Limits of one run.
 
     Args:
-        processes: of it at once, without threads.
-        memory_bytes: of all its processes together; None is no limit.
-        file_bytes: of a file that it writes; None is no limit.
+        processes: number of processes at once, without threads.
+        memory_bytes: memory of all processes together; None for no limit.
+        file_bytes: size of a written file; None for no limit.
 
     Raises:
-        ApplicationError: one that is below 1 or above `LARGEST_BYTES`, or that this machine
-            cannot hold.
+        ApplicationError: a limit is below 1 or above `LARGEST_BYTES`, or this machine cannot
+            enforce
+            it.
     """
 
     processes: int = MOST_PROCESSES
@@ -225,11 +224,11 @@ class ProcessLimits:
         return ", ".join(parts)
 
     def hint(self, code: int, words: str) -> str:
-        """Return which limit is the likely reason that a program failed; empty if none is.
+        """Return which limit probably made a program fail; empty if none did.
 
         Args:
-            code: with which it ended, negative for a signal.
-            words: its last ones.
+            code: exit code, negative for a signal.
+            words: last lines of the output.
         """
         if self.file_bytes is not None and (code == -signal.SIGXFSZ or _TOO_LARGE in words):
             return (
@@ -245,10 +244,10 @@ class ProcessLimits:
 
 
 def apply_limits(leader: int, limits: ProcessLimits) -> None:
-    """Put the walls around a child that has just been started, and what it has started since.
+    """Set the resource limits of a child, and of the processes that it has started already.
 
     Raises:
-        PermissionError: it runs as another user by now, so that it cannot be held.
+        PermissionError: the child runs as another user now, so its limits cannot be set.
     """
     walls = [(resource.RLIMIT_CORE, 0)]
     if limits.memory_bytes is not None:
@@ -263,7 +262,7 @@ def apply_limits(leader: int, limits: ProcessLimits) -> None:
         return
     done: set[int] = set()
     fresh = {leader}
-    while fresh:  # what a process with walls starts has them, so this ends
+    while fresh:  # new processes inherit the limits, so this ends
         for pid in fresh:
             with suppress(ProcessLookupError):
                 _wall(pid, walls)
@@ -279,12 +278,12 @@ def _wall(pid: int, walls: Iterable[tuple[int, int]]) -> None:
 
 
 class LimitMonitor:
-    """Looks at a session every now and then, and says which limit it has passed.
+    """A monitor that checks the limits of a session from time to time.
 
     Args:
-        session: of the run.
-        limits: what it may take.
-        clock: monotonic seconds.
+        session: pid of the leader.
+        limits: limits of the run.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -294,7 +293,7 @@ class LimitMonitor:
         self.next_s = clock() + LOOK_S
 
     def look(self) -> str | None:
-        """Return the sentence about the limit that is passed; None if none is."""
+        """Return a message about the limit that is exceeded; None if there is none."""
         started_s = self._clock()
         if started_s < self.next_s:
             return None
@@ -314,7 +313,7 @@ class LimitMonitor:
         most = self._limits.memory_bytes
         if most is None or sum(process.resident_bytes for process in processes) <= most:
             return None
-        memory_bytes = held_bytes(processes)  # exact, and dearer
+        memory_bytes = held_bytes(processes)  # exact, but slower
         if memory_bytes <= most:
             return None
         return (

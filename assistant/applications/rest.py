@@ -1,7 +1,7 @@
-"""Any program that speaks HTTP as an application, in whatever language it is written.
+"""A program that speaks HTTP as an application, in any language.
 
-Either Copperline calls it for every run (``url``, the push form: `rest_call` is the conversation),
-or it comes for its runs itself (no ``url``, the pull form: the service hands them out).
+Push form (``url``): Copperline calls the program for every run, see `rest_client`. Pull form (no
+``url``): the program is an external client that takes its runs from the service.
 """
 
 import time
@@ -21,23 +21,24 @@ from strategies import Level, ParameterSpace
 
 @dataclass(frozen=True)
 class Rest:
-    """Ask a program over HTTP for every run.
+    """A program that is called over HTTP for every run.
 
     Args:
-        space: the parameters.
-        objective: what is wanted of the measures; `WALL` is how long the run took.
-        url: where a run is asked for, on this machine or over https; None if the program comes
-            for its runs itself.
-        baseline: today's configuration.
+        space: parameters of the program.
+        objective: objective over its measures; `WALL` is the duration of a run.
+        url: address for runs, on this machine or over https; None if the program takes its runs
+            itself.
+        baseline: current configuration.
         limit_s: wall-clock seconds per run; no limit if None.
-        noisy: whether it gives other results for the same values; None if unknown.
+        noisy: whether equal values give different results; None if unknown.
 
-    The token in $COPPERLINE_ADAPTER_TOKEN, if there is one, goes with every request; it is read
-    where the run is made and kept nowhere.
+    The token in $COPPERLINE_ADAPTER_TOKEN, if set, goes with every request; it is read where the
+    run
+    is executed and never stored.
 
     Raises:
-        ApplicationError: the address is none, or leaves this machine unencrypted.
-        SpaceError: today's configuration is no point of the space.
+        ApplicationError: the address is invalid, or leaves this machine unencrypted.
+        SpaceError: the baseline is not a point of the space.
     """
 
     space: ParameterSpace
@@ -59,12 +60,12 @@ class Rest:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether the same values give the same result, as its user said; None if unknown."""
+        """Return whether equal values give equal results, as the user stated; None if unknown."""
         return None if self.noisy is None else not self.noisy
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Where the program is reached, and what a run is allowed."""
+        """Return the address of the program and the time limit of a run."""
         limit = "none" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         return (
             Fact("Program", self.url or "asks for its runs itself, over HTTP"),
@@ -72,20 +73,18 @@ class Rest:
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Ask the program for one run.
+        """Execute one run.
 
         Raises:
-            RunError: it is not reached, fails, does not answer in time, or gives no measures.
+            RunError: the program is not reached, fails, does not answer in time, or gives no
+                measures.
         """
         return self.evaluate_watched(values, seed, None, _NullRunControl())
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Ask the program for one run, as `evaluate` does, for at most so many seconds.
-
-        The tighter of this limit and the application's own holds.
-        """
+        """Execute one run, within the tighter of ``limit_s`` and the own limit."""
         return self.evaluate_watched(values, seed, limit_s, _NullRunControl())
 
     def evaluate_watched(
@@ -95,10 +94,10 @@ class Rest:
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Ask the program for one run; tell what it has measured so far, end it if that is wanted.
+        """Execute one run; report its intermediate results, and end it if the control wants that.
 
         Raises:
-            StoppedError: the oversight wanted its end.
+            StoppedError: the run control ended the run.
             RunError: as `evaluate`.
         """
         if self.url is None:
@@ -107,7 +106,7 @@ class Rest:
                 "service for them, and nobody else can make them"
             )
         from assistant.applications.rest_client import (
-            request_run,  # asyncio, for whoever makes such runs
+            request_run,  # imports asyncio, which only such runs need
         )
 
         own_s = self.limit_s
@@ -121,11 +120,11 @@ class Rest:
 
 
 class _NullRunControl:
-    """Nobody watches."""
+    """A run control that ignores results and never ends a run."""
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """Do nothing with it."""
+        """Ignore an intermediate result."""
 
     def wants_end(self) -> bool:
-        """Want nothing."""
+        """Return False."""
         return False

@@ -1,8 +1,8 @@
-"""Where a program that speaks HTTP is reached: what such an address may be, and where it stays.
+"""Address of a program that speaks HTTP, and the rules that keep requests to it safe.
 
-It is named by the operator and nobody else, it is kept in the journal, and requests to it carry
-a token. So nothing secret stands in it, it is encrypted wherever it leaves this machine, and
-nothing that a program answers leads anywhere else.
+The address is set by the operator and stored in the event log, and requests to it carry a token.
+Therefore it must hold no secret, must be encrypted if it leaves this machine, and no answer of
+the program may lead to another origin.
 """
 
 import os
@@ -21,10 +21,11 @@ _SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 def check_url(url: str) -> str:
-    """Return the address of a program, as it was given.
+    """Return the address unchanged if it is allowed.
 
     Raises:
-        ApplicationError: it is none, says who asks, or leaves this machine unencrypted.
+        ApplicationError: the address is invalid, holds a user name, query or fragment, or leaves
+            this machine unencrypted.
     """
     where = f"the url '{_shown(url)}' of the program"
     parts = _parts(url)
@@ -46,13 +47,13 @@ def check_url(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address, written the same however they were given.
+    """Return scheme, host and port of an address, in normal form.
 
     >>> origin_of("HTTPS://Tuner.example/runs")
     'https://tuner.example:443'
 
     Raises:
-        ApplicationError: it is no address of a program; see `check_url`.
+        ApplicationError: the address is not allowed; see `check_url`.
     """
     parts = _parts(check_url(url))
     if parts is None:
@@ -61,14 +62,14 @@ def origin_of(url: str) -> str:
 
 
 def address_within(url: str, location: str) -> str:
-    """Return the address that a program named in an answer, which is of its own origin.
+    """Return the absolute address that a program named in its answer.
 
     Args:
-        url: that was asked.
-        location: as it answered; may be relative.
+        url: address of the request.
+        location: address in the answer; may be relative.
 
     Raises:
-        RunError: it is none, or belongs to somebody else.
+        RunError: the location is invalid or has another origin than ``url``.
     """
     is_plain = _ALLOWED.fullmatch(location) is not None and "#" not in location
     target = urljoin(url, location) if is_plain else ""
@@ -82,10 +83,10 @@ def address_within(url: str, location: str) -> str:
 
 
 def token() -> str | None:
-    """Return the secret that goes with every request; None if the environment holds none.
+    """Return the token that goes with every request; None if the environment holds none.
 
     Raises:
-        RunError: it is nothing that a header can hold; it is not shown.
+        RunError: the token cannot stand in a header; the message does not show it.
     """
     secret = os.environ.get(TOKEN)
     if not secret:
@@ -96,7 +97,7 @@ def token() -> str | None:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """Return the parts of an address over HTTP; None if it is none."""
+    """Return the parts of an HTTP address; None if it is invalid."""
     if len(url) > MOST_CHARACTERS or _ALLOWED.fullmatch(url) is None:
         return None
     try:
@@ -125,7 +126,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _shown(text: str, longest: int = 120) -> str:
-    """Return an address for a sentence, without the name and password that may stand in it."""
+    """Return an address for a message, without a user name or password."""
     line = "".join(c if c.isprintable() else "?" for c in text[: longest + 1])
     line = re.sub(r"//[^/]*@", "//...@", line)
     return line if len(line) <= longest else f"{line[:longest]}..."

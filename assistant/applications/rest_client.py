@@ -1,11 +1,8 @@
-"""Requests to a program that speaks HTTP: repeated while no answer comes, and answers read whole.
+"""Client of a program that speaks HTTP: requests a run, follows it and ends it.
 
-Whatever a program answers becomes an answer of bounded length, or one sentence. A request that
-was not answered is repeated under the same key, so that a program can do once what came twice.
-
-One run of a program that speaks HTTP: asked for, watched and ended, whatever it answers.
-
-A small program that speaks HTTP, in a thread of this process: the example of `rest`.
+A request without an answer is repeated with the same key, so that the program can recognise
+repetitions. Answers have a bounded length; every other outcome is an error with one sentence.
+The end of the module has a small server in a thread, for the example of `rest`.
 """
 
 import asyncio
@@ -33,15 +30,15 @@ from assistant.core.ports import RunControl
 from sim.api import format_duration
 
 MOST_BYTES = 1 << 20
-"""Of one answer; what is longer is not read on."""
+"""Largest answer in bytes; the rest is not read."""
 CONNECT_S = 10.0
 ANSWER_S = 30.0
-"""An answer may take so long, but for that to the request for a run, which may be the run."""
+"""Longest time for an answer, in seconds; the request for a run has no such limit."""
 TRIES = 6
-"""Attempts of one request, about 3 s in all; a program that restarts is back by then."""
+"""Attempts per request, about 3 s in all, in which a program can restart."""
 FIRST_PAUSE_S = 0.1
 MOST_RETRY_S = 60.0
-"""Of ``Retry-After``, however long a program says."""
+"""Largest ``Retry-After`` that is obeyed, in seconds."""
 
 _NOT_NOW = frozenset((429, 502, 503, 504))
 _WORDS = ("failure", "detail", "error", "message")
@@ -50,7 +47,7 @@ _MOST_WORDS = 400
 
 @dataclass(frozen=True, slots=True)
 class FinalMessage:
-    """The last thing that is heard: what came of it."""
+    """The last message of a conversation: its result."""
 
     measures: object
 
@@ -60,7 +57,7 @@ ProgramMessage = FinalMessage | Exception | dict[str, Measure]
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What came back, whole."""
+    """A complete HTTP answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -68,7 +65,7 @@ class HttpAnswer:
 
 
 class ProgramRequest(ABC):
-    """Requests to one program, each repeated while no answer comes."""
+    """A conversation with one program; each request is repeated until there is an answer."""
 
     def __init__(self, url: str, secret: str | None) -> None:
         self.url, self._secret = url, secret
@@ -76,14 +73,14 @@ class ProgramRequest(ABC):
 
     @abstractmethod
     async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:
-        """Say what there is to say, and return what came of it."""
+        """Send the requests of the conversation and return the result."""
 
     async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
-        """Have the program end what it does; return what a sentence goes on with."""
+        """Ask the program to end its work; return a clause for the error message."""
         return ""
 
     def headers(self) -> dict[str, str]:
-        """Return what goes with every request."""
+        """Return the headers of every request."""
         headers = {
             "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "copperline",
         }  # fmt: skip
@@ -146,11 +143,11 @@ class ProgramRequest(ABC):
 
     @property
     def program(self) -> str:
-        """Return what it is called in a sentence."""
+        """Return the name of the program for messages."""
         return f"the program at {self.url}"
 
     async def _read(self, response: Any) -> HttpAnswer:
-        """Return the whole of an answer. Raises RunError if it is compressed or too long."""
+        """Return a complete answer. Raises RunError if it is compressed or too long."""
         try:
             if response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise RunError(
@@ -178,11 +175,11 @@ class ProgramRequest(ABC):
         return HttpAnswer(response.status_code, headers, self.hidden(text))
 
     def hidden(self, text: str) -> str:
-        """Return a text without the token, should a program say it again."""
+        """Return a text with the token hidden, in case the program repeats it."""
         return text if self._secret is None else text.replace(self._secret, f"${TOKEN}")
 
     def clipped(self, text: str) -> str:
-        """Return the last words of a text, in one line fit for a terminal and a table."""
+        """Return the last lines of a text, joined in one line for a terminal or a table."""
         return last_lines(self.hidden(text))[:_MOST_WORDS]
 
     def object_of(self, answer: HttpAnswer) -> dict[str, object]:
@@ -210,7 +207,7 @@ class ProgramRequest(ABC):
         return body
 
     def words(self, answer: HttpAnswer) -> str:
-        """Return the program's own words, in one line fit for a terminal and a table."""
+        """Return the program's own message as a clause of one line."""
         text = answer.text
         try:
             body = json.loads(text)
@@ -227,7 +224,7 @@ class ProgramRequest(ABC):
 
 
 class _UnreachableError(Exception):
-    """A request came to nothing; ``again`` if another attempt may help."""
+    """A request without an answer; ``again`` if another attempt may help."""
 
     def __init__(self, sentence: str, again: bool = True) -> None:
         super().__init__(sentence)
@@ -235,7 +232,7 @@ class _UnreachableError(Exception):
 
 
 def _unreached(program: str, error: Exception) -> _UnreachableError:
-    """Return why nothing was reached, by what the system said of it."""
+    """Return why the program was not reached, from the cause of the error."""
     cause: BaseException | None = error
     reason = str(error)
     while cause is not None:
@@ -252,20 +249,20 @@ def _unreached(program: str, error: Exception) -> _UnreachableError:
 
 
 def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
-    """Return how long to wait before the next request, in seconds, within bounds."""
+    """Return the pause before the next request in seconds, within bounds."""
     try:
         wished_s = float(answer.headers.get("retry-after", ""))
-    except ValueError:  # not said, or as a date
+    except ValueError:  # absent, or a date
         return usual_s
     return min(max(FIRST_PAUSE_S, wished_s), MOST_RETRY_S)
 
 
 LOOK_S = 0.1
-"""Between two looks at whoever watches."""
+"""Seconds between two checks of the run control."""
 END_S = 5.0
-"""So long the end of a run is waited for, and no result comes any more."""
+"""Longest wait for the end of a run, in seconds; a result is not expected any more."""
 GROWTH, MOST_PAUSE_S = 1.5, 5.0
-"""Between two questions whether a run is over: a little longer each time, up to so many seconds."""
+"""Pause between two polls of a run: it grows by this factor, up to so many seconds."""
 
 _GONE = frozenset((404, 410))
 _KEYS = frozenset(("measures", "failure", "state"))
@@ -275,18 +272,18 @@ _UNASKED = Objective(SingleMeasure(WALL))
 def request_run(
     url: str, values: Mapping[str, Any], seed: int, limit_s: float | None, oversight: RunControl
 ) -> object:
-    """Have a program make one run and return what it gave as measures, as it gave them.
+    """Request one run from a program and return its measures unchanged.
 
     Args:
-        url: where runs are asked for; checked.
-        values: of the parameters.
-        seed: of the run.
+        url: checked address for runs.
+        values: level of every parameter.
+        seed: seed of the run.
         limit_s: wall-clock seconds from now; then the run is ended.
-        oversight: told what the program has measured so far, and asked whether to go on.
+        oversight: run control that receives intermediate results and may end the run.
 
     Raises:
-        StoppedError: the oversight wanted the end of the run; the program was told if it could be.
-        RunError: no answer, none that can be used, a failure, or the limit.
+        StoppedError: the run control ended the run; the program was informed if possible.
+        RunError: no usable answer, a failure, or the time limit.
     """
     body = {"values": dict(values), "seed": seed, "limit_s": limit_s}
     run = _RunRequest(url, json.dumps(body, allow_nan=False).encode(), token())
@@ -307,10 +304,10 @@ def request_run(
 
 
 def request_description(url: str) -> dict[str, object]:
-    """Return what a program says of itself at its address: one JSON object.
+    """Return the JSON object with which a program describes itself.
 
     Raises:
-        RunError: no answer, or none that can be used.
+        RunError: there is no usable answer.
     """
     with _RequestThread(_DescriptionRequest(url, token())) as talk:
         while True:
@@ -322,14 +319,14 @@ def request_description(url: str) -> dict[str, object]:
 
 
 class _DescriptionRequest(ProgramRequest):
-    """The question what a program can set."""
+    """The request for a description of the program."""
 
     async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:  # noqa: ARG002
         return FinalMessage(self.object_of(await self.ask(client, "GET", self.url)))
 
 
 class _RunRequest(ProgramRequest):
-    """The request for a run, and for its end."""
+    """The request for a run, the polls of its state, and the request to end it."""
 
     def __init__(self, url: str, body: bytes, secret: str | None) -> None:
         super().__init__(url, secret)
@@ -380,13 +377,13 @@ class _RunRequest(ProgramRequest):
         return f"; the program did not take that ({answer.status}{self.words(answer)})"
 
     def _told(self, answer: HttpAnswer) -> ProgramMessage:
-        """Return what an answer says of the run. Raises RunError if it failed, or says nothing."""
+        """Return the message in an answer. Raises RunError for a failure or an invalid one."""
         body = self.object_of(answer)
         strange = sorted(body.keys() - _KEYS)
         if strange:
             raise RunError(
-                f"{self.program} answered with '{self.hidden(strange[0])}'; an answer holds measures "
-                "or failure, or state"
+                f"{self.program} answered with '{self.hidden(strange[0])}'; an answer holds "
+                "measures or failure, or state"
             )
         failure, measures, state = (body.get(key) for key in ("failure", "measures", "state"))
         if failure is not None and (not isinstance(failure, str) or not failure.strip()):
@@ -403,7 +400,8 @@ class _RunRequest(ProgramRequest):
             )
         if state is None and measures is None:
             raise RunError(
-                f"{self.program} answered with neither measures nor failure, nor the state 'running'"
+                f"{self.program} answered with neither measures nor failure, nor the state "
+                "'running'"
             )
         if state is None:
             return FinalMessage(measures)
@@ -423,14 +421,14 @@ class _RequestThread(threading.Thread):
         self._wish = asyncio.Event()
 
     def hear(self, wait_s: float) -> ProgramMessage | None:
-        """Return the next thing that is told, the last of which is what came of it."""
+        """Return the next message, or None after ``wait_s``; the last one is the result."""
         try:
             return self._said.get(timeout=wait_s)
         except Empty:
             return None
 
     def end(self) -> str:
-        """End the conversation; return what a sentence about it goes on with."""
+        """End the conversation; return a clause for the error message."""
         self._wish_end()
         try:
             return self._ended.get(timeout=2 * END_S)
@@ -438,7 +436,7 @@ class _RequestThread(threading.Thread):
             return "; it does not answer"
 
     def run(self) -> None:
-        """Talk."""
+        """Run the conversation in an event loop of its own."""
         asyncio.set_event_loop(self._loop)
         try:
             self._said.put(self._loop.run_until_complete(self._main()))
@@ -469,7 +467,7 @@ class _RequestThread(threading.Thread):
             wish.cancel()
             if work.done() and work.exception() is None:
                 return work.result()
-            work.cancel()  # what is not over will not be waited for any more
+            work.cancel()  # nobody waits for it any more
             await asyncio.wait((work,))
             try:
                 self._ended.put(await asyncio.wait_for(self._asking.end(client), END_S))
@@ -480,7 +478,7 @@ class _RequestThread(threading.Thread):
     def _wish_end(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._wish.set)
-        except RuntimeError:  # the loop is closed: it is over
+        except RuntimeError:  # the loop is closed: the conversation is over
             return
 
     def __enter__(self) -> Self:
@@ -499,7 +497,7 @@ class _RequestThread(threading.Thread):
 
 @cache
 def sample_url() -> str:
-    """Return the address of the program on this machine; it runs as long as this process does."""
+    """Return the address of the sample program; it runs until this process ends."""
     server = _SampleServer(("127.0.0.1", 0), _SampleHandler)
     Thread(target=server.serve_forever, name="copperline-sample", daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/runs"
@@ -511,10 +509,10 @@ class _SampleServer(ThreadingTCPServer):
 
 
 class _SampleHandler(BaseHTTPRequestHandler):
-    """A known function of x and mode; of x = 3 a failure."""
+    """A known function of x and mode; x = 3 is a failure."""
 
     def do_POST(self) -> None:
-        """Make a run."""
+        """Answer a request for a run."""
         request_body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         x, mode = request_body["values"]["x"], request_body["values"]["mode"]
         reply: dict[str, object] = {"failure": "three is too many"}
@@ -530,4 +528,4 @@ class _SampleHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is named there
-        """Say nothing."""
+        """Log nothing."""

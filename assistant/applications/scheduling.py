@@ -1,17 +1,10 @@
-"""A cluster over a log of jobs, simulated: its partitions and its policies are what is steered.
+"""Application "scheduling": a cluster over a job log, with varying partitions and policies.
 
-Names of what a simulated run gives.
-
-Presets: a question about a cluster, as the parameters that are opened for it. One entry each.
-
-The paper's SchedSim: how to split a cluster into two partitions, and which jobs go where.
-
-Section 4.1.1 of the Copper paper: a workload of the past, a fixed number of processors, two
-variable partitions; parameters are the size of the partitions and the requested time and
-processors up to which a job goes to the small one (22 x 20 x 20 = 8,800 combinations, section
-4.1.1, figure 5); goals are a low overall response time and, for jobs that requested under one
-hour, at most three hours of waiting. The number of processors, the order, the backfill and their
-options may be parameters too; presets (`assistant.applications.scheduling`) open some.
+With the preset ``paper`` it is the SchedSim of the Copper paper (section 4.1.1, figure 5): past
+workload, fixed number of processors, two variable partitions. Parameters are the size of the
+small partition and the largest requested time and processors of its jobs (22 x 20 x 20 = 8,800
+combinations); goals are a low mean response time and at most three hours of waiting for jobs
+that requested under one hour. Other presets (`PRESETS`) open other parameters.
 """
 
 from collections import deque
@@ -31,8 +24,8 @@ from assistant.applications.scheduling_parameters import (
     computed_levels,
     every_option,
     numbers_in_order,
-    options_of,
     option_values,
+    options_of,
 )
 from assistant.core.errors import ApplicationError, RunError, hint
 from assistant.core.events import Fact
@@ -73,30 +66,29 @@ MEASURES = (
     "small_jobs_max_wait_s",
     "procs",
 )
-"""Every measure that a run may give; one that there is no job for is missing or unknown."""
+"""All measures of a run; a measure without any job is missing or unknown."""
 
 OF_ONE_PARTITION = tuple(
     name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
 )
-"""The same of a cluster that is never split."""
+"""Measures of a cluster without a split."""
 
 EVERY: Final = "every"
-"""All orders or rules that are registered and that can simulate the workload."""
+"""Stands for all registered orders or rules that can simulate the workload."""
 
 DEFAULT_PRESET = "paper"
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A question, and the parameters that are opened for it.
+    """A question about a cluster, with the parameters that it opens.
 
     Attributes:
-        name: how settings call it.
+        name: name in settings.
         summary: one line for people.
-        levels: of what is opened beside the split, by name; today's level comes to them. A preset
-            exists if all policies that it names are registered.
-        split: whether the paper's three parameters are opened; without them there is one partition.
-        allocation: what a job is given, if nobody says otherwise, as in `sim.api.Scenario`.
+        levels: levels of the parameters besides the split, by name; the current level is added.
+        split: whether the paper's three parameters are opened; else there is one partition.
+        allocation: default allocation to a job, as in `sim.api.Scenario`.
     """
 
     name: str
@@ -107,7 +99,7 @@ class Preset:
 
     @property
     def exists(self) -> bool:
-        """Whether the policies that it names are registered."""
+        """Return whether all policies that the preset names are registered."""
         names = known_names()
         by_kind = {kind: self.levels.get(kind, ()) for kind in KINDS}
         return all(levels == EVERY or set(levels) <= {*names[k]} for k, levels in by_kind.items())
@@ -152,7 +144,7 @@ def presets() -> tuple[Preset, ...]:
 
 
 def preset_named(name: str) -> Preset:
-    """Return a preset. Raises ApplicationError if there is none of that name."""
+    """Return a preset by name. Raises ApplicationError if there is none."""
     by_name = {preset.name: preset for preset in presets()}
     if name not in by_name:
         raise ApplicationError(f"there is no preset '{name}'{hint(name, by_name)}")
@@ -161,11 +153,13 @@ def preset_named(name: str) -> Preset:
 
 @dataclass(frozen=True, slots=True)
 class PresetLevels:
-    """A preset's levels for one cluster.
+    """The levels of a preset for one cluster.
 
     Attributes:
-        levels: by name, today's among them; what would have one level only is not opened.
-        left_out: ``order`` or ``backfill``, and which of them cannot simulate the workload and why.
+        levels: levels by name, with the current one; a parameter with only one level is not
+            opened.
+        left_out: ``order`` or ``backfill``, with a policy that cannot simulate the workload and
+            why.
     """
 
     levels: Mapping[str, tuple[Level, ...]]
@@ -175,12 +169,12 @@ class PresetLevels:
 def fill_preset(
     preset: Preset, today: Mapping[str, Level], check: Callable[[Kind, str], None]
 ) -> PresetLevels:
-    """Return what a preset opens.
+    """Return the parameters that a preset opens.
 
     Args:
-        preset: one that exists.
-        today: what is so now, where it means something.
-        check: raises SimError if a policy cannot simulate the workload.
+        preset: a preset that exists.
+        today: current levels of the parameters that have a meaning now.
+        check: function that raises SimError if a policy cannot simulate the workload.
     """
     opened: dict[str, tuple[Level, ...]] = {}
     left_out: list[tuple[str, str]] = []
@@ -213,7 +207,7 @@ def _able(kind: Kind, check: Callable[[Kind, str], None]) -> tuple[tuple[Level, 
 
 @dataclass(frozen=True, slots=True)
 class CurrentPolicies:
-    """How the cluster is run now: one partition with this order and backfill."""
+    """The current order and backfill of the cluster, which has one partition."""
 
     order: str = "fcfs"
     backfill: str = "easy"
@@ -221,35 +215,36 @@ class CurrentPolicies:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """One cluster over one workload, simulated: its partitions and its policies are what varies.
+    """A simulated cluster over one workload whose partitions and policies vary.
 
     Args:
-        workload: the jobs of the past.
-        procs: processors of the cluster; the log's own number if None.
-        today: order and backfill now; with one partition of ``procs`` it is the baseline.
-        levels: levels for any parameter by name, instead of the computed ones and those of the
-            preset: the three of the paper (where there is a split), ``procs``, ``order``,
-            ``backfill``, ``overrun``, ``grace_s``, and every option of the orders and backfills
-            that occur. What is opened neither here nor by the preset is as today in every run;
-            empty levels close a parameter beside the split that the preset opens.
+        workload: jobs of the past.
+        procs: processors of the cluster; the number in the log if None.
+        today: current order and backfill; with one partition of ``procs`` they are the baseline.
+        levels: levels by parameter, instead of the computed ones and those of the preset: the
+            three
+            of the paper (if there is a split), ``procs``, ``order``, ``backfill``, ``overrun``,
+            ``grace_s``, and every option of the policies that occur. All other parameters keep
+            their current value; empty levels close a parameter that the preset opens.
         small_job_below_s: jobs that requested less are small jobs (paper: 1 h).
-        small_job_wait_s: small jobs shall wait at most this long (paper: 3 h).
-        too_wide: what becomes of a job that fits no partition: ``reject`` makes the
-            configuration infeasible, ``clip`` runs it narrower and longer.
-        overrun: what becomes of a job that outlives its request: ``raise`` lets it run on (the
-            scheduler is told), ``kill`` ends it there, ``extend`` lets it run on and the scheduler
-            finds out.
-        preset: name of the parameters that are opened; see `PRESETS`.
-        split: whether the paper's three parameters are opened; None is as the preset has it.
-        options: what orders and backfills are told, by option; the others are as usual.
-        grace_s: where jobs are killed, so long after their request.
-        allocation: what a job is given, as in `sim.api.Scenario`; None is what the preset needs.
-        machine_procs: processors of each machine; None does not tell machines apart, or makes a
-            machine of each processor where the preset needs machines.
+        small_job_wait_s: longest wait allowed for small jobs (paper: 3 h).
+        too_wide: treatment of a job that fits no partition: ``reject`` makes the configuration
+            infeasible, ``clip`` runs the job narrower and longer.
+        overrun: treatment of a job that outlives its request: ``raise`` lets it run on and
+            informs
+            the scheduler, ``kill`` ends it, ``extend`` lets it run on and the scheduler finds
+            out.
+        preset: name of an entry of `PRESETS`.
+        split: whether the paper's three parameters are opened; None: as in the preset.
+        options: options of orders and backfills, by name; the others have their usual values.
+        grace_s: seconds between the requested end and the kill.
+        allocation: allocation to a job, as in `sim.api.Scenario`; None: as the preset needs.
+        machine_procs: processors of each machine; None for no machines, or for machines of one
+            processor if the preset needs machines.
 
     Raises:
         ApplicationError: a size is unknown or too small, or a parameter cannot be built.
-        SimError: an order or a backfill that nobody registered, or an option that it has not.
+        SimError: an order or backfill is not registered, or does not have an option.
     """
 
     workload: Workload
@@ -295,7 +290,7 @@ class Scheduling:
             for policy in self.variation.among(kind):
                 self._check_policy(kind, str(policy))
         self.space.from_values(self.baseline)
-        self.scenario(self.baseline)  # refuse what cannot be now, not in a run
+        self.scenario(self.baseline)  # raise for an impossible baseline now, not in a run
 
     def _check_names(self) -> None:
         options = every_option()
@@ -335,7 +330,7 @@ class Scheduling:
                     )
 
     def _check_policy(self, kind: Kind, policy: str) -> None:
-        """Raise SimError if a policy, as it would be told today, cannot be simulated."""
+        """Raise SimError if a policy, with the current options, cannot be simulated."""
         names: dict[Kind, str] = {"order": self.today.order, "backfill": self.today.backfill}
         names[kind] = policy
         owners = options_of({policy_kind: (name,) for policy_kind, name in names.items()})
@@ -358,7 +353,7 @@ class Scheduling:
 
     @cached_property
     def has_split(self) -> bool:
-        """Whether a part of the cluster may be kept for small jobs."""
+        """Return whether a part of the cluster may be reserved for small jobs."""
         return self._preset.split if self.split is None else self.split
 
     @cached_property
@@ -385,7 +380,7 @@ class Scheduling:
 
     @cached_property
     def variation(self) -> SchedulingVariation:
-        """What may differ from run to run beside the split."""
+        """Return the parameters that vary besides the split."""
         levels = {**self._filled.levels, **self.levels}
         beside = {
             name: several for name, several in levels.items() if name not in COMPUTED and several
@@ -394,7 +389,7 @@ class Scheduling:
 
     @cached_property
     def cluster_procs(self) -> int:
-        """Processors of the cluster today."""
+        """Return the current number of processors of the cluster."""
         procs = self.procs if self.procs is not None else self.workload.max_procs
         if procs is None:
             raise ApplicationError(
@@ -405,11 +400,12 @@ class Scheduling:
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """The paper's three parameters, then those that the preset or the analyst opened.
+        """Return the paper's three parameters, then those of the preset or of ``levels``.
 
-        Today's configuration has no small partition; the thresholds mean nothing then, so of
-        those combinations exactly one is allowed. So it is with every parameter that means nothing
-        in some of the runs.
+        The baseline has no small partition. Its thresholds then have no meaning, so exactly one
+        of
+        their combinations is allowed. The same holds for every parameter without a meaning in
+        some runs.
         """
         exclusions = self.variation.exclusions
         if not self.has_split:
@@ -444,24 +440,24 @@ class Scheduling:
 
     @cached_property
     def baseline(self) -> Mapping[str, Level]:
-        """Today's configuration."""
+        """Return the current configuration."""
         if not self.has_split:
             return self.variation.now
         return {**scheduling_parameters.baseline_split(self._split_levels), **self.variation.now}
 
     @property
     def deterministic(self) -> bool:
-        """A simulation repeats itself."""
+        """Return True: a simulation gives the same result every time."""
         return True
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Every measure that a run may give."""
+        """Return the names of all measures that a run may have."""
         return MEASURES if self.has_split else OF_ONE_PARTITION
 
     @property
     def objective(self) -> Objective:
-        """Minimise the mean response; small jobs wait at most so long; no job is turned away."""
+        """Minimise the mean response time; limit the wait of small jobs; reject no job."""
         return Objective(
             SingleMeasure("mean_response_s"),
             "minimise",
@@ -481,7 +477,7 @@ class Scheduling:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The data, the rules by which it was read, and the assumptions."""
+        """Return the data, the rules by which it was read, and the assumptions."""
         load = self.workload
         width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
         too_wide = {
@@ -530,7 +526,7 @@ class Scheduling:
     def simulated(
         self, values: Mapping[str, Level], seed: int
     ) -> tuple[Scenario, SimulationResult]:
-        """Return one configuration as a scenario, with its schedule. Raises as `evaluate`."""
+        """Simulate one configuration; return its scenario and schedule. Raises as `evaluate`."""
         try:
             scenario = self.scenario(values, seed)
             return scenario, simulate(scenario)
@@ -546,12 +542,12 @@ class Scheduling:
     ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
         """Simulate many configurations on all cores and yield each with its measures, in order.
 
-        One that `evaluate` would refuse with a RunError is left out.
+        Configurations that `evaluate` would refuse with a RunError are left out.
 
         Args:
-            configurations: taken one by one, not far ahead.
-            threads: how many work side by side; None is one per core.
-            progress: called with the number of configurations done.
+            configurations: values of the parameters; taken one by one, not far ahead.
+            threads: number of parallel simulations; None for one per core.
+            progress: function called with the number of configurations done.
 
         Raises:
             RunError: the simulator refuses a scenario.
@@ -587,11 +583,11 @@ class Scheduling:
     def scenario(
         self, values: Mapping[str, Level], seed: int = 0, workload: Workload | None = None
     ) -> Scenario:
-        """Return what is simulated for a configuration; on other jobs if they are given.
+        """Return the scenario of a configuration, on its own or another workload.
 
         Raises:
-            RunError: nothing is left for the main partition.
-            ApplicationError: the simulator would refuse it.
+            RunError: no processor is left for the main partition.
+            ApplicationError: the simulator would refuse the scenario.
         """
         settings = self.variation.run_settings(values)
         try:

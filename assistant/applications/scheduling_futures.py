@@ -1,11 +1,9 @@
-"""Futures: workloads drawn from a model, over all of which a configuration is judged.
+"""A scheduling application over futures: workloads drawn from a model, judged all together.
 
-A sweep over one log learns that log by heart. Over k futures it asks what a configuration does to
-workloads of the same kind. All configurations meet the same futures (common random numbers: Law,
-Simulation Modeling and Analysis, 5th edition, section 11.2), so that what differs between two
-configurations is what the configurations do.
-
-A cluster over many futures: what is steered, judged by all of them at once.
+A sweep over one log overfits to that log. Over k futures it measures what a configuration does
+to workloads of the same kind. All configurations meet the same futures (common random numbers:
+Law, Simulation Modeling and Analysis, 5th edition, section 11.2), so that differences between
+two configurations come from the configurations.
 """
 
 import hashlib
@@ -43,10 +41,10 @@ MOST_FUTURES = 1_000
 WEEK_S = 7 * 86_400.0
 
 STATISTICS = ("mean", "worst", "spread")
-"""Told of every measure beside the number that judges: ``mean_wait_s.worst`` and so on."""
+"""Statistics over the futures, besides the value of a measure: ``mean_wait_s.worst`` etc."""
 
 SAME = ("procs",)
-"""Measures that no future changes."""
+"""Measures that are equal in all futures."""
 
 _MORE_IS_BETTER = "utilisation"
 _KEPT_DRAWS = 2
@@ -54,24 +52,26 @@ _KEPT_DRAWS = 2
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFutures:
-    """Which futures, and how they judge.
+    """Settings of the futures: how they are drawn, and how their measures are combined.
 
     Attributes:
-        model: that they are drawn from.
-        count: how many, 1 to 1,000.
-        duration_s: jobs are submitted within so many seconds of each.
+        model: model that the futures are drawn from.
+        count: number of futures, 1 to 1,000.
+        duration_s: length of the submission window of each future, in seconds.
         scale: factor on the rate of arrivals.
-        seed: of the futures; the seed of a sweep or of a run has no part in it. More futures of
-            the same seed begin with those that there were.
-        judge: what the value of a measure is: its ``mean`` over the futures, a ``quantile``, or
-            that of the ``worst`` future.
-        quantile: of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures is the
-            second worst.
-        anew: every run draws futures of its own, from its seed. Then results vary from run to run
-            and nothing is common to two configurations.
+        seed: seed of the futures; independent of the seeds of sweeps and runs. A larger count
+            with
+            the same seed begins with the same futures.
+        judge: value of a measure: its ``mean`` over the futures, a ``quantile``, or the
+            ``worst``.
+        quantile: share of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures
+            is
+            the second worst.
+        anew: True if every run draws its own futures from its seed. Then results vary from run to
+            run, and two configurations have no common random numbers.
 
     Raises:
-        ApplicationError: a number out of range.
+        ApplicationError: a number is out of range.
     """
 
     model: Model
@@ -99,26 +99,28 @@ class WorkloadFutures:
             )
 
     def draw(self, of_run: int | None = None) -> tuple[Workload, ...]:
-        """Return the futures; those of one run's own if they are drawn anew.
+        """Return the futures; those of one run if every run draws its own.
 
         Raises:
-            SimError: the model cannot be, or nothing falls into the duration.
+            SimError: the model is invalid, or no job falls into the duration.
         """
         run_seed = of_run if self.anew else None
         return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, run_seed)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is in the futures, as hexadecimal text; the same on every machine."""
+        """Return the SHA-256 of all futures in hexadecimal; it is the same on every machine."""
         digests = "\n".join(workload.digest for workload in self.draw())
         return hashlib.sha256(digests.encode()).hexdigest()
 
     def judged(self, each: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
-        """Return one run's measures from those of every future.
+        """Return the measures of one run from its measures on every future.
 
-        A future that a measure is unknown of, such as the wait of small jobs where there are none,
-        has no say in it. The worst is the lowest of a utilisation and the highest of all else; a
-        quantile counts from the same side.
+        A future without a value (the wait of small jobs if there are none) is left out. The worst
+        is
+        the lowest utilisation, and the highest value of every other measure; a quantile counts
+        from the
+        same side.
         """
         names = dict.fromkeys(name for measures in each for name in measures)
         summary: dict[str, Measure] = {}
@@ -156,7 +158,7 @@ class WorkloadFutures:
 
 
 def measured_over_futures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the measures over futures, from those of one simulation."""
+    """Return the names of the measures over futures, from the names for one simulation."""
     more = (f"{name}.{s}" for name in names if name not in SAME for s in STATISTICS)
     return (*names, *more)
 
@@ -165,7 +167,7 @@ def measured_over_futures(names: Sequence[str]) -> tuple[str, ...]:
 def _drawn(
     model: Model, count: int, duration_s: float, scale: float, seed: int, of_run: int | None
 ) -> tuple[Workload, ...]:
-    """Draw; a model is known by its digest, so that the last draws need not be made again."""
+    """Draw the futures; the cache finds a model by its digest."""
     streams = RandomStreams(seed).inside("futures")
     if of_run is not None:
         streams = streams.inside(f"run {of_run}")
@@ -182,7 +184,7 @@ _COLUMNS = (
 
 
 def concatenated_workload(workloads: Sequence[Workload], name: str) -> Workload:
-    """Return the jobs of several workloads as one, to see what is in them; not to be simulated."""
+    """Return the jobs of several workloads as one workload to look at; it must not be simulated."""
     first = workloads[0]
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(item, name) for item in workloads]) for name in _COLUMNS
@@ -206,22 +208,22 @@ Values = Mapping[str, Level]
 _RIGID = "every job is simulated as one rigid job, without its tasks and their order"
 
 FUTURES = "Futures"
-"""Label of the fact that says which futures runs are judged on."""
+"""Label of the fact that describes the futures."""
 
 FUTURES_DIGEST = "Futures digest"
-"""Label of the fact that tells the futures of an experiment from all others."""
+"""Label of the fact that identifies the futures of an experiment."""
 
 
 @dataclass(frozen=True)
 class FutureScheduling(Scheduling):
-    """One cluster over the futures of its workload. Make one with `future_scheduling`.
+    """A cluster over the futures of its workload; `future_scheduling` makes one.
 
     Levels are computed from the jobs of all futures together, so that every configuration can be
     simulated on every future.
 
     Args:
-        futures: which, and how they judge.
-        threads: how many futures of one run are simulated side by side; None is one per core.
+        futures: settings of the futures.
+        threads: number of futures of one run that are simulated in parallel; None: one per core.
     """
 
     futures: WorkloadFutures = field(kw_only=True)
@@ -229,30 +231,30 @@ class FutureScheduling(Scheduling):
 
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
-        """The futures."""
+        """Return the futures."""
         return self.futures.draw()
 
     @cached_property
     def have_tasks(self) -> bool:
-        """Whether jobs of the futures consist of tasks."""
+        """Return whether jobs of the futures consist of tasks."""
         return any(workload.tasks is not None for workload in self.workloads)
 
     @property
     def deterministic(self) -> bool:
-        """Whether a configuration meets the same futures in every run.
+        """Return whether a configuration meets the same futures in every run.
 
-        Then a second run says nothing new: a future is no replicate.
+        Then a second run gives the same result: a future is not a replicate.
         """
         return not self.futures.anew
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Every measure over the futures, and what is told of each."""
+        """Return the names of the measures over futures, with their statistics."""
         return measured_over_futures(super().measures)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Those of the cluster, and which futures there are."""
+        """Return the facts of the cluster and of the futures."""
         workload, *more = super().facts
         digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
         source = Fact("Model", self.futures.model.source or self.futures.model.generator)
@@ -263,7 +265,7 @@ class FutureScheduling(Scheduling):
         """Simulate one configuration on every future.
 
         Raises:
-            RunError: the simulator refuses one of them; the sentence says which.
+            RunError: the simulator refuses a future; the message names it.
         """
         return self.futures.judged(self.each(values, seed))
 
@@ -281,7 +283,7 @@ class FutureScheduling(Scheduling):
         return tuple(results)
 
     def simulated(self, values: Values, seed: int) -> tuple[Scenario, SimulationResult]:
-        """Return the first future of a configuration, with its schedule. Raises as `evaluate`."""
+        """Simulate the first future of a configuration; return it with its schedule."""
         try:
             scenario = self.scenario(values, seed, self.futures.draw(seed)[0])
             return scenario, simulate(scenario)
@@ -295,9 +297,10 @@ class FutureScheduling(Scheduling):
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[tuple[Values, Mapping[str, Measure]]]:
-        """Simulate many configurations on every future, all side by side; yield them in order.
+        """Simulate many configurations on every future, in parallel; yield them in order.
 
-        All meet the futures of the futures' own seed. As `Scheduling.evaluate_many` otherwise;
+        All meet the futures of the settings' own seed. For the rest see
+        `Scheduling.evaluate_many`;
         ``progress`` counts configurations.
 
         Raises:
@@ -329,15 +332,15 @@ class FutureScheduling(Scheduling):
 def future_scheduling(
     futures: WorkloadFutures, *, threads: int | None = None, **settings: Any
 ) -> FutureScheduling:
-    """Return the application over futures.
+    """Return the scheduling application over futures.
 
     Args:
-        futures: which, and how they judge.
-        threads: as of `FutureScheduling`.
-        settings: as of `Scheduling`, without the workload.
+        futures: settings of the futures.
+        threads: see `FutureScheduling`.
+        settings: settings of `Scheduling`, without the workload.
 
     Raises:
-        ApplicationError, SimError: as `Scheduling`, and what drawing refuses.
+        ApplicationError, SimError: as `Scheduling`, and errors of drawing.
     """
     workloads: Sequence[Workload] = futures.draw()
     jobs = concatenated_workload(

@@ -1,15 +1,10 @@
-"""What may differ from run to run beside the split: policies, their options, the cluster's size.
+"""Parameters of the application "scheduling": the split, the policies, their options, the size.
 
-Names and limits of options are those that orders and backfilling rules declare, so a new one can
-be varied as soon as it is registered. Where a parameter means nothing, such as the option of a rule
-in a run with another one, it has one level only: no two configurations are the same simulation.
-
-Levels of the paper's three parameters, computed from a workload.
-
-Section 4.1.1 and figure 5 of the Copper paper: 22 sizes of the small partition, 20 requested times
-and 20 numbers of processors up to which a job goes there.
-
-The split of a cluster: its three parameters, and the cluster that their values stand for.
+Names and limits of options come from the orders and backfills themselves, so a newly registered
+one can be varied at once. A parameter without a meaning in a run (an option of another rule) has
+one level only, so that no two configurations are the same simulation. The split has the three
+parameters of section 4.1.1 and figure 5 of the Copper paper: 22 sizes of the small partition, and
+20 requested times and 20 numbers of processors up to which a job goes there.
 """
 
 import itertools
@@ -41,19 +36,19 @@ MOST_PROCS = 10**12
 Kind = Literal["order", "backfill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BESIDE = ("procs", *KINDS, "overrun", "grace_s")
-"""What may be varied whatever the policies."""
+"""Parameters that can be varied with any policies."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionalParameter:
-    """A parameter that a cluster may have beside its split.
+    """A parameter that a cluster may have besides its split.
 
     Attributes:
-        name: of the parameter.
+        name: name of the parameter.
         description: one line for people.
-        unit: for people.
-        choices: all levels that it may have, if they are few.
-        usual: of an option, what it is unless something else is told; None of all others.
+        unit: unit, for people.
+        choices: all possible levels, if they are few.
+        usual: default value of an option; None for other parameters.
     """
 
     name: str
@@ -65,7 +60,7 @@ class OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class OptionOwner:
-    """An option, and the policy that can be told it."""
+    """An option together with a policy that has it."""
 
     kind: Kind
     policy: str
@@ -73,15 +68,15 @@ class OptionOwner:
 
     @property
     def owner(self) -> str:
-        """The policy in words."""
+        """Return kind and name of the policy, for messages."""
         return f"{self.kind} '{self.policy}'"
 
 
 def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[OptionOwner, ...]]:
-    """Return the options of some policies by name, each with all that can be told it.
+    """Return the options of some policies by name, each with all policies that have it.
 
     Raises:
-        UnknownNameError: an order or a rule that nobody registered.
+        UnknownNameError: an order or a rule is not registered.
     """
     options: dict[str, tuple[OptionOwner, ...]] = {}
     for kind in KINDS:
@@ -103,11 +98,11 @@ def every_option() -> dict[str, tuple[OptionOwner, ...]]:
 def option_values(
     owners: Mapping[str, tuple[OptionOwner, ...]], options: Mapping[str, Level]
 ) -> dict[str, float]:
-    """Return values of known options as they are simulated; times may be texts such as '2h'.
+    """Return values of known options as the simulator takes them; times may be texts such as '2h'.
 
     Raises:
-        ApplicationError: a text that is no time.
-        ScenarioError: a value that a policy does not allow.
+        ApplicationError: a text is not a time.
+        ScenarioError: a policy does not allow a value.
     """
     numbers: dict[str, float] = {}
     for name, value in options.items():
@@ -119,10 +114,10 @@ def option_values(
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
-    """Return what can be varied beside the split in runs with these policies.
+    """Return the parameters besides the split that can be varied with these policies.
 
     Raises:
-        UnknownNameError: an order or a rule that nobody registered.
+        UnknownNameError: an order or a rule is not registered.
     """
     names = known_names()
     return (
@@ -150,7 +145,7 @@ def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicies:
-    """What one run has beside its split; ``options`` has only what its policies know."""
+    """Settings of one run besides its split; ``options`` has only those of its policies."""
 
     procs: int
     order: str
@@ -162,16 +157,16 @@ class RunPolicies:
 
 @dataclass(frozen=True)
 class SchedulingVariation:
-    """How things are today, and the levels of what is varied.
+    """The current values of all parameters besides the split, and the levels of those that vary.
 
     Args:
-        today: a value for each of `BESIDE`.
-        options: what policies are told unless a level says otherwise; the others are as usual.
-        levels: of what is varied, as they may be typed; afterwards as they are simulated.
+        today: current value of each of `BESIDE`.
+        options: options of policies unless a level overrides them; the others are as usual.
+        levels: levels of the varied parameters, as typed; after construction as simulated.
 
     Raises:
-        ApplicationError: a level that means nothing, or an option that no run has.
-        SimError: a policy that nobody registered, or a value that its option may not have.
+        ApplicationError: a level without a meaning, or an option that no run has.
+        SimError: a policy that is not registered, or a value that its option does not allow.
     """
 
     today: Mapping[str, Level]
@@ -203,17 +198,17 @@ class SchedulingVariation:
                 )
 
     def among(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of something, or today's value if it is not varied."""
+        """Return the levels of a parameter; only the current value if it is not varied."""
         return tuple(self.levels.get(name, (self.today[name],)))
 
     @cached_property
     def option_owners(self) -> dict[str, tuple[OptionOwner, ...]]:
-        """The options of all policies that a run may have."""
+        """Return the options of all policies that a run may have."""
         return options_of({kind: [str(name) for name in self.among(kind)] for kind in KINDS})
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What is varied, in the order in which it was named."""
+        """Return the varied parameters, in the order of ``levels``."""
         policies = {kind: [str(name) for name in self.among(kind)] for kind in KINDS}
         about = {entry.name: entry for entry in optional_parameters(policies)}
         return tuple(
@@ -225,16 +220,16 @@ class SchedulingVariation:
 
     @cached_property
     def now(self) -> dict[str, Level]:
-        """Today's level of everything that is varied; where it means nothing, its only one.
+        """Return the current level of every varied parameter; the only one if it has no effect.
 
         Raises:
-            ApplicationError: today's value is not among the levels.
+            ApplicationError: the current value is not among the levels.
         """
         return {name: self._now(name) for name in self.levels}
 
     @cached_property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """What leaves one level of each parameter in the runs in which it means nothing."""
+        """Return exclusions that leave one level of a parameter in runs where it has no effect."""
         return tuple(
             Exclusion.parse(f"{where} and {name} != {self.now[name]!r}")
             for name in self.levels
@@ -243,7 +238,7 @@ class SchedulingVariation:
         )
 
     def run_settings(self, values: Mapping[str, Level]) -> RunPolicies:
-        """Return what a run with these values has."""
+        """Return the settings of a run with these values."""
         have = {**self.today, **{name: values[name] for name in BESIDE if name in values}}
         order, backfill = str(have["order"]), str(have["backfill"])
         option_levels = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
@@ -287,7 +282,7 @@ class SchedulingVariation:
         return bool(where) and not any(self.today[n] in levels for n, levels in where.items())
 
     def _needed(self, name: str) -> str:
-        """Return the option without which another one changes nothing; empty if there is none."""
+        """Return the option without which another one has no effect; empty if there is none."""
         needs = {entry.option.needs for entry in self.option_owners.get(name, ())}
         return needs.pop() if len(needs) == 1 else ""
 
@@ -296,7 +291,7 @@ class SchedulingVariation:
         return f"{needed} == 0" if needed in self.levels and 0 in self.levels[needed] else ""
 
     def _means(self, name: str) -> dict[str, tuple[Level, ...]]:
-        """Return with which levels of what else something means something; empty is with all."""
+        """Return the levels of other parameters with which a parameter matters; empty for all."""
         if name == "grace_s":
             return {"overrun": ("kill",)}
         if name in BESIDE:
@@ -307,7 +302,7 @@ class SchedulingVariation:
         }
 
     def _idle_where(self, name: str) -> str:
-        """Return the condition under which a parameter means nothing; empty is never."""
+        """Return the condition under which a parameter has no meaning; empty if there is none."""
         parts = []
         for other, levels in self._means(name).items():
             among = self.among(other)
@@ -352,7 +347,7 @@ class SchedulingVariation:
 
 
 def whole_number(name: str, value: Level, least: int) -> int:
-    """Return a level that is a number of processors. Raises ApplicationError if it is none."""
+    """Return a level that is a number of processors. Raises ApplicationError if it is not one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
         return int(value)
@@ -362,10 +357,10 @@ def whole_number(name: str, value: Level, least: int) -> int:
 
 
 def seconds(name: str, value: Level, least: float) -> Level:
-    """Return a level that is a time, also from a text such as '2h'.
+    """Return a level that is a time in seconds, also from a text such as '2h'.
 
     Raises:
-        ApplicationError: it is none, or less than ``least``.
+        ApplicationError: the level is not a time, or less than ``least``.
     """
     try:
         duration_s = parse_duration(value)
@@ -382,13 +377,13 @@ def _is_none_of(name: str, levels: Iterable[Level]) -> str:
 
 
 def _plain(value: Any) -> Level:
-    """Return a whole number as one."""
+    """Return a whole float as an int, and every other level unchanged."""
     is_whole = isinstance(value, float) and value.is_integer()
     return int(value) if is_whole else cast("Level", value)
 
 
 def numbers_in_order(levels: Iterable[Level]) -> Iterator[Level]:
-    """Yield levels, those that are numbers in ascending order."""
+    """Yield the levels, in ascending order if all are numbers."""
     ordered = list(levels)
     if all(isinstance(level, int | float) for level in ordered):
         ordered.sort(key=float)
@@ -409,10 +404,10 @@ def computed_levels(
     """Return the levels of each of `COMPUTED`, ascending.
 
     Args:
-        workload: the jobs.
+        workload: jobs of the log.
         cluster_procs: processors of the cluster.
-        too_wide: unless such jobs are clipped, the main partition keeps room for the widest one.
-        machine_procs: of which every partition has a multiple.
+        too_wide: unless it is ``clip``, the main partition keeps room for the widest job.
+        machine_procs: processors of a machine; every partition has a multiple of it.
     """
     room = max(cluster_procs - workload.widest_procs, 0)
     if too_wide == "clip":
@@ -439,7 +434,7 @@ _ROUND_TIMES_S = tuple(
 
 
 def time_levels(least_s: float, most_s: float) -> tuple[Level, ...]:
-    """Return up to 20 round durations from the shortest request to one that admits the longest."""
+    """Return up to 20 round durations, in seconds, that cover the requested times."""
     inside = [int(t) for t in _ROUND_TIMES_S if least_s <= t < most_s]
     last = next((int(t) for t in _ROUND_TIMES_S if t >= most_s), int(-(-most_s // 60)) * 60)
     if len(inside) > N_TIMES - 1:
@@ -449,7 +444,7 @@ def time_levels(least_s: float, most_s: float) -> tuple[Level, ...]:
 
 
 def width_levels(least: int, most: int) -> tuple[Level, ...]:
-    """Return up to 20 numbers of processors, evenly on a log scale, the last the widest job's."""
+    """Return up to 20 numbers of processors, evenly spaced on a log scale, up to the widest job."""
     raw = np.unique(np.geomspace(least, most, N_WIDTHS).round().astype(int)).tolist()
     return fill_gaps(raw, N_WIDTHS, step=1)
 
@@ -457,7 +452,7 @@ def width_levels(least: int, most: int) -> tuple[Level, ...]:
 def fill_gaps(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
     """Add multiples of ``step`` in the widest gaps (by ratio) until there are ``count`` levels.
 
-    Fewer come back only if there is no room between the first and the last.
+    The result is shorter only if there is no room between the first and the last level.
     """
     distinct = sorted(set(levels))
     while len(distinct) < count:
@@ -489,7 +484,7 @@ def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...
     """Return levels of one of `COMPUTED` as they are simulated; times may be texts such as '2h'.
 
     Raises:
-        ApplicationError: a level that means nothing for this parameter.
+        ApplicationError: a level is invalid for this parameter.
     """
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
@@ -506,7 +501,7 @@ def _above_zero(value: Level) -> Level:
 
 
 def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, ...]:
-    """Return the three parameters with these levels."""
+    """Return the three parameters of the split with these levels."""
     return tuple(
         Parameter(name, tuple(levels[name]), unit=unit, description=description)
         for name, (unit, description) in _DESCRIBED.items()
@@ -514,7 +509,7 @@ def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, 
 
 
 def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
-    """Return the levels that mean one partition.
+    """Return the levels that stand for one partition.
 
     Raises:
         ApplicationError: there is no such level.
@@ -529,7 +524,7 @@ def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
 
 
 def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusion:
-    """Return what leaves one combination of the thresholds where there is no small partition."""
+    """Return the exclusion that leaves one combination of thresholds without a small partition."""
     last_s, last_procs = levels[SMALL_MAX_REQUESTED][-1], levels[SMALL_MAX_PROCS][-1]
     return Exclusion.parse(
         f"{SMALL_PROCS} == 0 and ({SMALL_MAX_REQUESTED} != {last_s!r} "
@@ -538,10 +533,10 @@ def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusi
 
 
 def split_cluster(values: Mapping[str, Level], total: int) -> ClusterSpec:
-    """Return the cluster of ``total`` processors that the values stand for.
+    """Return the cluster of ``total`` processors that the values describe.
 
     Raises:
-        RunError: nothing is left for the main partition.
+        RunError: no processor is left for the main partition.
     """
     small = int(values.get(SMALL_PROCS, 0))
     if small == 0:

@@ -1,4 +1,4 @@
-"""``python -m assistant.cli``: the same as ``copperline``."""
+"""Entry point ``python -m assistant.cli``, the same as ``copperline``."""
 
 from assistant.cli.main import main
 

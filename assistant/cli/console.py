@@ -1,8 +1,6 @@
-"""How the command line speaks: people get tables on standard output, programs get one JSON object.
+"""Console: tables on standard output for people, or one JSON object for programs.
 
-Sentences about what goes wrong, and progress, go to standard error.
-
-What is seen of a step that takes a while and cannot say how far it is.
+Errors and progress go to standard error.
 """
 
 import json
@@ -38,7 +36,7 @@ StoreOption = Annotated[
 
 
 def store_path(option: Path | None) -> Path:
-    """Return where experiments are kept: the option, the environment, or the folder here."""
+    """Return the path of the store: from the option, the environment, or the current folder."""
     if option is not None:
         return option
     from_environment = os.environ.get("COPPERLINE_STORE")
@@ -46,12 +44,12 @@ def store_path(option: Path | None) -> Path:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object; what is unknown is null."""
+    """Print one JSON object; unknown values are null."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
 def table_of(*names: str, left: int = 1) -> Table:
-    """Return a plain table; the first ``left`` columns stand to the left, the rest to the right."""
+    """Return a plain table; only the first ``left`` columns are left-aligned."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for i, name in enumerate(names):
         table.add_column(name, justify="left" if i < left else "right")
@@ -65,7 +63,7 @@ def say(text: str, style: str = "") -> None:
 
 @contextmanager
 def progress_spinner(description: str) -> Iterator[None]:
-    """Show what is done, and for how long, on standard error while it is done."""
+    """Show a description and the elapsed time on standard error during the block."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True) as progress:
         progress.add_task(description, total=None)

@@ -1,9 +1,4 @@
-"""The live view of a sweep: how far, the best so far against today, the latest runs.
-
-The end of a sweep, as a few lines for people and one object for programs.
-
-An open warning on the command line: its words, its numbered alternatives, how to answer it.
-"""
+"""View of an experiment in the terminal: live progress, summary at the end, open warning."""
 
 import time
 from dataclasses import asdict
@@ -41,12 +36,11 @@ from assistant.store.event_store import MemoryStore
 
 N_LATEST = 8
 LINES_EVERY = 10
-CHANCE_EVERY_S = 1.0
-"""Seconds between two forecasts while runs are quick: a forecast may take longer than a run."""
+CHANCE_EVERY_S = 1.0  # between two forecasts, because a forecast may take longer than a run
 
 
 class LiveView:
-    """Shows a session while it is steered; on a terminal as a live table, else as lines."""
+    """Live view of a steered session: a table on a terminal, else lines."""
 
     def __init__(self, session: ExperimentQueries, console: Console) -> None:
         self._session = session
@@ -58,7 +52,7 @@ class LiveView:
             self._live = Live(self._picture(), console=console, refresh_per_second=8)
 
     def on_change(self, run: Run) -> None:
-        """Take note of a run that started or ended; say of the first cost that is unknown."""
+        """Update the view for a run that started or ended; report the first unknown cost."""
         unknown = "" if self._warned_of_cost else unknown_cost(self._session.experiment, run)
         if unknown:
             self._warned_of_cost = True
@@ -69,7 +63,7 @@ class LiveView:
             self._console.print(self._headline(), soft_wrap=True)
 
     def on_advice(self, advice: MissWarning) -> None:
-        """Show a warning above the table; it stays on the screen."""
+        """Print a warning above the table, where it stays."""
         self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
         for alternative in advice.alternatives:
             self._console.print(f"  - {proposal(alternative)}", style="yellow", soft_wrap=True)
@@ -100,7 +94,7 @@ class LiveView:
         return text
 
     def _chance_words(self) -> str:
-        """Return the chance to reach the goal; empty without a goal, or before there is one."""
+        """Return the chance to reach the goal; empty without a goal or a chance."""
         if self._session.experiment.sla.goal is None:
             return ""
         now_s = time.monotonic()
@@ -167,7 +161,7 @@ N_EFFECTS = 3
 
 
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
-    """Return what a program wants to know at the end of a sweep."""
+    """Return the result of a sweep as JSON."""
     best, today = experiment.best, experiment.baseline
     return {
         "experiment": data.experiment_id,
@@ -194,7 +188,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
 
 
 def _trust(trust: PredictionScoreboard) -> dict[str, Any]:
-    """Return how each group of runs did, and whether stated intervals held; not run by run."""
+    """Return the accuracy of each group of runs and the coverage of the intervals."""
     fields = asdict(trust)
     return {name: fields[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
 
@@ -230,7 +224,7 @@ def _recommended(
 
 
 def print_summary(data: ReportData, report: Path) -> None:
-    """Print the answer, what to change, what matters, and where the report is."""
+    """Print the answer, what to change, what matters, and the path of the report."""
     OUT.print()
     OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
@@ -262,7 +256,7 @@ def print_summary(data: ReportData, report: Path) -> None:
 
 
 def _print_front(data: ReportData) -> None:
-    """Print the trade-offs of two measures, the best by the first measure first."""
+    """Print the trade-offs of two measures, sorted by the first one."""
     OUT.print(f"  The front of {data.value_name} and {data.second_name}:", soft_wrap=True)
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("  run", *data.parameters, data.value_name, data.second_name or ""):
@@ -276,7 +270,7 @@ def _print_front(data: ReportData) -> None:
 
 
 def warning_object(experiment: Experiment) -> dict[str, Any] | None:
-    """Return the open warning as JSON has it, alternatives numbered from 1; None if none is."""
+    """Return the open warning as JSON, with alternatives numbered from 1; None if there is none."""
     advice = experiment.open_advice
     if advice is None or experiment.finished is not None:
         return None
@@ -297,13 +291,13 @@ def warning_object(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def print_warning(experiment: Experiment, console: Console, store: Path | None) -> None:
-    """Print the open warning, what it proposes, and how to answer it; nothing if none is open."""
+    """Print the open warning, its alternatives and how to answer it; nothing if none is open."""
     advice = experiment.open_advice
     if advice is None or experiment.finished is not None:
         return
     console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
-    for number, alternative in enumerate(advice.alternatives, 1):
-        console.print(f"  {number}. {proposal(alternative)}", soft_wrap=True)
+    for i, alternative in enumerate(advice.alternatives, 1):
+        console.print(f"  {i}. {proposal(alternative)}", soft_wrap=True)
     where = "" if store is None else f" --store {store}"
     accept = " --accept 1 (or" if advice.basis == "paper" or advice.alternatives else " (--change,"
     answer = f"copperline steer {experiment.opened.experiment_id}{where}{accept} --ignore)"
@@ -311,7 +305,7 @@ def print_warning(experiment: Experiment, console: Console, store: Path | None) 
 
 
 def fresh_session(path: Path) -> Session:
-    """Return a session as a sweep file would open it; nothing is stored."""
+    """Return a session of a sweep file; nothing is stored."""
     built = build_sweep(check_settings(read_settings(path), str(path)))
     session = open_sweep(built, MemoryStore(), path.stem, "")
     session.import_results(past_results(built), replicates=built.settings.replicates)
@@ -324,7 +318,7 @@ def stored_session(experiment: str, store: Path | None) -> Session:
 
 
 def existing(store: Path | None) -> Path:
-    """Return where experiments are kept. Raises StoreError if nothing is there yet."""
+    """Return the path of the store. Raises StoreError if there is none."""
     path = store_path(store)
     if not is_there(path):
         raise StoreError(

@@ -1,9 +1,4 @@
-"""Tables with one line per simulated job, as ``simulate --per-job`` writes them.
-
-The story of one job for people: what it waited for, how it started, who overtook it.
-
-``simulate TRACE --machines FILE``: the pods of a trace, each placed on a machine.
-"""
+"""Jobs of a simulation: tables with one line per job, explanation of one job, pods on machines."""
 
 import csv
 import os
@@ -44,7 +39,7 @@ from sim.api import (
 
 
 def check_writable(path: Path) -> None:
-    """Refuse, before anything slow begins, a file that cannot be written."""
+    """Refuse a file that cannot be written, before any slow step."""
     why = None
     try:
         if path.is_dir():
@@ -60,10 +55,9 @@ def check_writable(path: Path) -> None:
 
 
 def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write one line per job of a simulation that counts processors or takes machines of a job.
+    """Write one line per job of a simulation without placed instances.
 
-    Raises:
-        SettingsError: the file cannot be written.
+    Raises SettingsError if the file cannot be written.
     """
     workload = scenario.workload
     names, restarts = [*scenario.cluster.names, ""], result.restarts
@@ -95,10 +89,9 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
 
 
 def write_placed_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write one line per job of a simulation that places instances, with all its machines.
+    """Write one line per job of a simulation that places instances, with all machines of the job.
 
-    Raises:
-        SettingsError: the file cannot be written.
+    Raises SettingsError if the file cannot be written.
     """
     workload, placed = scenario.workload, result.instances
     tasks = workload.tasks
@@ -127,11 +120,9 @@ def write_placed_jobs(path: Path, scenario: Scenario, result: SimulationResult) 
         raise SettingsError(f"cannot write '{path}': {error.strerror}") from error
 
 
-MOST_LINES = 12
-"""Phases that are told one by one; of more the last is told, the others summed by their reason."""
+MOST_LINES = 12  # phases in full; of more, all but the last are summed by reason
 
-MOST_NAMED = 3
-"""Of the jobs that ended or started during a phase so many are named."""
+MOST_NAMED = 3  # jobs by number that ended or started in a phase
 
 
 def print_explanation(explained: JobExplanation, workload: Workload) -> None:
@@ -222,7 +213,7 @@ def _waited(explained: JobExplanation) -> Table:
 
 
 def _by_kind(phases: list[WaitPhase]) -> list[tuple[float, list[WaitPhase]]]:
-    """Return the phases by the kind of their reasons with their seconds, the longest first."""
+    """Return the phases and their seconds by kind of reason, the longest first."""
     in_order = sorted(phases, key=lambda phase: phase.reason.kind)
     kinds = (list(same) for _, same in groupby(in_order, key=lambda phase: phase.reason.kind))
     summed = [(sum(phase.seconds for phase in same), same) for same in kinds]
@@ -230,7 +221,7 @@ def _by_kind(phases: list[WaitPhase]) -> list[tuple[float, list[WaitPhase]]]:
 
 
 def _summed(phases: list[WaitPhase]) -> str:
-    """Say of phases with the same kind of reason why the job did not start."""
+    """Return why the job did not start, over phases with the same kind of reason."""
     reasons = [phase.reason for phase in phases]
     ended = [reason.ended for reason in reasons if reason.kind != "would_delay"]
     taken_by = [r.taken_by for r in reasons if r.kind in ("too_few_free", "behind")]
@@ -247,18 +238,18 @@ def _summed(phases: list[WaitPhase]) -> str:
 
 
 def _heads(head_groups: list[QueueHeads]) -> str:
-    """Name the heads of several phases, of which one job may be the head in many."""
+    """Return the names of the queue heads of several phases, each once."""
     procs = {head.job_id: head.procs for heads in head_groups for head in heads.named}
     if not procs:
         return ""
     named_heads = [(job_id, _processors(n)) for job_id, n in procs.items()][:MOST_NAMED]
     if all(heads.n == len(heads.named) for heads in head_groups):
         return _jobs(named_heads, len(procs))
-    return f"{_jobs(named_heads, len(named_heads))} and others"  # only some of them have names here
+    return f"{_jobs(named_heads, len(named_heads))} and others"  # only some of them are named
 
 
 def _meanwhile(ended: list[OtherJobs], taken_by: list[OtherJobs]) -> str:
-    """Say who gave processors back and who took them; of no two phases the same job."""
+    """Return which jobs released processors and which took them, each once."""
     clauses = []
     for groups, sentence in (
         (ended, "of the running ones {} ended"),
@@ -272,7 +263,7 @@ def _meanwhile(ended: list[OtherJobs], taken_by: list[OtherJobs]) -> str:
 
 
 def _reasons(explained: JobExplanation) -> Iterator[str]:
-    """Say of each phase why the job did not start."""
+    """Yield for each phase why the job did not start."""
     for phase in explained.phases:
         reason = phase.reason
         if reason.kind == "too_few_free":
@@ -445,16 +436,7 @@ Throttles = Annotated[
 def check_machines(
     machines: Path | None, rigid_only: Mapping[str, Any], placed_only: Mapping[str, Any]
 ) -> None:
-    """Refuse options that would be passed over.
-
-    Args:
-        machines: what --machines says.
-        rigid_only: options that mean something without --machines only, None if not given.
-        placed_only: likewise with --machines only.
-
-    Raises:
-        SettingsError: one of them is given where it means nothing.
-    """
+    """Refuse options that have no effect with, or without, --machines. Raises SettingsError."""
     for option, value in (placed_only if machines is None else rigid_only).items():
         if value is None or value == []:
             continue
@@ -466,11 +448,9 @@ def check_machines(
 
 
 def cluster_of(machines: Path, workload: Workload) -> ClusterSpec:
-    """Return the cluster of a list of machines.
+    """Return the cluster of a file of machines.
 
-    Raises:
-        SettingsError: the workload has no tasks that could be placed on them.
-        SimError: the list cannot be read, or no cluster can be like that.
+    Raises SettingsError if the workload has no tasks to place, SimError for an invalid file.
     """
     if workload.tasks is None:
         raise SettingsError(
@@ -484,8 +464,7 @@ def throttle_of(text: str) -> ThrottleWindow:
     """Return a throttle window from a text such as ``gpu1,gpu2:1h:2h:cpu=0.6``.
 
     Raises:
-        SettingsError: it has another form.
-        SimError: a time is none, or there can be no such window.
+        SettingsError: the form is wrong; SimError: a time or the window is invalid.
     """
     names, *parts = text.split(":")
     share_by_resource: dict[str, float] = {}
@@ -508,7 +487,7 @@ def throttle_of(text: str) -> ThrottleWindow:
 
 
 def rigid_note(workload: Workload) -> str | None:
-    """Say, of a workload with tasks, that they are not placed; None if it has none."""
+    """Return a note that the tasks of a workload are not placed; None if it has none."""
     if workload.tasks is None:
         return None
     return (
@@ -518,13 +497,11 @@ def rigid_note(workload: Workload) -> str | None:
 
 
 def place(scenario: Scenario, engine: str, per_job: Path | None, *, as_json: bool) -> int:
-    """Simulate instances on machines, print what it was like and return the exit code.
+    """Simulate instances on machines, print the metrics and return the exit code.
 
-    Raises:
-        SettingsError: the table of jobs cannot be written.
-        SimError: the scenario cannot be simulated.
+    Raises SettingsError if the table of jobs cannot be written, SimError for an invalid scenario.
     """
-    check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    check_scenario(scenario)  # refuse an invalid scenario before any slow step
     result = simulate(scenario, engine=engine)
     metrics = summarise_instances(scenario, result)
     if as_json:

@@ -1,107 +1,256 @@
-"""The commands together, and the one place where errors become exit codes.
+"""The table of commands, and the one place where errors become exit codes.
 
-The table of commands: one line each, imported when it is called.
+A command is imported when it is called: `--help` and `--version` import none.
 """
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from assistant.cli.commands import (
-    administration,
-    agents,
-    ai_platform,
-    analysis,
-    dry_run,
-    experiments,
-    hooks,
-    pods,
-    service,
-    simulate,
-    steer,
-    sweep,
-    sweep_file,
-    workload_model,
-)
-from assistant.cli.commands import workload as capacity
 from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED
-from assistant.config.snapshot import version
 from assistant.core.errors import AssistantError
+from assistant.core.version import version
 from sim.model.errors import SimError
 from strategies.space.errors import StrategyError
 
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": (
+        "sweep:demo",
+        "Steer the built-in example: a generated job log on a cluster of 128 processors.",
+    ),
+    "init": (
+        "sweep_file:init",
+        "Write a commented sweep file that runs as it is; nothing is overwritten.",
+    ),
+    "try": (
+        "dry_run:dry_run",
+        "Check a sweep, run today's configuration once, and say how long the budget would take.",
+    ),
+    "sweep": (
+        "sweep:sweep",
+        "Steer a sweep: today's configuration, a few first runs, then what the strategy says.",
+    ),
+    "resume": (
+        "steer:resume",
+        "Go on with a sweep that was interrupted, by Ctrl-C or by anything else.",
+    ),
+    "steer": (
+        "steer:steer",
+        "Answer a warning; change the SLA, levels or strategy of a stored experiment: all or none.",
+    ),
+    "what-if": (
+        "steer:what_if",
+        "Say what a change would come to: the chance, where runs would go, what would come next.",
+    ),
+    "queue": (
+        "experiments:queue",
+        "Show what waits and what runs, the next one in front, and change its order.",
+    ),
+    "suggest": (
+        "experiments:suggest",
+        "Say what should run next, and why, without running anything.",
+    ),
+    "forecast": (
+        "analysis:forecast",
+        "Say whether the goal will be reached with what is left, and what may come.",
+    ),
+    "effects": (
+        "analysis:effects",
+        "Say what each parameter does to the measured value, with intervals and tests.",
+    ),
+    "report": ("experiments:report", "Write the report of a stored experiment, finished or not."),
+    "journal": (
+        "experiments:journal",
+        "Print what happened, event by event: every decision, run, warning and answer.",
+    ),
+    "experiments": ("experiments:experiments", "List what is stored, latest first."),
+    "simulate": (
+        "simulate:simulate",
+        "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",
+    ),
+    "app": ("service:app", "Open the browser UI over the stored experiments; Ctrl-C ends it."),
+    "serve": (
+        "service:serve",
+        "Serve the stored experiments over HTTP: steer, watch and execute them from elsewhere.",
+    ),
+    "work": (
+        "service:work",
+        "Execute runs for a service, one at a time, until it is ended; start more for more.",
+    ),
+    "backup": (
+        "administration:backup",
+        "Copy the store, whole and at one moment, while it may be in use.",
+    ),
+    "restore": (
+        "administration:restore_backup",
+        "Put a backup in the place of the store; what was there is kept beside it.",
+    ),
+    "tabulate": (
+        "sweep_file:tabulate",
+        "Simulate every allowed combination of a scheduling sweep, of flood or of maze.",
+    ),
+    "play": (
+        "ai_platform:play",
+        "Run one configuration of flood, maze, ai_platform or placement and show what happened.",
+    ),
+    "doctor": (
+        "administration:doctor",
+        "Say what is installed, where compiled code and experiments are kept, and what is wrong.",
+    ),
+    "workload describe": (
+        "workload:describe",
+        "Say what a job log or a model holds, what stands out, and what reading it had to decide.",
+    ),
+    "workload fit": (
+        "workload_model:fit",
+        "Fit a model to a log, for `copperline workload generate`.",
+    ),
+    "workload generate": (
+        "workload_model:generate",
+        "Draw a workload from a model; the same for the same model, seed, duration and scale.",
+    ),
+    "workload convert": (
+        "workload_model:convert",
+        "Write a workload, or a part of it, in another format, and say what is lost.",
+    ),
+    "workload validate": (
+        "workload_model:validate",
+        "Say how like a workload is to a log: distances, quantiles, hours, load, with intervals.",
+    ),
+    "workload pack": (
+        "workload:pack",
+        "Say how full servers are when the first job fits nowhere (FFAR), by four algorithms.",
+    ),
+    "workload capacity": (
+        "workload:capacity",
+        "Say how many servers suffice in 95 % of the futures of a model, with intervals.",
+    ),
+    "workload share": (
+        "workload_model:share",
+        "Make a slightly fictitious model of a log, to give away, and say what that costs.",
+    ),
+    "workload manifests": (
+        "pods:manifests",
+        "Write the workloads of a trace as manifests for Kubernetes: PyTorchJob, Katib, Job ...",
+    ),
+    "workload retarget": (
+        "pods:retarget",
+        "Tell the pods of a trace which machines of a cluster they are for; jobs and work stay.",
+    ),
+    "workload calibrate": (
+        "pods:calibrate_model",
+        "Calibrate a model of joulie by what pods of a trace were measured to do.",
+    ),
+    "workload bundle": (
+        "pods:bundle",
+        "Hand the priors of a model of joulie out as a profile bundle, or take one in as a model.",
+    ),
+    "platform fit": (
+        "ai_platform:fit",
+        "Fit the statistics of an AI platform to its logs, for `statistics` of a sweep file.",
+    ),
+    "platform describe": (
+        "ai_platform:describe",
+        "Say what a trace of an AI platform holds: tasks, waits, use, arrivals, models, over time.",
+    ),
+    "platform validate": (
+        "ai_platform:validate",
+        "Say how like a log of an AI platform its simulation is: Q-Q, KS, Wasserstein, hours.",
+    ),
+    "token make": (
+        "administration:make_token",
+        "Make a token with a name and print it, this once: only its digest is kept.",
+    ),
+    "token list": (
+        "administration:list_tokens",
+        "List the tokens with names: for what, of whom, until when; never the tokens themselves.",
+    ),
+    "token revoke": (
+        "administration:revoke",
+        "Let nobody in by a token any more, from now on; the runs that it holds wait again.",
+    ),
+    "hooks test": (
+        "hooks:run_hook_test",
+        "Start each hook once with a sample of what it would be told, and say what came back.",
+    ),
+    "agents run": (
+        "agents:run",
+        "Play a study; one that was interrupted goes on in the same folder.",
+    ),
+    "agents reproduce": (
+        "agents:reproduce",
+        "Reproduce the paper's evaluation with simulated analysts, and judge its claims.",
+    ),
+    "agents list": ("agents:list_kinds", "List the kinds of analyst that a study can name."),
+}
+"""Name of each command: module and function in `assistant.cli.commands`, first line of its help."""
 
-def register(app: typer.Typer) -> None:
-    """Put every command on the application."""
-    app.command("demo")(sweep.demo)
-    app.command("init")(sweep_file.init)
-    app.command("try")(dry_run.dry_run)
-    app.command("sweep")(sweep.sweep)
-    app.command("resume")(steer.resume)
-    app.command("steer")(steer.steer)
-    app.command("what-if")(steer.what_if)
-    app.command("queue")(experiments.queue)
-    app.command("suggest")(experiments.suggest)
-    app.command("forecast")(analysis.forecast)
-    app.command("effects")(analysis.effects)
-    app.command("report")(experiments.report)
-    app.command("journal")(experiments.journal)
-    app.command("experiments")(experiments.experiments)
-    app.command("simulate")(simulate.simulate)
-    app.command("app")(service.app)
-    app.command("serve")(service.serve)
-    app.command("work")(service.work)
-    app.command("backup")(administration.backup)
-    app.command("restore")(administration.restore_backup)
-    app.command("tabulate")(sweep_file.tabulate)
-    app.command("play")(ai_platform.play)
-    app.command("doctor")(administration.doctor)
-    _about_workloads(app)
-    aiops = typer.Typer(
-        help="Tell the simulated AI platform of yours.", no_args_is_help=True, rich_markup_mode=None
-    )
-    aiops.command("fit")(ai_platform.fit)
-    aiops.command("describe")(ai_platform.describe)
-    aiops.command("validate")(ai_platform.validate)
-    app.add_typer(aiops, name="platform")
-    token = typer.Typer(
-        help="Hand out tokens with names, and take them back.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    token.command("make")(administration.make_token)
-    token.command("list")(administration.list_tokens)
-    token.command("revoke")(administration.revoke)
-    app.add_typer(token, name="token")
-    hook = typer.Typer(help="Try hooks.", no_args_is_help=True, rich_markup_mode=None)
-    hook.command("test")(hooks.run_hook_test)
-    app.add_typer(hook, name="hooks")
-    studies = typer.Typer(
-        help="Study simulated analysts.", no_args_is_help=True, rich_markup_mode=None
-    )
-    studies.command("run")(agents.run)
-    studies.command("reproduce")(agents.reproduce)
-    studies.command("list")(agents.list_kinds)
-    app.add_typer(studies, name="agents")
+GROUPS: Mapping[str, str] = {
+    "workload": "Look at workloads, and make your own.",
+    "platform": "Tell the simulated AI platform of yours.",
+    "token": "Hand out tokens with names, and take them back.",
+    "hooks": "Try hooks.",
+    "agents": "Study simulated analysts.",
+}
+"""First line of the help of each group of commands."""
 
 
-def _about_workloads(app: typer.Typer) -> None:
-    workload = typer.Typer(
-        help="Look at workloads, and make your own.", no_args_is_help=True, rich_markup_mode=None
-    )
-    workload.command("describe")(capacity.describe)
-    workload.command("fit")(workload_model.fit)
-    workload.command("generate")(workload_model.generate)
-    workload.command("convert")(workload_model.convert)
-    workload.command("validate")(workload_model.validate)
-    workload.command("pack")(capacity.pack)
-    workload.command("capacity")(capacity.capacity)
-    workload.command("share")(workload_model.share)
-    workload.command("manifests")(pods.manifests)
-    workload.command("retarget")(pods.retarget)
-    workload.command("calibrate")(pods.calibrate_model)
-    workload.command("bundle")(pods.bundle)
-    app.add_typer(workload, name="workload")
+class DeferredCommand(TyperCommand):
+    """A command known by its name and one line of help until it is called."""
+
+    def __init__(self, name: str, target: str, line: str) -> None:
+        super().__init__(name, help=line, rich_markup_mode=None)
+        self.target = target
+
+    def load(self) -> Any:
+        """Import the command and return it with its options."""
+        module, function = self.target.split(":")
+        app = typer.Typer(
+            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
+        commands = import_module(f"assistant.cli.commands.{module}")
+        app.command(self.name)(getattr(commands, function))
+        return typer.main.get_command(app)
+
+
+class CommandGroup(TyperGroup):
+    """A group that imports a command when it is called, and none for its own help."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with its options; None if there is none of that name."""
+        command = super().get_command(ctx, cmd_name)
+        return command.load() if isinstance(command, DeferredCommand) else command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (of the base class)
+        """Write the names and first lines of the commands."""
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, entry.get_short_help_str(limit)) for name, entry in self.commands.items()]
+            )
+
+
+class RootGroup(CommandGroup):
+    """All commands of the table; those of two words stand in groups."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for path, (target, line) in COMMANDS.items():
+            *group, name = path.split()
+            parent = self._group(*group) if group else self
+            parent.add_command(DeferredCommand(name, target, line), name)
+
+    def _group(self, name: str) -> Any:
+        if name not in self.commands:
+            group = CommandGroup(
+                name=name, help=GROUPS[name], no_args_is_help=True, rich_markup_mode=None
+            )
+            self.add_command(group, name)
+        return self.commands[name]
 
 
 # Typer carries a Click of its own in some versions; its root error is found through its leaves.
@@ -113,6 +262,7 @@ _ClickError: type[Exception] = next(
 
 app = typer.Typer(
     name="copperline",
+    cls=RootGroup,
     help="Steer a parameter sweep: propose configurations, run them, learn what matters, report."
     "\n\nExit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; "
     "4 the run that was tried failed; 130 interrupted.",
@@ -121,7 +271,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-register(app)
 
 
 def _print_version(requested: bool) -> None:

@@ -1,7 +1,4 @@
-"""Options of the command line laid over the tables of a sweep file.
-
-The terms of the agreement as options: of a new sweep, and of one that goes on.
-"""
+"""Options of the command line that are merged into the tables of a sweep file, or into an SLA."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +35,7 @@ SweepFile = Annotated[
     ),
 ]
 BY_NAME = ("flood", "maze", "ai_platform", "placement")
-"""Applications that can be played, or named in place of a sweep file if no file has the name."""
+"""Applications that a command accepts by name if there is no file of that name."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
 ]
@@ -101,10 +98,9 @@ Exclude = Annotated[
 
 
 def sweep_tables(file: Path | None) -> dict[str, Any]:
-    """Return the tables of a sweep file, or those that the name of a testbed stands for.
+    """Return the tables of a sweep file, or the default tables of a testbed by name.
 
-    Raises:
-        SettingsError: no such file, or not TOML.
+    Raises SettingsError if there is no such file, or it is not TOML.
     """
     if file is None:
         return {}
@@ -133,10 +129,9 @@ def merge_options(
     also: str | None = None,
     **top: Any,
 ) -> None:
-    """Put the options that were given into ``tables``, where they overrule the file.
+    """Put the given options into ``tables``, where they override the file.
 
-    Raises:
-        SettingsError: an option that cannot be read, or two that contradict each other.
+    Raises SettingsError if an option cannot be read, or two contradict each other.
     """
     tables.update({name: value for name, value in top.items() if value is not None})
     tables.setdefault("exclude", [])
@@ -174,10 +169,9 @@ def merge_options(
 
 
 def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
-    """Return options as their types want them; what does not fit is refused by the strategy.
+    """Return the options of a strategy with their types; the strategy refuses invalid values.
 
-    Raises:
-        SettingsError: not of the form name=value, or a name given twice.
+    Raises SettingsError if one is not of the form name=value, or a name is given twice.
     """
     named_texts = pairs(texts, "--option", "beta=0.9")
     return {name: _option(entry, name, value) for name, value in named_texts}
@@ -194,7 +188,7 @@ def _option(entry: StrategyEntry, name: str, value: str) -> OptionValue:
 def _lists(
     application: dict[str, Any], *, procs: str | None, order: str | None, backfill: str | None
 ) -> None:
-    """One value says how it is today; several say that it is a parameter, today's first."""
+    """Put fixed values or parameters into the table: several values are levels, baseline first."""
     if procs is not None:
         sizes = _values(procs)
         if not sizes or not all(type(size) is int for size in sizes):
@@ -214,10 +208,10 @@ def _lists(
 
 
 def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
-    """Return the analyst's own first configurations, from the file and from ``--include``.
+    """Return the user's first configurations, from the file and from ``--include``.
 
-    A parameter that is not named takes today's value, if there is a today. One that is today's is
-    left out: it is run anyway.
+    A parameter without a value takes that of the baseline, if there is one. The baseline itself
+    is left out, because it runs anyway.
 
     Raises:
         SettingsError: not of the form name=value,...
@@ -251,9 +245,9 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
 def further_configurations(
     experiment: Experiment, texts: list[str]
 ) -> tuple[dict[str, Level], ...]:
-    """Return configurations of one's own for an experiment that goes on, from ``--include``.
+    """Return the user's configurations for a running experiment, from ``--include``.
 
-    A parameter that is not named takes today's value, if there is a today.
+    A parameter without a value takes that of the baseline, if there is one.
 
     Raises:
         SettingsError: not of the form name=value,..., or submitted before.
@@ -284,10 +278,9 @@ def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
 
 
 def results_of(session: Session, built: BuiltSweep) -> list[Result]:
-    """Return the results of another experiment that have a place in this sweep's space.
+    """Return the results of another experiment that fit into this sweep's space.
 
-    Raises:
-        SettingsError: none of them has; the parameters or levels are others.
+    Raises SettingsError if none fits, because parameters or levels differ.
     """
     experiment = session.experiment
     results: list[Result] = []
@@ -318,7 +311,7 @@ def pair(text: str, option: str, example: str) -> tuple[str, str]:
 
 
 def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
-    """Return what `pair` makes of each. Raises SettingsError too for a name given twice."""
+    """Return the names and values of texts. Raises SettingsError also for a repeated name."""
     values: dict[str, str] = {}
     for text in texts:
         name, value = pair(text, option, example)
@@ -331,10 +324,9 @@ def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
 
 
 def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
-    """Return what was told of queues or users, which are known by their numbers in the log.
+    """Return values by the number of a queue or user in the log.
 
-    Raises:
-        SettingsError: it is none of these, or told twice.
+    Raises SettingsError if a number or value is no number, or a number is repeated.
     """
     numbers = {}
     for number, value in pairs(texts, flag, example):
@@ -364,8 +356,7 @@ def _value(text: str) -> Level:
 def policy_options(texts: list[str]) -> dict[str, float]:
     """Return options of policies, which are numbers.
 
-    Raises:
-        SettingsError: not of the form, given twice, or no number.
+    Raises SettingsError for the wrong form, a repeated name, or no number.
     """
     options = {}
     for name, value in pairs(texts, "--option", "depth=8"):
@@ -379,7 +370,7 @@ def policy_options(texts: list[str]) -> dict[str, float]:
 
 
 def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
-    """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` over the file."""
+    """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` from the option."""
     name, _, where = text.partition("=")
     base = dict(table) if table is not None and table.get("kind") == name else {}
     if not where:
@@ -391,7 +382,7 @@ def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
 def environment_table(
     table: dict[str, Any] | None, cores: int | None, memory: str | None
 ) -> dict[str, Any]:
-    """Return ``[environment]`` with the options laid over what the file says."""
+    """Return ``[environment]`` with the options merged into the table of the file."""
     options = {"cores": cores, "memory": memory}
     return {
         **(table or {}),
@@ -399,8 +390,7 @@ def environment_table(
     }
 
 
-NONE: Final = "none"
-"""What takes a term away."""
+NONE: Final = "none"  # removes a term
 
 Deadline = Annotated[
     str | None,
@@ -438,7 +428,7 @@ CostUnit = Annotated[str | None, typer.Option(help="Unit of the cost, e.g. EUR."
 
 @dataclass(frozen=True, slots=True)
 class SlaOptions:
-    """The options as they were typed; None is one that was not given."""
+    """Options of the SLA as typed; None means not given."""
 
     runs: str | None = None
     deadline: str | None = None
@@ -453,14 +443,13 @@ class SlaOptions:
 
     @property
     def is_given(self) -> bool:
-        """Whether any was given."""
+        """Whether any option is given."""
         return self != SlaOptions()
 
     def tables(self) -> dict[str, Any]:
-        """Return them as a sweep file says them; those that take a term away are left out.
+        """Return the options as tables of a sweep file, without the removed terms.
 
-        Raises:
-            SettingsError: a number that is none.
+        Raises SettingsError for an invalid number.
         """
         top = {
             "runs": _number("--runs", self.runs),
@@ -484,12 +473,9 @@ class SlaOptions:
         return file_tables
 
     def laid_over(self, tables: dict[str, Any]) -> None:
-        """Put them into the tables of a sweep file, which they overrule.
+        """Put the options into the tables of a sweep file, which they override.
 
-        A measure that is the cost replaces a price, and the other way round.
-
-        Raises:
-            SettingsError: a number that is none.
+        A cost measure replaces a price, and vice versa. Raises SettingsError for an invalid number.
         """
         options = self.tables()
         cost = options.pop("cost", {})
@@ -510,10 +496,9 @@ class SlaOptions:
         tables["cost"] = {**present, **cost}
 
     def changed(self, sla: Sla, now_s: float) -> Sla:
-        """Return an agreement with these terms instead of its own; ``none`` takes one away.
+        """Return an SLA with these terms in place of its own; ``none`` removes one.
 
-        Raises:
-            SettingsError: a term that cannot be, or terms that do not go together.
+        Raises SettingsError for an invalid term, or terms that contradict each other.
         """
         settings = check_settings(self.tables(), "the options")
         terms: dict[str, Any] = {}
@@ -547,12 +532,10 @@ class SlaOptions:
 
 
 def apply_sla(session: Session, terms: SlaOptions, now_s: float) -> None:
-    """Agree on other terms of an experiment, and reopen it if it is finished.
+    """Change the SLA of an experiment, and reopen the experiment if it is finished.
 
-    What is refused may have changed the session already: agree in rehearsal first.
-
-    Raises:
-        SettingsError: a term that cannot be, or an agreement under which no run is left.
+    A refused change may have modified the session: try it on a copy first. Raises SettingsError
+    for an invalid term, or an SLA that leaves no run.
     """
     experiment = session.experiment
     sla = terms.changed(experiment.sla, now_s)
@@ -603,7 +586,7 @@ def _number(option: str, text: str | None) -> float | None:
 
 
 def number_of(option: str, text: str) -> float:
-    """Return the number that was typed. Raises SettingsError if it is none."""
+    """Return a typed number. Raises SettingsError if it is invalid."""
     number = parse_number(text.strip())
     if number is None:
         raise SettingsError(f"{option} '{text}' is no number; write it with a point for decimals")

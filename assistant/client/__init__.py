@@ -1,1 +1,1 @@
-"""Speaking to a service: the same calls as on a `Session`, from elsewhere."""
+"""Client of a service: the calls of a `Session` over HTTP, and the worker that executes runs."""

@@ -1,6 +1,6 @@
-"""A connection to a service: requests that are repeated safely, refusals raised as our errors.
+"""API client: HTTP requests to a service, repeated safely, with its errors raised as ours.
 
-A store that another process keeps: journals through its service, so that one process writes.
+Also the store of a service, whose process is the only one that writes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from strategies.space import errors as strategy_errors
 
 TIMEOUT_S = 60.0
 TRIES = 6
-"""Attempts of one request, about 3 s in all; a service that restarts is back by then."""
+"""Attempts of one request, about 3 s in all; a restarting service is back by then."""
 FIRST_PAUSE_S = 0.1
 SILENT_S = 30.0
-"""A stream of events from which so long nothing comes, not even a sign of life, has ended."""
+"""Seconds without a message after which a stream of events counts as ended."""
 NOT_ANSWERED = frozenset((502, 503, 504))
 FULL = 507
 
@@ -42,24 +42,24 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def new_key() -> str:
-    """Return the key of one request."""
+    """Return a new idempotency key."""
     return secrets.token_hex(16)
 
 
 class ApiClient:
-    """Requests to one service.
+    """HTTP client of one service.
 
-    Every change is sent under a key of its own and repeated under the same key while no answer
-    comes, so that it is done once however often it is sent.
+    Every change has an idempotency key and is repeated under it until an answer comes, so that it
+    is made once.
 
     Args:
-        url: of the service, such as ``http://127.0.0.1:8765``.
-        token: sent as ``Authorization: Bearer``.
-        find: says where the service is now, and the token; None if it does not run. Asked when no
-            answer comes or the token is refused, for it may have been started anew.
-        tries: how often a request is sent while no answer comes.
-        transport: of httpx, for tests.
-        pause: waits so many seconds between attempts.
+        url: address of the service, such as ``http://127.0.0.1:8765``.
+        token: API token, sent as ``Authorization: Bearer``.
+        find: function that returns the present address and token of the service, None if it does
+            not run; called when no answer comes or the token is refused, because of a restart.
+        tries: attempts of a request without an answer.
+        transport: transport of httpx, for tests.
+        pause: function that waits so many seconds between attempts.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class ApiClient:
         self._connect(url, token)
 
     def get(self, path: str, **query: str | int | None) -> Json:
-        """Return what stands at a path.
+        """Send a GET request and return its JSON.
 
         Raises:
-            AssistantError, StrategyError, SimError: the service refuses, with the same error that
-                a session would raise.
-            ServiceError: it cannot be reached, or answers what it should not.
+            AssistantError, StrategyError, SimError: the service refuses, with the same error that a
+                session would raise.
+            ServiceError: it cannot be reached, or its answer is invalid.
         """
         params = {name: value for name, value in query.items() if value is not None}
         return self._json(self._send("GET", path, params=params))
@@ -96,15 +96,15 @@ class ApiClient:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Json:
-        """Send a change, once however often it has to be repeated; raises as `get` does.
+        """Send a change, which is made once however often it is repeated; raises as `get` does.
 
         Args:
             method: POST or PATCH.
-            path: of what is changed.
-            body: as JSON; None sends none.
-            version: that was looked at; the change is refused on another. None does not matter.
-            key: of an earlier call that was not answered, to repeat it; None makes a new one.
-            timeout_s: how long an answer may take before it is asked for again.
+            path: path of the resource.
+            body: JSON body; None sends none.
+            version: version that was seen; the change is refused on another. None accepts any.
+            key: idempotency key of an earlier call without an answer; None makes a new one.
+            timeout_s: seconds to wait for an answer before the next attempt.
         """
         headers = {"Idempotency-Key": key or new_key()}
         if version is not None:
@@ -114,14 +114,14 @@ class ApiClient:
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, Json]]:
-        """Yield the events of a stream with their positions, each once and none left out.
+        """Yield the events of a stream with their positions, each once and without gaps.
 
-        A connection that ends is made again, and goes on where the last one ended.
+        A broken connection is made again and continues where it ended.
 
         Args:
-            path: of the stream.
+            path: path of the stream.
             since: position of the first event.
-            stop: asked after every sign of life, which the service gives every few seconds.
+            stop: called after every message; the service sends one every few seconds.
 
         Raises:
             ServiceError: it cannot be reached any more; else as `get`.
@@ -170,18 +170,18 @@ class ApiClient:
             transport=self._transport,
             trust_env=False,
         )
-        weakref.finalize(self, self._http.close)  # for whoever forgets to
+        weakref.finalize(self, self._http.close)  # in case nobody closes it
 
     def _look_again(self) -> bool:
-        """Connect to where the service is now; false if that is where it was."""
+        """Connect to the present address of the service; return False if it is unchanged."""
         there = None if self._find is None else self._find()
         if there is None or (there[0].rstrip("/"), there[1]) == (self.url, self._token):
             return False
-        self._connect(*there)  # what other threads have under way on the old one may end
+        self._connect(*there)  # requests of other threads on the old one may end
         return True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._http.close()
 
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -194,13 +194,13 @@ class ApiClient:
                 answer = self._http.request(method, path, **more)
             except httpx.TransportError as error:
                 if is_last:
-                    self._look_again()  # what is sent next goes to where it is by then
+                    self._look_again()  # the next request goes to the new address
                     raise ServiceError(
                         f"the service at {self.url} does not answer: {error}; is it running?"
                     ) from error
             else:
                 if answer.status_code == 401 and self._look_again():
-                    continue  # started anew, with another token: that is no silence
+                    continue  # restarted with another token
                 if is_last or answer.status_code not in NOT_ANSWERED:
                     return answer
             self._pause(pause_s)
@@ -237,7 +237,7 @@ class ApiClient:
 
 
 def _events(lines: Iterable[str]) -> Iterator[tuple[int, Json]]:
-    """Yield position and event of each whole message; (0, None) for a sign of life."""
+    """Yield position and event of each message; (0, None) for a keep-alive."""
     position, data = 0, ""
     for line in lines:
         name, _, value = line.partition(": ")
@@ -256,19 +256,13 @@ PAGE = 10_000
 
 
 class HttpStore:
-    """The store of a service, for sessions that live in this process.
-
-    Needs the token of the owner: whoever may read the store's own folder.
-
-    Args:
-        link: to the service.
-    """
+    """Store of a service, for sessions in this process; needs the token of the owner."""
 
     def __init__(self, link: ApiClient) -> None:
         self._link = link
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """See `Store.append`. Raises ServiceError if the service does not answer."""
+        """Append events; see `Store.append`. Raises ServiceError if the service does not answer."""
         body = {
             "position": position,
             "events": [json.loads(encode_event(event)) for event in events],
@@ -276,7 +270,7 @@ class HttpStore:
         self._link.change("POST", f"/v1/experiments/{experiment_id}/journal", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """See `Store.load`. Raises ServiceError if the service does not answer."""
+        """Return the events; see `Store.load`. Raises ServiceError if the service does not answer."""
         events: list[Event] = []
         path = f"/v1/experiments/{experiment_id}/events"
         while True:
@@ -286,12 +280,12 @@ class HttpStore:
                 return tuple(events)
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """See `Store.experiments`. Raises ServiceError if the service does not answer."""
+        """Return the stored experiments, see `Store.experiments`. Raises ServiceError."""
         return tuple(
             StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
             for entry in self._link.get("/v1/experiments")
         )
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._link.close()

@@ -1,7 +1,7 @@
-"""A session that is steered through a service: the methods of `Session`, the same state.
+"""Remote session: the methods of `Session` for an experiment at a service.
 
-What is read (`experiment`, `forecast`, `what_if` ...) follows from the events that the service
-sends; what is decided is decided there.
+Queries (`experiment`, `forecast`, `what_if` ...) use the events that the service sends; decisions
+are made by the service.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _WATCH: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 
 @dataclass(frozen=True, slots=True)
 class ExecutionStatus:
-    """Who executes the runs of an experiment.
+    """State of the execution of an experiment's runs.
 
     Args:
-        active: whether workers may have its runs.
-        executes: whether the service starts workers for it by itself.
-        notes: what its hooks or its workers could not do, in sentences.
-        by_program: whether its program asks for its runs itself; then workers get none.
-        heard_s: how long ago that was heard last; None if not since the service began.
+        active: whether workers may lease its runs.
+        executes: whether the service starts workers for it.
+        notes: faults of its hooks or workers, in sentences.
+        by_program: whether an external client asks for its runs; then workers get none.
+        heard_s: seconds since its last request; None if there was none since the service began.
     """
 
     active: bool
@@ -62,14 +62,14 @@ class ExecutionStatus:
 
 
 class RemoteSession(ExperimentQueries):
-    """One experiment of a service, being steered from here.
+    """One experiment of a service, steered from here.
 
-    Calls may come from several threads; each is taken whole.
+    Calls may come from several threads; each is atomic.
 
     Args:
-        link: to the service.
-        experiment_id: which.
-        clock: of this side, for forecasts.
+        link: client of the service.
+        experiment_id: identifier of the experiment.
+        clock: local clock, for forecasts.
 
     Raises:
         StoreError: there is no such experiment; ServiceError: the service cannot be reached.
@@ -86,36 +86,36 @@ class RemoteSession(ExperimentQueries):
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold over the events that have come."""
+        """The state, which is the fold of the received events."""
         return self._experiment
 
     def now_s(self) -> float:
-        """Return the time of this side, in seconds since 1970-01-01 UTC."""
+        """Return the local time, in seconds since 1970-01-01 UTC."""
         return self._clock.now_s()
 
     def catch_up(self) -> None:
-        """Take in what has happened in the service since."""
+        """Apply the new events of the service."""
         with self._lock:
             self._take(self._kept.load(self._name, self._experiment.n_events))
 
     def events(self) -> tuple[Event, ...]:
-        """Return the journal so far."""
+        """Return the event log so far."""
         return self._kept.load(self._name)
 
     def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every event that comes from now on."""
+        """Call ``listener`` with every event that comes from now on."""
         self._listeners.append(listener)
 
     def follow(
         self, on_event: Callable[[Event], None], stop: Callable[[], bool] = lambda: False
     ) -> None:
-        """Take in what happens in the service as it happens, until told to stop.
+        """Apply the events of the service as they happen, until ``stop`` returns true.
 
-        Interrupted connections are made again: each event comes once, and none is left out.
+        Broken connections are made again: each event comes once, and none is left out.
 
         Args:
-            on_event: told of every event from where this session stands.
-            stop: asked after every event, and every few seconds while nothing happens.
+            on_event: callback for every new event.
+            stop: called after every event, and every few seconds without one.
 
         Raises:
             ServiceError: the service cannot be reached any more.
@@ -180,7 +180,7 @@ class RemoteSession(ExperimentQueries):
         run_ids = [event.run_id for event in events if isinstance(event, RunSubmitted)]
         return tuple(self._experiment.run(run_id) for run_id in run_ids)
 
-    # -- advice --------------------------------------------------------------------------------
+    # -- warnings ------------------------------------------------------------------------------
 
     def answer_advice(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
@@ -292,10 +292,9 @@ class RemoteSession(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute on this side what waits there; see `Session.run_queued`.
+        """Execute the waiting runs on this side; see `Session.run_queued`.
 
-        Runs are claimed one by one and held by heartbeats. Others may execute runs of the same
-        experiment meanwhile.
+        Runs are leased one by one. Other workers may execute runs of the experiment meanwhile.
         """
         self._link.change("POST", f"{self._path}/start")
         claims = HttpLeaseSource(self._link, only=self.id)
@@ -307,7 +306,7 @@ class RemoteSession(ExperimentQueries):
 
         def hear(_experiment: Experiment, event: Event) -> None:
             if isinstance(event, RunCancelled | RunStopped):
-                executor.stop(event.run_id)  # before a heartbeat is told so
+                executor.stop(event.run_id)  # earlier than the next heartbeat
 
         self.listen(hear)
         try:
@@ -333,15 +332,15 @@ class RemoteSession(ExperimentQueries):
         self._decide("/automatic", {"automatic": limits, "reason": reason})
 
     def start(self) -> None:
-        """Let the workers of the service have its runs from now on."""
+        """Let the workers of the service lease its runs from now on."""
         self._link.change("POST", f"{self._path}/start")
 
     def pause(self) -> None:
-        """Let workers have no more of its runs; what goes on may end."""
+        """Let workers lease no more of its runs; running ones may end."""
         self._link.change("POST", f"{self._path}/pause")
 
     def execution(self) -> ExecutionStatus:
-        """Return who executes its runs, as the service knows it."""
+        """Return the state of execution at the service."""
         reply = self._link.get(f"{self._path}/execution")
         return ExecutionStatus(
             reply["active"], reply["executes"], tuple(reply["notes"]), reply["by_program"],
@@ -349,7 +348,7 @@ class RemoteSession(ExperimentQueries):
         )  # fmt: skip
 
     def look(self) -> Experiment:
-        """Return the state as it is now, in a copy that nobody changes."""
+        """Return a copy of the present state."""
         with self._lock:
             self.catch_up()
             return self._experiment.supposing(())
@@ -369,7 +368,7 @@ class RemoteSession(ExperimentQueries):
     def _decide(
         self, path: str, body: dict[str, Any] | None = None, method: str = "POST"
     ) -> tuple[Event, ...]:
-        """Send a decision, take in what came of it, and return those events."""
+        """Send a decision, apply the resulting events, and return them."""
         with self._lock:
             try:
                 plain_body = json.loads(json.dumps(body, allow_nan=False))
@@ -401,12 +400,12 @@ def open_remote(
     clock: Clock | None = None,
     **described: Unpack[ExperimentDescription],
 ) -> RemoteSession:
-    """Open an experiment at a service whose runs are executed from this side; see `open_session`.
+    """Open an experiment at a service whose runs execute on this side; see `open_session`.
 
     Args:
-        link: to the service.
-        application: what is run, here; the service knows its space and objective only.
-        clock: of this side, for forecasts.
+        link: client of the service.
+        application: application on this side; the service has only its space and objective.
+        clock: local clock, for forecasts.
         described: see `ExperimentDescription`.
     """
     body = json.loads(encode_event(build_opened_event(application, **described)))
@@ -415,6 +414,6 @@ def open_remote(
 
 
 def open_settings(link: ApiClient, tables: Mapping[str, Any], name: str = "") -> RemoteSession:
-    """Open an experiment at a service by the tables of a sweep file, whose files it can read."""
+    """Open an experiment at a service by the tables of a sweep file whose files it can read."""
     answer = link.change("POST", "/v1/experiments", {"settings": dict(tables), "name": name})
     return RemoteSession(link, answer["experiment"])

@@ -1,6 +1,6 @@
-"""What is told of runs while they go on: that they are still executed, and what they report.
+"""Worker: leases runs, executes them, renews their leases, and reports their results once.
 
-Executing runs that are claimed: renew the lease while they go on, tell once how they ended.
+The execution loop for leased runs, and the thread that sends heartbeats and intermediate results.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
 from assistant.store.queue import RunLease
 
 ENDING_S = 5.0
-"""How long a heartbeat under way may hold up the end of a worker."""
+"""Seconds that a heartbeat in progress may delay the end of a worker."""
 BEAT_S = 3.0
-"""The most time between two heartbeats: so soon a worker hears that its run shall end."""
+"""Longest time in seconds between two heartbeats, and so until a worker learns of a lost lease."""
 REPORT_S = 1.0
-"""Least time between two reports of one run; of those that come in between the latest is told."""
+"""Smallest time in seconds between two reports of one run; only the latest result is sent."""
 GONE = (LeaseLostError, UnknownLeaseError, AccessDeniedError)
-"""What says that a run is not ours any more; the token of its worker may have been revoked."""
+"""Errors that mean a lost lease; the token of the worker may have been revoked."""
 
 
 class LeaseSource(Protocol):
-    """Where runs are claimed."""
+    """Source of leases."""
 
     def claim(self) -> RunLease | None:
-        """Return the next run; None if nothing may start."""
+        """Lease the next run; None if no run may start."""
 
     def heartbeat(self, token: str) -> float:
-        """Renew a lease. Raises ClaimLostError if the run is not ours any more."""
+        """Renew a lease. Raises LeaseLostError if it has ended."""
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Tell what a run has measured so far. Raises as `heartbeat` does."""
+        """Send an intermediate result. Raises as `heartbeat` does."""
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
-        """Tell how a run ended. Raises ClaimLostError if nobody wants to know any more."""
+        """Send the result of a run. Raises LeaseLostError if it is refused."""
 
     def give_back(self, token: str, reason: str) -> None:
-        """Let a run wait again."""
+        """Return a run to the queue."""
 
 
 class LeaseHeartbeat:
-    """Renews leases in a thread of its own and tells reports.
+    """Thread that renews leases and sends intermediate results.
 
-    A lease is renewed after a third of its length, and after `BEAT_S` at most.
+    A lease is renewed after a third of its length, at most after `BEAT_S`.
 
     Args:
-        claims: where the leases are.
-        on_lost: told in that thread that a run is not ours any more; ``lost`` has its token then.
+        claims: source of the leases.
+        on_lost: callback in that thread for a lost lease, whose token is then in ``lost``.
     """
 
     def __init__(self, claims: LeaseSource, on_lost: Callable[[], object] = lambda: None) -> None:
@@ -85,20 +85,20 @@ class LeaseHeartbeat:
             self._changed.notify()
 
     def drop(self, token: str) -> None:
-        """Renew this lease no more, and tell nothing more of its run."""
+        """Stop to renew this lease and to send results of its run."""
         with self._changed:
             for by_token in (self._due_s, self._reports, self._told_s):
                 by_token.pop(token, None)
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Tell what a run that is held has measured so far, soon, unless it reports again first."""
+        """Send an intermediate result soon, unless a newer one comes first."""
         with self._changed:
             if token in self._due_s:
                 self._reports[token] = measures
                 self._changed.notify()
 
     def end(self) -> None:
-        """Renew and tell nothing more."""
+        """End the thread."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -124,7 +124,7 @@ class LeaseHeartbeat:
         return self._told_s.get(token, -REPORT_S) + REPORT_S
 
     def _until_s(self, now_s: float) -> float | None:
-        """Return how long nothing is to be done; None for ever."""
+        """Return the seconds until the next action; None if there is none."""
         times = [at_s for at_s, _ in self._due_s.values()]
         times += map(self._may_tell_s, self._reports)
         return min(times) - now_s if times else None
@@ -135,7 +135,7 @@ class LeaseHeartbeat:
         except GONE:
             self._lose(token)
             return
-        except AssistantError:  # not reached: at the next turn
+        except AssistantError:  # not reached, so try at the next turn
             lease_s = None
         with self._changed:
             if token in self._due_s:
@@ -152,7 +152,7 @@ class LeaseHeartbeat:
             self._claims.report(token, measures)
         except GONE:
             self._lose(token)
-        except AssistantError:  # not reached, or not understood: a later one may be
+        except AssistantError:  # not reached or not accepted; a later one may be
             return
 
     def _lose(self, token: str) -> None:
@@ -168,28 +168,27 @@ def _next_s(lease_s: float) -> float:
 T = TypeVar("T")
 LEASE_S = 30.0
 NOT_NOW = (ServiceError, StoreError)
-"""What a worker waits out: a service that restarts, a disk that is full."""
+"""Errors that a worker waits out: a service that restarts, a disk that is full."""
 IDLE_S = 0.5
-"""How long a worker waits before it asks again, while nothing waits for it."""
+"""Seconds between two requests of an idle worker."""
 GONE_S = 600.0
-"""A worker that has had no answer for so long ends: the service has gone for good."""
+"""Seconds without an answer after which a worker ends."""
 NOT_YET_S = 30.0
-"""So long it waits for the first answer: the service may be starting."""
+"""Seconds that a worker waits for the first answer, because the service may be starting."""
 MOST_LEFT_OUT = 1000
-"""Experiments that a worker can leave to others."""
+"""Largest number of experiments that a worker can leave to others."""
 MOST_WORDS = 4000
-"""Characters of a failure that are told."""
+"""Largest length of a failure that is sent."""
 
 
 class HttpLeaseSource:
-    """Claims through a service.
+    """Source of leases at a service.
 
     Args:
-        link: to it, with the token of a worker.
-        only: experiment whose runs are wanted; None is any.
-        worker: name of this worker, for people; None is that of the token, if it has one, the
-            machine and the process.
-        lease_s: how long a run is held without a heartbeat.
+        link: client with the token of a worker.
+        only: experiment to lease from; None for any.
+        worker: display name of this worker; None for token name, machine and process.
+        lease_s: seconds that a run is leased without a heartbeat.
     """
 
     def __init__(
@@ -206,14 +205,15 @@ class HttpLeaseSource:
         self._without: list[str] = []
 
     def claim(self) -> RunLease | None:
-        """See `LeaseSource.claim`.
+        """Lease the next run; see `LeaseSource.claim`.
 
-        A claim that was not answered is repeated under its key at the next call, so that a run
-        which was given meanwhile does not wait for the end of its lease.
+        A request without an answer is repeated under its idempotency key at the next call, so that
+        a
+        run leased meanwhile does not wait for the end of its lease.
         """
         try:
             reply = self._ask()
-        except LeaseLostError:  # its lease has run out by now, or it was cancelled
+        except LeaseLostError:  # the lease has expired, or the run was cancelled
             self._key = new_key()
             reply = self._ask()
         self._key = new_key()
@@ -225,11 +225,7 @@ class HttpLeaseSource:
         )  # fmt: skip
 
     def leave_out(self, experiment_id: str) -> None:
-        """Claim no more runs of an experiment.
-
-        Raises:
-            ServiceError: of so many that the service would not take the list.
-        """
+        """Lease no more runs of an experiment. Raises ServiceError if the list is too long."""
         if len(self._without) >= MOST_LEFT_OUT:
             raise ServiceError(
                 f"this worker executes none of {MOST_LEFT_OUT} experiments of the service at "
@@ -250,17 +246,17 @@ class HttpLeaseSource:
         return self.link.change("POST", "/v1/claims", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
-        """See `LeaseSource.heartbeat`."""
+        """Renew a lease; see `LeaseSource.heartbeat`."""
         path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
         return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """See `LeaseSource.report`."""
+        """Send an intermediate result; see `LeaseSource.report`."""
         path, timeout_s = f"/v1/claims/{token}/report", max(1.0, self._lease_s / 3)
         self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
-        """See `LeaseSource.complete`."""
+        """Send a result; see `LeaseSource.complete`."""
         body = {
             "measures": None if completion.measures is None else _plain(completion.measures),
             "failure": None if completion.failure is None else completion.failure[:MOST_WORDS],
@@ -271,12 +267,12 @@ class HttpLeaseSource:
         self.link.change("POST", f"/v1/claims/{token}/result", body)
 
     def give_back(self, token: str, reason: str) -> None:
-        """See `LeaseSource.give_back`."""
+        """Return a run to the queue; see `LeaseSource.give_back`."""
         self.link.change("POST", f"/v1/claims/{token}/return", {"reason": reason})
 
 
 def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
-    """Return measures as JSON has them: what holds a number that is none is unknown."""
+    """Return measures for JSON, with non-finite numbers as unknown."""
     return {name: finite(value) for name, value in measures.items()}
 
 
@@ -288,20 +284,18 @@ def run_leased(
     pause: Callable[[float], object] = time.sleep,
     steady_s: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Claim and execute until nothing waits; return how many results were told.
+    """Lease and execute runs until none waits; return the number of accepted results.
 
-    What runs report is told meanwhile; one that is not ours any more, because it was cancelled or
-    stopped for example, is ended.
-    A service that is away or has no room is waited for, for `NOT_YET_S`. Interrupting it gives
-    back what is under way.
+    Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
+    service is waited for, for `NOT_YET_S`. An interruption returns the runs under way.
 
     Args:
-        claims: where runs come from.
-        executor: where they execute; its application must be that of the runs.
-        changed: told the number of each run that started or ended.
-        stop: asked before each claim; once true, nothing more is claimed.
-        pause: waits so many seconds.
-        steady_s: passes.
+        claims: source of the leases.
+        executor: executor with the application of the runs.
+        changed: callback with the number of each run that started or ended.
+        stop: called before each lease; once true, no more run is leased.
+        pause: function that waits so many seconds.
+        steady_s: monotonic clock.
 
     Raises:
         ServiceError, StoreError: the service could not be used for so long.
@@ -335,7 +329,7 @@ def run_leased(
 
     def told_of(claim: RunLease, completion: ExecutionResult) -> bool:
         if completion.stopped and not _is_ours(claims, claim.token):
-            return False  # it was ended because nobody waits for it
+            return False  # ended because its lease was lost
         beats.hold(claim.token, claim.lease_s)
         return _report_result(claims, beats, claim.token, completion)
 
@@ -356,14 +350,14 @@ def run_leased(
             for completion in executor.collect():
                 claim_of_run = claims_by_run.get(completion.run_id)
                 if claim_of_run is None:
-                    continue  # it was lost and claimed again here, and has been told
+                    continue  # lost and leased again here, and reported already
                 n_results += patiently(partial(told_of, claim_of_run, completion))
                 del claims_by_run[completion.run_id]
                 tell(completion.run_id)
     except BaseException:
         executor.cancel()
         for claim in claims_by_run.values():
-            with contextlib.suppress(AssistantError):  # else its lease will run out
+            with contextlib.suppress(AssistantError):  # otherwise its lease expires
                 claims.give_back(claim.token, "interrupted")
         raise
     finally:
@@ -381,7 +375,7 @@ def _is_ours(claims: LeaseSource, token: str) -> bool:
 def _report_result(
     claims: LeaseSource, beats: LeaseHeartbeat, token: str, completion: ExecutionResult
 ) -> bool:
-    """Tell a result; false if nobody wants it any more."""
+    """Send a result; return False if it is refused."""
     try:
         claims.complete(token, completion)
     except (LeaseLostError, UnknownLeaseError):
@@ -392,24 +386,22 @@ def _report_result(
 
 
 class _AbandonedError(BaseException):
-    """The run that is executed is not ours any more; no failure of the run."""
+    """The lease of the executing run was lost; this is no failure of the run."""
 
 
 class Worker:
-    """Executes runs of any experiment that a service has, for as long as it is let.
+    """Worker that executes the runs of any experiment of a service.
 
-    A service that is away or has no room is waited for, with the result in hand. A run that is
-    lost meanwhile (cancelled, or given to another after a silence) is stopped where the process
-    allows it; its result would be refused anyway.
+    An unreachable service is waited for, with the result in hand. A run that loses its lease is
+    stopped where the process allows it, because its result would be refused.
 
     Args:
-        claims: of the service.
-        make: builds the executor of an experiment, by the claim of its first run.
-        refused: told, in a sentence, of an experiment that this worker may not execute; its runs
-            are left to others.
-        lost: told, in another thread, that a run is not ours any more; it shall make the thread
-            that works call `abandon`, as a handler of signals can.
-        steady_s: passes; by it the service is given up (`GONE_S`).
+        claims: source of the leases.
+        make: factory of an experiment's executor, by the lease of its first run.
+        refused: callback with a sentence on an experiment that this worker may not execute.
+        lost: callback in another thread for a lost lease; it must make the working thread call
+            `abandon`, for example by a signal.
+        steady_s: monotonic clock, by which the service is given up (`GONE_S`).
     """
 
     def __init__(
@@ -435,18 +427,16 @@ class Worker:
         idle: Callable[[float], object],
         pause: Callable[[float], object] | None = None,
     ) -> int:
-        """Claim and execute until told to stop; return how many results were told.
-
-        One run at a time for each call: start more workers for more.
+        """Lease and execute runs, one at a time; return the number of accepted results.
 
         Args:
-            stop: asked before each claim.
-            idle: waits so many seconds while there is nothing to do.
-            pause: waits so many seconds for a service that is away; ``idle`` if None.
+            stop: called before each lease; true ends the loop.
+            idle: function that waits so many seconds while there is no run.
+            pause: function that waits so many seconds for the service; ``idle`` if None.
 
         Raises:
-            ServiceError: it lets nobody in, or has not been heard of for `GONE_S`.
-            NotExecutedHereError: it works for one experiment, and may not execute that.
+            ServiceError: it refuses access, or does not answer for `GONE_S`.
+            ExecutionRefusedError: it works for one experiment, and may not execute that.
         """
         n_results, beats = 0, LeaseHeartbeat(self._claims, self._end_lost)
         self._beats = beats
@@ -456,7 +446,7 @@ class Worker:
                 try:
                     claim = self._claims.claim()
                 except NOT_NOW as error:
-                    self._wait_out(error, pause)  # nothing is held meanwhile
+                    self._wait_out(error, pause)  # no lease is held now
                     continue
                 self._heard_s = self._steady_s()
                 if claim is None:
@@ -473,21 +463,21 @@ class Worker:
         return n_results
 
     def abandon(self) -> None:
-        """Stop the run that is executed, if it was lost; for the thread that works."""
+        """Stop the executing run if its lease is lost; called in the working thread."""
         beats = self._beats
         if beats is not None and self._executed is not None and self._executed in beats.lost:
             self._executed = None
             raise _AbandonedError
 
     def _end_lost(self) -> None:
-        """End the run that is executed if it was lost; in the thread of the heartbeats."""
+        """End the executing run if its lease is lost; called in the heartbeat thread."""
         going_on, beats = self._going_on, self._beats
         if going_on is not None and beats is not None and going_on[0].token in beats.lost:
             going_on[1].stop(going_on[0].run_id)
         self._lost()
 
     def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
-        """Wait a little for a service that cannot be used now, unless it has gone for good."""
+        """Wait a little for an unusable service; raise the error if it has gone for good."""
         heard_s, patience_s = self._heard_s, GONE_S
         if heard_s is None:
             heard_s, patience_s = self._began_s, NOT_YET_S
@@ -503,7 +493,7 @@ class Worker:
         stop: Callable[[], bool],
         pause: Callable[[float], object],
     ) -> bool:
-        """Tell a result, for as long as it takes until the service can take it."""
+        """Send a result, with retries until the service can accept it."""
         while True:
             beats.hold(claim.token, claim.lease_s)
             try:
@@ -521,7 +511,7 @@ class Worker:
     def _execute(
         self, claim: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
     ) -> ExecutionResult | None:
-        """Execute a run; return None if it was given back or is not ours any more."""
+        """Execute a run; return None if it was given back or its lease is lost."""
         executor = self._begun(claim, beats, pause)
         if executor is None or isinstance(executor, ExecutionResult):
             return executor
@@ -549,7 +539,7 @@ class Worker:
     def _begun(
         self, claim: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
     ) -> Executor | ExecutionResult | None:
-        """Return what executes a run, or how it ended before that was there; None if not here."""
+        """Return the executor of a run, or its failed result; None if it cannot execute here."""
         beats.hold(claim.token, claim.lease_s)
         try:
             return self._executor(claim)
@@ -564,7 +554,7 @@ class Worker:
             self._claims.leave_out(claim.experiment_id)
             self._refused(str(error))
             return None
-        except NOT_NOW as error:  # that says nothing of the run
+        except NOT_NOW as error:  # no fault of the run
             beats.drop(claim.token)
             self._give_back(claim, f"its worker could not begin: {error}")
             self._wait_out(error, pause)
@@ -573,7 +563,7 @@ class Worker:
             return ExecutionResult(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
 
     def _give_back(self, claim: RunLease, reason: str) -> None:
-        with contextlib.suppress(AssistantError):  # else its lease will run out
+        with contextlib.suppress(AssistantError):  # otherwise its lease expires
             self._claims.give_back(claim.token, reason[:MOST_WORDS])
 
     def _executor(self, claim: RunLease) -> Executor:

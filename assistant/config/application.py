@@ -1,6 +1,7 @@
-"""The tables of a sweep file that describe a program of one's own, and what they become.
+"""Models of the table ``[application]`` of a sweep file, except for scheduling.
 
-``[application]`` of kind ``placement``: machines over a trace or over drawn workloads.
+Each model is strict and builds its application: command, function, REST, flood, maze, AI platform
+and placement.
 """
 
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
 
 
 class StrictModel(BaseModel):
-    """A table in which every key is known and has its type."""
+    """Table whose keys must all be known and of the right type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -121,7 +122,7 @@ class ParameterSettings(StrictModel):
         return self
 
     def build(self) -> Parameter:
-        """Return the parameter. Raises SpaceError for one that cannot be."""
+        """Return the parameter. Raises SpaceError if it is invalid."""
         more: dict[str, Any] = {"unit": self.unit, "description": self.description}
         if self.kind is not None:
             more["kind"] = self.kind
@@ -157,7 +158,7 @@ class MeasuresSettings(StrictModel):
         return self
 
     def build(self) -> Reading:
-        """Return how measures are read. Raises ApplicationError for a bad pattern."""
+        """Return the reader of the measures. Raises ApplicationError for a bad pattern."""
         if self.pattern is not None:
             return Patterns(tuple(self.pattern), self.stream or "stdout")
         if self.file is not None:
@@ -188,7 +189,7 @@ class CommandSettings(StrictModel):
         objective: Objective,
         environment: Environment,
     ) -> Command:
-        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        """Return the application. Raises ApplicationError or SpaceError."""
         return Command(
             tuple(self.command),
             _space(parameters),
@@ -218,7 +219,7 @@ class FunctionSettings(StrictModel):
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
-        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        """Return the application. Raises ApplicationError or SpaceError."""
         return Function.load(
             self.function,
             _space(parameters),
@@ -239,7 +240,7 @@ class RestSettings(StrictModel):
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
-        """Return the application. Raises ApplicationError or SpaceError in one sentence."""
+        """Return the application. Raises ApplicationError or SpaceError."""
         return Rest(
             _space(parameters),
             objective,
@@ -288,7 +289,7 @@ class AiPlatformSettings(StrictModel):
     statistics: str | None = None
 
     def build(self) -> AiPlatform:
-        """Return the application. Raises SimError if the model of its statistics cannot be."""
+        """Return the application. Raises SimError if its statistics cannot be loaded."""
         return AiPlatform(
             self.seed,
             self.days,
@@ -312,7 +313,7 @@ GIB = 2**30
 
 
 class MachineSettings(StrictModel):
-    """``[[application.machines]]``: a kind of machines."""
+    """``[[application.machines]]``: one kind of machine."""
 
     name: str
     cores: int = Field(ge=1)
@@ -326,7 +327,7 @@ class MachineSettings(StrictModel):
     labels: dict[str, str] = Field(default_factory=dict)
 
     def build(self) -> MachineKind:
-        """Return the kind. Raises SimError or ApplicationError in one sentence."""
+        """Return the kind of machine. Raises SimError or ApplicationError."""
         labels = dict(self.labels)
         if self.gpu_model:
             labels["gpu.model"] = self.gpu_model
@@ -374,7 +375,8 @@ class PlacementSettings(StrictModel):
         generation_keys = {"duration", "scale", "count"} & self.model_fields_set
         if self.trace is not None and generation_keys:
             raise ValueError(
-                f"'{min(generation_keys)}' is about workloads that are drawn; leave it out, or trace"
+                f"'{min(generation_keys)}' is about workloads that are drawn; leave it out, or "
+                "trace"
             )
         if self.first is not None and self.trace is None:
             raise ValueError("'first' is about a trace; name it with trace")
@@ -388,11 +390,7 @@ class PlacementSettings(StrictModel):
         return self
 
     def build(self) -> FleetPlacement:
-        """Read or draw the workloads and return the application.
-
-        Raises:
-            ApplicationError, SimError: the first thing that is wrong, in one sentence.
-        """
+        """Read or generate the workloads and return the application. Raises ApplicationError, SimError."""
         return FleetPlacement(
             workloads=self._workloads(),
             kinds=self._kinds(),
@@ -434,5 +432,5 @@ class PlacementSettings(StrictModel):
         return usual_machines()
 
     def _counts(self, name: str | None) -> tuple[int, ...]:
-        """Return the counts that levels open of a kind of a list of machines."""
+        """Return the counts that levels allow for a kind of machine."""
         return tuple(n for n in self.levels.get(name or "", []) if type(n) is int)

@@ -1,11 +1,4 @@
-"""``[objective]`` of a sweep file: what is wanted, read strictly and made real.
-
-The terms of the agreement in a sweep file, read strictly and made real.
-
-``[executor]`` of a sweep file: where runs are executed.
-
-``[environment]`` of a sweep file: the computing environment of each run.
-"""
+"""Models of the other tables of a sweep file: objective, cost, executor, environment and hooks."""
 
 import json
 import shlex
@@ -35,7 +28,7 @@ from strategies import ParameterSpace
 
 
 class RmseSettings(StrictModel):
-    """A series measure and what it should have been."""
+    """``rmse``: a series measure and its reference."""
 
     measure: str
     reference: list[float]
@@ -51,7 +44,7 @@ class ConstraintSettings(StrictModel):
 
 
 class ObjectiveSettings(StrictModel):
-    """``[objective]``: exactly one of minimise, maximise, weighted and rmse; perhaps a second."""
+    """``[objective]``: one of minimise, maximise, weighted and rmse, and maybe a second measure."""
 
     minimise: str | None = None
     maximise: str | None = None
@@ -78,16 +71,16 @@ class ObjectiveSettings(StrictModel):
 
     @property
     def names_one(self) -> bool:
-        """Whether it says what is wanted, not only constraints or a unit."""
+        """Whether it names a measure to optimise, not only constraints or a unit."""
         return self._n_named == 1
 
 
 def objective_of(settings: ObjectiveSettings | None, default: Objective) -> Objective:
-    """Return what is wanted: as said, the rest as the application's own.
+    """Return the objective of the settings, with the application's default for the rest.
 
     Raises:
         SettingsError: ``without`` names a measure that has no constraint.
-        ObjectiveError: a constraint or a reference that cannot be.
+        ObjectiveError: an invalid constraint or reference.
     """
     if settings is None:
         return default
@@ -119,9 +112,9 @@ def _unit_of(wrapper: Wrapper) -> str:
 def _constraints(
     settings: ObjectiveSettings, defaults: tuple[Constraint, ...]
 ) -> tuple[Constraint, ...]:
-    """Return the application's constraints and the analyst's.
+    """Return the constraints of the application and of the settings.
 
-    Hers replace those on the same measure; others go only if ``without`` names them.
+    Settings replace those on the same measure; others are removed only if ``without`` names them.
     """
     hers = tuple(Constraint(**c.model_dump()) for c in settings.constraints)
     measures = [constraint.measure for constraint in defaults]
@@ -136,7 +129,7 @@ def _constraints(
 
 
 def check_measures(objective: Objective, application: Application) -> None:
-    """Refuse a measure that the application is known not to give. Raises SettingsError."""
+    """Raise SettingsError for a measure that the application does not give."""
     available = application.measures
     for name in objective.measures:
         if available is not None and name not in available:
@@ -147,7 +140,7 @@ def check_measures(objective: Objective, application: Application) -> None:
 
 
 class CostSettings(StrictModel):
-    """``[cost]``: what a run costs, and what all runs may cost together."""
+    """``[cost]``: price of a run, and cost limit of all runs together."""
 
     limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     unit: str = ""
@@ -157,24 +150,17 @@ class CostSettings(StrictModel):
 
     @property
     def tariff(self) -> Tariff:
-        """What a run costs. Raises SettingsError if it is not said, or said twice."""
+        """Tariff. Raises SettingsError unless there is exactly one price."""
         return Tariff(self.unit, self.per_hour, self.resources, self.measure)
 
 
 def check_tariff(
     tariff: Tariff, space: ParameterSpace, measures: Collection[str] | None, application: str
 ) -> None:
-    """Refuse a tariff that names what there is not.
+    """Raise SettingsError for a tariff whose measure or resources do not exist or are no numbers.
 
-    Args:
-        tariff: what a run costs.
-        space: whose parameters may say how many resources a run holds.
-        measures: that a run gives; None if they are known after a run only, so that an unknown
-            name may be one of them.
-        application: its name, for the sentence.
-
-    Raises:
-        SettingsError: no such parameter or measure, or a parameter whose levels are no numbers.
+    ``measures`` are those of a run; None if they are known only after a run, so that an unknown
+    name may be one of them.
     """
     if tariff.measure is not None and measures is not None and tariff.measure not in measures:
         raise SettingsError(
@@ -198,10 +184,10 @@ def check_tariff(
 
 
 CERTIFICATES = ("authority", "certificate", "key")
-"""Keys of ``[executor]`` that name files of TLS."""
+"""Keys of ``[executor]`` that name TLS files."""
 
 OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
-"""Keys of ``[executor]`` that speak of a batch system and its jobs."""
+"""Keys of ``[executor]`` on a batch system and its jobs."""
 
 PATHS = (*CERTIFICATES, "folder")
 """Keys of ``[executor]`` that are paths, relative to the sweep file."""
@@ -211,7 +197,7 @@ _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,@+-]*$"
 
 
 class ExecutorSettings(StrictModel):
-    """``[executor]``: where runs are executed."""
+    """``[executor]``: where runs execute."""
 
     kind: Literal["serial", "process_pool", "dask", "slurm"]
     address: str | None = None
@@ -227,7 +213,7 @@ class ExecutorSettings(StrictModel):
     folder: str | None = None
 
     def build(self) -> ExecutorSpec:
-        """Return the place. Raises SettingsError for one that cannot be."""
+        """Return the executor specification. Raises SettingsError if it is invalid."""
         tls_files = (self.authority, self.certificate, self.key)
         if any(tls_files) and not all(tls_files):
             raise SettingsError(
@@ -239,11 +225,12 @@ class ExecutorSettings(StrictModel):
         return ExecutorSpec(self.kind, self.address, certificates, self._batch())
 
     def _batch(self) -> BatchSystem | None:
-        """Return what a batch system is told; None if nothing is said and none starts anything."""
+        """Return the batch system; None if no key of it is set and the executor needs none."""
         batch_names = [name for name in OF_SYSTEM if getattr(self, name)]
         if self.kind == "dask" and batch_names and self.system is None:
             raise SettingsError(
-                f"[executor]: '{batch_names[0]}' speaks of jobs; say who starts them: system = \"slurm\""
+                f"[executor]: '{batch_names[0]}' speaks of jobs; say who starts them: "
+                'system = "slurm"'
             )
         if self.kind != "slurm" and not batch_names:
             return None
@@ -257,7 +244,7 @@ LEAST_MEMORY_BYTES = 1 << 20
 
 
 class EnvironmentSettings(StrictModel):
-    """``[environment]``: what each run needs."""
+    """``[environment]``: computing environment of each run."""
 
     cores: int | None = Field(default=None, ge=1)
     memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = None
@@ -289,7 +276,7 @@ Argv = Annotated[list[str] | None, BeforeValidator(_words)]
 
 
 class HookSettings(StrictModel):
-    """``[hooks]``: what is told of warnings, the end and failures."""
+    """``[hooks]``: programs for notices on warnings, the end and failures."""
 
     on_warning: Argv = None
     on_finish: Argv = None
@@ -298,7 +285,7 @@ class HookSettings(StrictModel):
     cwd: str = "."
 
     def build(self) -> HookCommands:
-        """Return the hooks. Raises SettingsError for a list that cannot be one."""
+        """Return the hook commands. Raises SettingsError if one is invalid."""
         return HookCommands(
             tuple(self.on_warning or ()),
             tuple(self.on_finish or ()),

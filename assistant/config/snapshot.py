@@ -1,6 +1,7 @@
-"""A sweep started from built settings, the same for the command line and the browser.
+"""Snapshot of a sweep: open it, store its settings, build it again, and read earlier results.
 
-Results from before, as a CSV file: parameter columns, then one column per measure.
+Used by the command line and the browser. Earlier results are CSV files: parameter columns, then
+one column per measure.
 """
 
 import csv
@@ -32,7 +33,7 @@ from strategies.space.parameter import parse_number
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
-    """Return how a reader is told of the computing environment; nothing where none was named."""
+    """Return the fact on the computing environment; empty if none was requested."""
     environment = place.environment
     needs = []
     if environment.cores is not None:
@@ -47,15 +48,15 @@ def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
-    """Read one's own past results.
+    """Read earlier results from a CSV file.
 
     Args:
-        path: a CSV file with a header; every parameter of the space is a column, each further
-            column is a measure (an empty cell is unknown).
-        space: that the values belong to.
+        path: file with a header; every parameter of the space is a column, each further column
+            is a measure (an empty cell is unknown).
+        space: space of the values.
 
     Raises:
-        SettingsError: the file, or a line of it, is not as it should be.
+        SettingsError: the file, or a line of it, is invalid.
         StrategyError: a value that is no level.
     """
     try:
@@ -102,16 +103,16 @@ def _result(
 
 
 def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Session:
-    """Open an experiment as the settings say.
+    """Open the experiment of a built sweep.
 
     Args:
-        built: the settings, made real.
-        store: keeps the journal; a deadline counts from now.
-        name: for people, where the settings give none.
+        built: the built sweep.
+        store: store of the event log; a deadline counts from now.
+        name: name for a sweep without one.
         made_from: its `config_snapshot`, for resuming; empty if it shall not be resumed.
 
     Raises:
-        AssistantError, StrategyError: what cannot be; nothing is stored then.
+        AssistantError, StrategyError: invalid settings; nothing is stored then.
     """
     settings = built.settings
     settings.hooks.build().check()
@@ -140,7 +141,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
 def config_snapshot(
     tables: Mapping[str, Any], configurations: Sequence[Mapping[str, Level]]
 ) -> str:
-    """Return what is needed to build the sweep again from anywhere: paths made absolute."""
+    """Return the settings of a sweep as JSON with absolute paths, from which it can be built again."""
     application = dict(tables.get("application", {}))
     for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
@@ -160,7 +161,7 @@ def config_snapshot(
 
 
 def past_results(built: BuiltSweep) -> tuple[Result, ...]:
-    """Return the results from before that the settings name.
+    """Return the earlier results that the settings name.
 
     Raises:
         SettingsError: a file cannot be read.
@@ -177,12 +178,9 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
-    """Return the analyst's own first configurations, as the settings name them.
+    """Return the analyst's initial configurations; unnamed parameters have the baseline's level.
 
-    A parameter that is not named takes today's value.
-
-    Raises:
-        StrategyError: one that the space does not have.
+    Raises StrategyError for one that the space does not have.
     """
     today = dict(built.application.baseline or {})
     configurations = tuple({**today, **values} for values in built.settings.run)
@@ -199,9 +197,9 @@ def import_past_runs(
     *,
     today: bool,
 ) -> None:
-    """Take in results from before, and submit the analyst's own configurations behind today's.
+    """Import earlier results, and submit the analyst's configurations after the baseline.
 
-    Without any of them today's is submitted only if ``today`` says so.
+    Without such configurations the baseline is submitted only if ``today`` is true.
     """
     session.import_results(past, replicates=built.settings.replicates)
     if today or configurations:
@@ -216,8 +214,8 @@ def rebuild(opened: ExperimentOpened) -> Application:
     """Build the application of a stored experiment again.
 
     Raises:
-        SettingsError: it was opened from Python, or its log or table is not what it was.
-        AssistantError: a file of it cannot be read.
+        SettingsError: it was opened from Python, or its log or table has changed.
+        AssistantError: one of its files cannot be read.
     """
     if not opened.recipe:
         raise SettingsError(
@@ -228,7 +226,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
-    """Build the sweep of a stored experiment again. Raises as `rebuild`; it has a recipe."""
+    """Build the sweep of a stored experiment with a recipe again. Raises as `rebuild` does."""
     built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
@@ -258,10 +256,9 @@ def job_log(opened: ExperimentOpened) -> str | None:
 
 
 def stored_hooks(experiment: Experiment) -> HookCommands:
-    """Return the hooks of the sweep file that an experiment was opened with.
+    """Return the hooks of an experiment's sweep file; none if it was opened from Python.
 
-    There are none if it was opened from Python. Whether they can be started here is another
-    question: `HookCommands.check`.
+    Use `HookCommands.check` to see whether they can be started here.
     """
     opened = experiment.opened
     if not opened.recipe:

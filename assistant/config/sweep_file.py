@@ -1,12 +1,9 @@
-"""A sweep as a TOML file: read strictly, refused with one sentence, built into an application.
+"""Sweep file: a sweep as TOML, read strictly, checked, built into an application, and written.
 
-Every key is checked before anything runs; an unknown one is an error, not a comment. Paths in a
-file are relative to that file. The same settings are what the command line's options fill in.
-
-Tables written as TOML, so that what was filled in can be kept as a sweep file.
-
-The format: https://toml.io/en/v1.0.0. Scalars come first, then tables, then arrays of tables, so
-that reading the text gives the same tables again.
+Every key is checked before anything runs; an unknown one is an error. Paths are relative to the
+file. The command line's options fill in the same settings.
+The format: https://toml.io/en/v1.0.0. The writer puts scalars first, then tables, then arrays of
+tables, so that reading the text gives the same tables again.
 """
 
 import json
@@ -99,12 +96,12 @@ class StrategySettings(BaseModel):
 
     @property
     def options(self) -> dict[str, Level]:
-        """The strategy's own options."""
+        """Options of the strategy."""
         return dict(self.model_extra or {})
 
 
 class WatchSettings(StrictModel):
-    """``[watch]``: which results are good, what is pending, and when to warn."""
+    """``[watch]``: good results, pending runs, and when to warn."""
 
     good: Literal["quantile", "threshold", "verdicts"] = "quantile"
     quantile: float = Field(default=0.3, gt=0, le=1)
@@ -162,7 +159,7 @@ class SweepSettings(StrictModel):
 
     @property
     def max_runs(self) -> int | None:
-        """The budget of runs: as said, else 60 unless a deadline or a cost limits them."""
+        """Budget of runs; by default 60, unless a deadline or a cost limit is set."""
         max_cost = None if self.cost is None else self.cost.limit
         if self.runs is None and self.deadline is None and max_cost is None:
             return DEFAULT_RUNS
@@ -170,15 +167,14 @@ class SweepSettings(StrictModel):
 
     @property
     def place(self) -> ExecutorSpec:
-        """Where runs are executed. Raises SettingsError for what cannot be."""
+        """Executor specification. Raises SettingsError if it is invalid."""
         spec = LOCAL if self.executor is None else self.executor.build()
         return replace(spec, environment=self.environment.build())
 
     def agreement(self, now_s: float) -> Sla:
-        """Return the agreement, whose deadline counts from ``now_s`` (since 1970-01-01 UTC).
+        """Return the SLA; its deadline counts from ``now_s`` (seconds since 1970-01-01 UTC).
 
-        Raises:
-            SettingsError: terms that cannot be, or that do not go together.
+        Raises SettingsError for invalid or contradictory limits.
         """
         return Sla(
             max_runs=self.max_runs,
@@ -191,14 +187,14 @@ class SweepSettings(StrictModel):
         )
 
     def check_cost(self, application: Application, space: ParameterSpace) -> None:
-        """Refuse a cost by what there is not. Raises SettingsError; see `check_tariff`."""
+        """Raise SettingsError for an impossible cost; see `check_tariff`."""
         if self.cost is not None:
             check_tariff(self.cost.tariff, space, application.measures, application.name)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltSweep:
-    """Settings made real: what a session is opened with."""
+    """Built sweep: its settings with the application, space, objective and warning policy."""
 
     settings: SweepSettings
     application: Application
@@ -208,11 +204,7 @@ class BuiltSweep:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the tables of a sweep file, paths in it made absolute.
-
-    Raises:
-        SettingsError: no such file, or not TOML; the sentence says the line.
-    """
+    """Return the tables of a sweep file, with absolute paths. Raises SettingsError."""
     try:
         text = read_text(path, "the sweep file")
     except ValueError as error:
@@ -221,20 +213,20 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, Any]:
-    """Return the tables of the text of a sweep file, paths in it made absolute.
+    """Return the tables of the text of a sweep file, with absolute paths.
 
     Args:
         text: TOML.
-        label: names it in sentences, such as ``the sweep file 'a.toml'``.
-        folder: that its paths are relative to.
-        name: of a sweep over one's own program, where it says none.
+        label: its name in error messages, such as ``the sweep file 'a.toml'``.
+        folder: base folder of its paths.
+        name: default name of a sweep over one's own program.
 
     Raises:
-        SettingsError: not TOML; the sentence says the line.
+        SettingsError: not TOML; the sentence names the line.
     """
     try:
         tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # not TOML, or built to hurt
+    except (ValueError, RecursionError) as error:  # not TOML, or nested too deeply
         raise SettingsError(f"{label} is not TOML: {error}") from error
     application = tables.get("application")
     if isinstance(application, dict):
@@ -275,25 +267,25 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
 
 
 def kind_of(application: Mapping[str, Any]) -> str:
-    """Return the kind of an application, from what is given if it is not said."""
+    """Return the kind of an application, by its other keys if it is not set."""
     kinds = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
     implied = next((kind for key, kind in kinds.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
 
 
 SweepSource: TypeAlias = Workload | MeasuredTable
-"""What a log or a table holds."""
+"""Content of a log or a table."""
 
 
 def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> BuiltSweep:
-    """Read the log or table, build the application and its objective.
+    """Read the log or table, and build the application and its objective.
 
     Args:
-        settings: of the sweep.
-        source: what `read_source` gave for the same log or table; it is read if None.
+        settings: settings of the sweep.
+        source: result of `read_source` for the same settings; it is read if None.
 
     Raises:
-        AssistantError, SimError, StrategyError: the first thing that is wrong, in one sentence.
+        AssistantError, SimError, StrategyError: the first fault, in one sentence.
     """
     make_strategy(settings.strategy.name, **settings.strategy.options)
     settings.place.check(settings.workers)
@@ -302,7 +294,7 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
-        space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
+        space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
     settings.check_cost(application, space)
@@ -310,7 +302,7 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
 
 
 def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
-    """Return how the budget is watched; a threshold is given as a measured value."""
+    """Return the warning policy; a threshold is set as a measured value."""
     threshold = settings.threshold
     if threshold is not None and objective.goal == "minimise":
         threshold = -threshold
@@ -332,10 +324,9 @@ def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
 
 
 def read_source(settings: SweepSettings) -> SweepSource | None:
-    """Read the log or the table; None for a program of one's own.
+    """Read the log or the table; None for one's own program.
 
-    Raises:
-        SettingsError, SimError, StrategyError: it cannot be read.
+    Raises SettingsError, SimError or StrategyError if it cannot be read.
     """
     application_settings = settings.application
     if isinstance(application_settings, LookupSettings):
@@ -409,11 +400,11 @@ _LEVEL_TYPES = ("bool", "int", "float", "str")
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return pydantic's first finding as one sentence: what, where, what is allowed."""
+    """Return pydantic's first finding as one sentence with place, value and allowed values."""
     faults = error.errors()
     first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
     location = first["loc"]
-    if location[:1] == ("application",):  # the kind that pydantic puts behind it is ours
+    if location[:1] == ("application",):  # pydantic adds the kind of the application
         location = (location[0], *location[2:])
     input_value = first["input"]
     if location and location[-1] in _LEVEL_TYPES:
@@ -427,7 +418,7 @@ def _sentence(error: ValidationError) -> str:
     tail = f" (and {more} more)" if more else ""
     rejected = f", not {input_value!r}" if isinstance(input_value, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if rejected and repr(input_value) in message:  # a sentence of our own that says it
+    if rejected and repr(input_value) in message:  # our own sentence contains the value
         rejected = ""
     return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
 
@@ -474,7 +465,7 @@ def toml_text(tables: Mapping[str, Any]) -> str:
         tables: texts, truth values, numbers, sequences and mappings of them; keys are texts.
 
     Raises:
-        TypeError: a value that TOML has no word for, such as None.
+        TypeError: a value that TOML cannot represent, such as None.
 
     >>> print(toml_text({"runs": 3, "application": {"kind": "lookup", "table": "a.csv"}}), end="")
     runs = 3
@@ -487,7 +478,7 @@ def toml_text(tables: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of one table: what is plain first, for a header would end it."""
+    """Yield the lines of one table; scalars come first, because a header would end it."""
     nested = {k: v for k, v in table.items() if isinstance(v, Mapping)}
     arrays = {k: v for k, v in table.items() if not path and _is_array_of_tables(v)}
     for key, value in table.items():
@@ -538,5 +529,5 @@ def _key(key: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a basic string; JSON escapes as TOML does, but for one character."""
+    """Return a basic string; JSON escapes as TOML does, except for one character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,11 +1,7 @@
-"""The analyst's decisions as events: pure functions of the experiment and of what she wants.
+"""Commands: the decisions of the analyst, as pure functions from an experiment to events.
 
-Each either returns what shall be recorded or refuses with one sentence; the session stores and
-applies. Nothing here touches a clock, a store or an executor.
-
-How an experiment goes on, as events: answers to advice, the agreement, the watch, weights. Pure.
-
-What a person may decide about runs that wait or go on. Pure.
+Each function returns the events to record, or raises an error with one sentence. The session
+stores and applies the events. Nothing here touches a clock, a store or an executor.
 """
 
 from __future__ import annotations
@@ -67,7 +63,7 @@ _PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
 
 
 def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
-    """Return the named random stream of one batch, run or advice, the same in every replay."""
+    """Return the random stream of one batch, run or warning; it is the same in every replay."""
     return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
 
 
@@ -76,7 +72,7 @@ _SOURCES: Mapping[str, Source] = {"initial": "initial", "confirmation": "replica
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A configuration that somebody wants to run."""
+    """Request to run one configuration, with its origin and reason."""
 
     configuration: Configuration
     source: Source
@@ -85,9 +81,9 @@ class RunRequest:
 
 
 def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
-    """Return what was known before anything ended: the first runs are chosen without results.
+    """Return the knowledge without any results, from which the initial runs are chosen.
 
-    Today's run may have ended by then, but one result is no guide.
+    The baseline run may have ended by then, but one result is not enough to learn from.
     """
     return Knowledge(knowledge.space, pending=knowledge.taken)
 
@@ -98,7 +94,13 @@ def requests_from_batch(
     keep: Iterable[int] | None,
     edits: Mapping[int, Mapping[str, Level]],
 ) -> tuple[RunRequest, ...]:
-    """Return what is wanted of a batch: the kept suggestions, some with other levels.
+    """Return requests for the chosen suggestions of a batch, some of them with other levels.
+
+    Args:
+        experiment: the experiment.
+        batch: batch of suggestions.
+        keep: positions of the chosen suggestions, from 0; None for all.
+        edits: changed levels by position; an edited position is always chosen.
 
     Raises:
         ExperimentError: a position that the batch does not have.
@@ -134,12 +136,12 @@ _EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
 
 
 def edited_reason(position: int, batch: int, edit: Mapping[str, Level]) -> str:
-    """Return the reason of a run that was suggested otherwise; `edited_from` reads it."""
+    """Return the reason text of a run edited from a suggestion; `edited_from` parses it."""
     return f"suggestion {position + 1} of batch {batch}, changed to {_values_text(edit)}"
 
 
 def edited_from(reason: str) -> tuple[int, int] | None:
-    """Return position (from 0) and batch of the suggestion that a run was edited from, if told.
+    """Return the position (from 0) and batch of the suggestion behind a reason text, or None.
 
     >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
     ((2, 5), None)
@@ -151,11 +153,11 @@ def edited_from(reason: str) -> tuple[int, int] | None:
 def submit_runs(
     experiment: Experiment, requests: Sequence[RunRequest], now_s: float
 ) -> tuple[RunSubmitted, ...]:
-    """Return the submission of runs, all or none.
+    """Return the events that submit runs: all of them, or none.
 
     Raises:
-        ExperimentError: finished, over budget, the cost used up, or a configuration that was
-            submitted before and is no replicate.
+        ExperimentError: the experiment is finished, over budget or over its cost limit, or a
+            configuration has a run already and is no replicate.
         StrategyError: a configuration that is not allowed (any more).
     """
     refuse_if_finished(experiment)
@@ -171,15 +173,15 @@ def submit_runs(
     run_ids = {
         run.configuration: run.id
         for run in experiment.runs
-        if run.state is not RunState.CANCELLED  # who cancelled it may want it after all
+        if run.state is not RunState.CANCELLED  # a cancelled configuration may be submitted again
     }
     events: list[RunSubmitted] = []
     for run_id, request in enumerate(requests, len(experiment.runs) + 1):
         if request.configuration in run_ids and request.source not in _REPEATED:
             values = _values_text(experiment.space.values(request.configuration))
             raise ExperimentError(
-                f"{values} is run {run_ids[request.configuration]} already; choose another configuration,"
-                " or repeat that run"
+                f"{values} is run {run_ids[request.configuration]} already; "
+                "choose another configuration, or repeat that run"
             )
         if request.source != "imported":
             experiment.space.check(request.configuration)
@@ -201,7 +203,7 @@ def submit_runs(
 
 
 def cost_is_spent(experiment: Experiment) -> str:
-    """Return why nothing more may be submitted, where the limit of cost is used up."""
+    """Return the sentence that says that the cost limit is used up."""
     sla, spent = experiment.sla, experiment.cost
     used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
     return f"the cost of {sla.cost_text} is used up{used}; agree on a higher limit to go on"
@@ -214,10 +216,10 @@ _REPEATED = ("replicate", "imported")
 def replicate_requests(
     experiment: Experiment, of: int | Mapping[str, Level], n: int, reason: str
 ) -> tuple[RunRequest, ...]:
-    """Return ``n`` more runs of a run's configuration, or of values that have a run.
+    """Return ``n`` requests that repeat a run, given by its number or its values.
 
     Raises:
-        ExperimentError: there is no such run, ``n`` is below 1, or results do not vary.
+        ExperimentError: there is no such run, ``n`` is below 1, or results are deterministic.
         StrategyError: a value outside the space.
     """
     if type(n) is not int or n < 1:
@@ -238,7 +240,7 @@ def replicate_requests(
 
 
 def refuse_if_deterministic(experiment: Experiment) -> None:
-    """Raise ExperimentError if a replicate would only give the same result again."""
+    """Raise ExperimentError if the application is deterministic, so that a replicate is useless."""
     if experiment.opened.deterministic:
         raise ExperimentError(
             f"the application '{experiment.opened.application}' gives the same result for the same "
@@ -249,11 +251,10 @@ def refuse_if_deterministic(experiment: Experiment) -> None:
 def import_results(
     experiment: Experiment, results: Iterable[Result], replicates: bool, now_s: float
 ) -> tuple[Event, ...]:
-    """Return results from before as runs that are over.
+    """Return the events that import earlier results as completed runs.
 
-    A result that is there already, with the same measures, is left out; so is another one of a
-    configuration that has a run, unless it is a replicate: ``replicates`` says that such are, or
-    its measure ``seed`` differs from those of all others.
+    A result with the same measures as a stored run is skipped. So is another result of a
+    configuration that has a run, unless ``replicates`` is true or its measure ``seed`` is new.
 
     Raises:
         StrategyError: a value outside the space.
@@ -294,7 +295,7 @@ def _is_other_seed(
 def assess_completion(
     experiment: Experiment, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return what the agreement and the objective make of a run that is over; see `assess_measures`."""
+    """Return the event that ends a run, under the experiment's objective and run limit."""
     return assess_measures(
         experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
     )
@@ -303,9 +304,9 @@ def assess_completion(
 def assess_measures(
     objective: Objective, limit_s: float | None, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return what an objective makes of a run that is over.
+    """Return RunCompleted or RunFailed for a run that ended.
 
-    One that took longer than ``limit_s`` seconds has failed, whatever it gave.
+    A run that took longer than ``limit_s`` seconds has failed, whatever it measured.
     """
     failure = completion.failure
     if failure is None and limit_s is not None and completion.duration_s > limit_s:
@@ -335,7 +336,7 @@ def assess_measures(
 
 
 Keep = Literal["keep"]
-"""Of an exploitation level: it stays as it is, where None means no split."""
+"""Value of an exploitation level that keeps the present one; None means no split."""
 
 
 def change_steering(
@@ -345,9 +346,10 @@ def change_steering(
     exploitation: float | Keep | None,
     now_s: float,
 ) -> SteeringChanged:
-    """Return another steering. Options belong to their strategy.
+    """Return the event that changes strategy, options or exploitation level.
 
-    A strategy or options that are None stay; so does the exploitation level on ``"keep"``.
+    A strategy or options that are None stay as they are; other options of another strategy are
+    dropped.
 
     Raises:
         StrategyError: an unknown strategy or option.
@@ -364,7 +366,7 @@ def change_steering(
 
 
 def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
-    """Return the analyst's verdict on a result. Raises ExperimentError if there is no result."""
+    """Return the event that rates a result. Raises ExperimentError if the run has no result."""
     run = experiment.run(run_id)
     if run.state is not RunState.COMPLETED:
         raise ExperimentError(f"run {run_id} is {run.state}; only a result can be rated")
@@ -372,7 +374,7 @@ def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: floa
 
 
 def close_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Close a level: it is proposed no more, what was run with it stays."""
+    """Return the event that closes a level; runs that used it stay."""
     refuse_if_finished(experiment)
     space = experiment.space.closing(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} closed")
@@ -381,14 +383,14 @@ def close_level(experiment: Experiment, parameter: str, value: Level, now_s: flo
 def reopen_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Open a closed level again."""
+    """Return the event that opens a closed level again."""
     refuse_if_finished(experiment)
     space = experiment.space.reopening(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} reopened")
 
 
 def add_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Add a level to a parameter."""
+    """Return the event that adds a level to a parameter."""
     refuse_if_finished(experiment)
     space = experiment.space.with_level(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} added")
@@ -397,7 +399,7 @@ def add_level(experiment: Experiment, parameter: str, value: Level, now_s: float
 def prefer_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Prefer a level: a share of the suggestions keeps to the preferred ones."""
+    """Return the event that prefers a level: a share of the suggestions keeps to such levels."""
     refuse_if_finished(experiment)
     space = experiment.space.preferring(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
@@ -406,24 +408,24 @@ def prefer_level(
 def unprefer_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Prefer a level no more."""
+    """Return the event that ends the preference of a level."""
     refuse_if_finished(experiment)
     space = experiment.space.unpreferring(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
 
 
 def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:
-    """Forbid the combinations that meet a condition."""
+    """Return the event that excludes the combinations that meet a condition."""
     refuse_if_finished(experiment)
     space = experiment.space.excluding(Exclusion.parse(condition))
-    space.count_allowed()  # a condition that cannot be evaluated somewhere is refused now
+    space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
     return SpaceChanged(now_s, space, f"excluded: {condition}")
 
 
 def submit_plan(
     experiment: Experiment, levels: Mapping[str, Sequence[Level]], now_s: float
 ) -> PlanSubmitted:
-    """Return a range of values as the pending strategy; parameters not named keep all levels.
+    """Return the event that sets the analyst's plan; parameters not named keep all their levels.
 
     Raises:
         StrategyError: an unknown parameter or level.
@@ -461,13 +463,13 @@ def answer_warning(
     alternative: int | None,
     now_s: float,
 ) -> tuple[WarningAnswered, Alternative | None]:
-    """Return the answer to the open advice, and the alternative that is accepted with it.
+    """Return the answer to the open warning, and the alternative accepted with it, if any.
 
-    An advice by the paper's rule proposes an exploitation level; one by the forecast alternatives,
-    of which the first is meant unless one is named.
+    A warning by the paper's rule proposes an exploitation level. A warning by the forecast proposes
+    alternatives; accepting without a number takes the first.
 
     Raises:
-        ExperimentError: no advice is open, or what is given does not go together.
+        ExperimentError: no warning is open, or the arguments contradict each other.
         SettingsError: a level outside 0 to 1.
     """
     advice = experiment.open_advice
@@ -506,11 +508,11 @@ def answer_warning(
 def weigh_region(
     experiment: Experiment, region_id: int, weight: float, now_s: float
 ) -> SteeringChanged:
-    """Return another weight of a region; 1 is what it has without one.
+    """Return the event that sets the weight of a region; 1 is the default weight.
 
     Raises:
-        ExperimentError: there is no such region, or no share of the runs is spent inside regions.
-        SettingsError: a weight that is no number from 0 on.
+        ExperimentError: there is no such region, or no exploitation level is set.
+        SettingsError: the weight is not a number from 0 on.
     """
     refuse_if_finished(experiment)
     present, rule = experiment.steering, experiment.watch.regions
@@ -535,11 +537,10 @@ def weigh_region(
 
 
 def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
-    """Return another agreement.
+    """Return the event that changes the SLA.
 
     Raises:
-        SettingsError: it is no agreement, or warnings go by the forecast, and there is no goal any
-            more.
+        SettingsError: not an Sla, or its goal is missing although warnings use the forecast.
     """
     refuse_if_finished(experiment)
     if not isinstance(sla, Sla):
@@ -551,10 +552,10 @@ def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
 def change_warning_policy(
     experiment: Experiment, watch: WarningPolicy, now_s: float
 ) -> WarningPolicyChanged:
-    """Return another way to count and to warn.
+    """Return the event that changes the warning policy.
 
     Raises:
-        SettingsError: it is no watch, or warnings shall go by the forecast, and no goal is agreed.
+        SettingsError: not a WarningPolicy, or the forecast shall warn and the SLA has no goal.
     """
     refuse_if_finished(experiment)
     if not isinstance(watch, WarningPolicy):
@@ -566,11 +567,11 @@ def change_warning_policy(
 def change_auto_steering(
     experiment: Experiment, automatic: AutoSteering | None, reason: str, now_s: float
 ) -> AutoSteeringChanged | None:
-    """Return that it steers itself from now on, or (None) that a person decides again.
+    """Return the event that starts or (None) ends auto-steering; None if nothing changes.
 
     Raises:
-        ExperimentError: it is finished, or nothing would ever end it.
-        SettingsError: ``automatic`` does not say how.
+        ExperimentError: the experiment is finished, or its SLA has no limit to end it.
+        SettingsError: ``automatic`` is not an AutoSteering.
     """
     refuse_if_finished(experiment)
     if automatic is None and experiment.automatic is None:
@@ -588,7 +589,7 @@ def change_auto_steering(
 def close_levels(
     experiment: Experiment, levels: Iterable[tuple[str, Level]], now_s: float
 ) -> tuple[SpaceChanged, ...]:
-    """Close several levels, one after another."""
+    """Return the events that close several levels, one after another."""
     refuse_if_finished(experiment)
     space, events = experiment.space, list[SpaceChanged]()
     for name, value in levels:
@@ -598,7 +599,7 @@ def close_levels(
 
 
 HIGHEST_PRIORITY = 1e6
-"""Priorities lie between -HIGHEST and HIGHEST."""
+"""Priorities lie between -HIGHEST_PRIORITY and HIGHEST_PRIORITY."""
 
 OVER = (RunState.COMPLETED, RunState.FAILED)
 
@@ -606,37 +607,34 @@ OVER = (RunState.COMPLETED, RunState.FAILED)
 def prioritise_run(
     experiment: Experiment, run_id: int, priority: float, now_s: float
 ) -> RunPrioritised:
-    """Return another priority of a waiting run.
+    """Return the event that sets the priority of a waiting run.
 
     Raises:
-        ImpossibleValueError: a priority that no run can have.
+        ImpossibleValueError: the priority is not finite or out of range.
         ExperimentError: the run does not wait.
     """
     if not math.isfinite(priority) or abs(priority) > HIGHEST_PRIORITY:
         raise ImpossibleValueError(
-            f"a priority is a number from {-HIGHEST_PRIORITY:,.0f} to {HIGHEST_PRIORITY:,.0f}, not {priority}"
+            f"a priority is a number from {-HIGHEST_PRIORITY:,.0f} to {HIGHEST_PRIORITY:,.0f}, "
+            f"not {priority}"
         )
     _waiting(experiment, run_id, "be given another priority")
     return RunPrioritised(now_s, run_id, float(priority))
 
 
 def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPrioritised:
-    """Return a priority above those of all other waiting runs."""
+    """Return the event that gives a run a priority above all other waiting runs."""
     highest = max((run.priority for run in experiment.waiting if run.id != run_id), default=0.0)
     return prioritise_run(experiment, run_id, math.floor(highest) + 1.0, now_s)
 
 
 def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities by which some waiting runs start before all others that wait.
+    """Return priorities that move waiting runs before all others, in their present order.
 
-    Among themselves they keep their order. Empty if they come first already.
-
-    Args:
-        experiment: as far as it has come.
-        run_ids: of waiting runs; held ones among them come first once they are released.
+    Empty if they are first already.
 
     Raises:
-        ExperimentError: one of them is no run, or does not wait.
+        ExperimentError: one of the numbers is no run, or the run does not wait.
     """
     moved, rest = _parted(experiment, run_ids)
     if not rest or max(map(_turn, moved)) < min(map(_turn, rest)):
@@ -647,7 +645,7 @@ def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mappin
 
 
 def priorities_behind(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities by which some waiting runs start after all others; see `priorities_ahead`."""
+    """Return priorities that move waiting runs after all others; see `priorities_ahead`."""
     moved, rest = _parted(experiment, run_ids)
     if not rest or min(map(_turn, moved)) > max(map(_turn, rest)):
         return {}
@@ -668,10 +666,10 @@ def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run]
 
 
 def changes_since(earlier_runs: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
-    """Say what became of runs since they were shown; empty if all stand in the queue as they did.
+    """Describe how runs have changed since they were displayed; empty if none has.
 
-    What is decided about a run holds for the run that was looked at: whoever acts on an older
-    state refuses with these.
+    A decision holds for the run as the analyst saw it, so callers refuse a stale one with these
+    texts.
     """
     pairs = ((run, experiment.run(run.id)) for run in earlier_runs)
     return tuple(f"run {now.id} {_became(then, now)}" for then, now in pairs if _became(then, now))
@@ -695,12 +693,12 @@ _BECAME = {
 
 
 def hold_run(experiment: Experiment, run_id: int, now_s: float) -> RunHeld | None:
-    """Return that a waiting run is held; None if it is already."""
+    """Return the event that holds a waiting run; None if it is held already."""
     return None if _waiting(experiment, run_id, "be held").held else RunHeld(now_s, run_id)
 
 
 def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunReleased | None:
-    """Return that a held run may start; None if it may already."""
+    """Return the event that releases a held run; None if it is not held."""
     run = _waiting(experiment, run_id, "be released")
     return RunReleased(now_s, run_id) if run.held else None
 
@@ -708,7 +706,7 @@ def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunRelease
 def cancel_run(
     experiment: Experiment, run_id: int, reason: str, now_s: float
 ) -> RunCancelled | None:
-    """Return that a run is given up; None if it is. Raises ExperimentError if it is over."""
+    """Return the event that cancels a run; None if it was. Raises ExperimentError if it ended."""
     run = experiment.run(run_id)
     if run.state is RunState.CANCELLED:
         return None
@@ -718,10 +716,10 @@ def cancel_run(
 
 
 def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
-    """Return that a run ends now with what it has reported last; None if it was stopped so.
+    """Return the event that ends a run with its last intermediate result; None if already stopped.
 
     Raises:
-        ExperimentError: it does not go on, or what it has reported makes no result.
+        ExperimentError: it is not running, or it has no intermediate result that can be assessed.
     """
     run = experiment.run(run_id)
     if run.stopped is not None:
@@ -755,7 +753,7 @@ def _waiting(experiment: Experiment, run_id: int, action: str) -> Run:
 
 
 def refuse_other_version(experiment: Experiment, version: int) -> None:
-    """Raise GoneOnError if something has been decided since somebody looked."""
+    """Raise VersionConflictError if the experiment is not at the version the caller has seen."""
     if experiment.version != version:
         raise VersionConflictError(
             f"experiment '{experiment.opened.experiment_id}' is at version {experiment.version}, "

@@ -1,27 +1,14 @@
-"""What can go wrong in the assistant, one sentence each.
+"""Errors of the assistant that a user can act on, each with a one-sentence message.
 
 ::
 
     AssistantError
-    ├── ObjectiveError      a measure is missing, of the wrong shape, or unknown
-    ├── ExperimentError     an event or a request that the experiment cannot take
-    │   └── ImpossibleValueError    a value that it could take in no state at all
-    ├── ApplicationError    an application cannot be built from what was given
-    ├── RunError            one run failed; recorded as a failure, never as an observation
-    │   └── ProgramError            a program of the user's failed; it knows what was printed
-    ├── StoreError          the store cannot be read or written
-    │   ├── UnknownExperimentError  no experiment of that name is stored
-    │   ├── TakenNameError          there is an experiment of that name already
-    │   ├── GoneOnError             the journal has gone on elsewhere
-    │   └── StoreFullError          the medium has no room; nothing was stored
-    ├── UnknownClaimError   no run was ever claimed under a token
-    ├── KeyReusedError      the key of a request was used for another one before
-    ├── NotExecutedHereError    a worker is not allowed to execute what a run needs
-    ├── ClaimLostError      a run is not (any more) the worker's who speaks of it
-    ├── ServiceError        a service that cannot be started, found or trusted
-    │   └── NotLetInError           the service takes no such token
-    ├── CodecError          a stored value cannot be read back
-    └── SettingsError       a sweep file or an option is wrong
+    ├── ObjectiveError, ApplicationError, ExecutorError, CodecError, SettingsError
+    ├── ExperimentError: ImpossibleValueError
+    ├── RunError: RunStoppedError, ProgramError
+    ├── StoreError: UnknownExperimentError, NameTakenError, VersionConflictError, StoreFullError
+    ├── ServiceError: AccessDeniedError
+    └── UnknownLeaseError, LeaseLostError, IdempotencyKeyReusedError, ExecutionRefusedError
 """
 
 from collections.abc import Iterable
@@ -31,47 +18,47 @@ from strategies.space.errors import one_line
 
 
 class AssistantError(Exception):
-    """Root of every error that is the user's to mend."""
+    """Root of all errors that the user can correct."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class ObjectiveError(AssistantError):
-    """A measure is missing, of the wrong shape, or unknown."""
+    """Error: a measure is missing, of the wrong shape, or unknown."""
 
 
 class ExperimentError(AssistantError):
-    """An event or a request that the experiment cannot take in its present state."""
+    """Error: the experiment cannot accept an event or a request in its present state."""
 
 
 class ImpossibleValueError(ExperimentError):
-    """A value that no state of the experiment could take."""
+    """Error: a value that no state of the experiment could accept."""
 
 
 class ApplicationError(AssistantError):
-    """An application cannot be built from what was given."""
+    """Error: an application cannot be built from its settings."""
 
 
 class RunError(AssistantError):
-    """One run failed; it is recorded as a failure, never as an observation."""
+    """Error: one run failed; it is recorded as a failure, never as an observation."""
 
 
 class RunStoppedError(RunError):
-    """A run was ended early because somebody wanted so."""
+    """Error: a run was ended early on request."""
 
 
 class ProgramError(RunError):
-    """A program of the user's own was started, or was to be, and gave no measures.
+    """Error: the user's program could not be started, failed, or gave no measures.
 
     Args:
-        sentence: why.
-        argv: program and arguments as they were handed over.
+        sentence: the reason.
+        argv: program and arguments.
         code: exit code, negative for a signal; None if it was not started.
-        overtime: whether the limit of a run ended it.
-        stdout: the end of what it printed.
-        stderr: the same of standard error.
-        limited: whether another limit than that of time ended it, as the sentence says.
+        overtime: whether the time limit of the run ended it.
+        stdout: end of the standard output.
+        stderr: end of the standard error.
+        limited: whether another limit ended it, such as memory.
     """
 
     def __init__(
@@ -91,63 +78,63 @@ class ProgramError(RunError):
 
 
 class ExecutorError(AssistantError):
-    """Runs cannot be executed: nothing answers where they should be, for now."""
+    """Error: runs cannot be executed at the moment, because no worker or cluster responds."""
 
 
 class StoreError(AssistantError):
-    """The store cannot be read or written."""
+    """Error: the store cannot be read or written."""
 
 
 class UnknownExperimentError(StoreError):
-    """No experiment of that name is stored."""
+    """Error: no experiment with this identifier is stored."""
 
 
 class NameTakenError(StoreError):
-    """There is an experiment of that name already."""
+    """Error: an experiment with this identifier exists already."""
 
 
 class VersionConflictError(StoreError):
-    """The journal of an experiment has gone on since it was read."""
+    """Error: the event log of an experiment has grown since it was read."""
 
 
 class ServiceError(AssistantError):
-    """A service cannot be started, found or trusted."""
+    """Error: a service cannot be started, found or trusted."""
 
 
 class AccessDeniedError(ServiceError):
-    """The service does not take the token, or not for this."""
+    """Error: the service refuses the API token, or refuses it for this request."""
 
 
 class StoreFullError(StoreError):
-    """The medium has no room; nothing was stored."""
+    """Error: the disk is full; nothing was stored."""
 
 
 class UnknownLeaseError(AssistantError):
-    """No run was ever claimed under a token."""
+    """Error: no run was ever leased under this token."""
 
 
 class IdempotencyKeyReusedError(AssistantError):
-    """The key of a request was used for another one before."""
+    """Error: the idempotency key was used for another request before."""
 
 
 class ExecutionRefusedError(AssistantError):
-    """The operator of a worker does not allow what a run would execute."""
+    """Error: the operator of a worker does not allow it to execute this application."""
 
 
 class LeaseLostError(AssistantError):
-    """A run is not (any more) the worker's who speaks of it."""
+    """Error: the worker does not hold the lease of the run (any more)."""
 
 
 class CodecError(AssistantError):
-    """A stored value cannot be read back."""
+    """Error: a stored value cannot be decoded."""
 
 
 class SettingsError(AssistantError):
-    """A sweep file or an option is wrong."""
+    """Error: a sweep file or an option is wrong."""
 
 
 def hint(name: str, candidates: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: what was meant, and what there is.
+    """Return the end of a sentence about an unknown name: the closest name, and all names.
 
     >>> hint("nods", ["nodes", "rate"])
     "; did you mean 'nodes'? Known: nodes, rate."

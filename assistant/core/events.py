@@ -1,8 +1,6 @@
-"""What happened, in the past tense. The journal is a sequence of these, and nothing else is state.
+"""Events: the entries of an experiment's event log, named in the past tense.
 
-Every event carries ``at_s``, the time of the clock in seconds since 1970-01-01 UTC.
-
-Experiments whose program asks for its runs itself: only it can make them. Pure.
+The event log is the only state. ``at_s`` of an event is its time in seconds since 1970-01-01 UTC.
 """
 
 import json
@@ -19,7 +17,7 @@ from strategies import Configuration, Level, ParameterSpace, Suggestion
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line that a reader of the report should know about an application."""
+    """One line about an application that a reader of the report should know."""
 
     label: str
     text: str
@@ -27,11 +25,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOpened:
-    """The first event of every journal: all that the experiment depends on.
+    """First event of every log: the experiment was opened, with all that it depends on.
 
-    ``recipe`` is the sweep file, as JSON, from which a command line can build the application
-    again; empty if it was opened from Python. ``deterministic`` says whether the same configuration
-    gives the same result whatever the seed; None if that is unknown.
+    ``recipe`` is the sweep file as JSON, from which a command line can build the application
+    again; empty if it was opened from Python. ``deterministic`` is None if that is unknown.
     """
 
     at_s: float
@@ -54,7 +51,7 @@ class ExperimentOpened:
 
 @dataclass(frozen=True, slots=True)
 class BatchSuggested:
-    """A numbered list of proposals; ``exhausted`` says that no allowed configuration is left."""
+    """A batch was suggested; ``exhausted`` says that no allowed configuration is left."""
 
     at_s: float
     number: int
@@ -64,7 +61,7 @@ class BatchSuggested:
 
 @dataclass(frozen=True, slots=True)
 class RunSubmitted:
-    """Somebody decided that this run shall be executed."""
+    """A run was submitted for execution."""
 
     at_s: float
     run_id: int
@@ -77,9 +74,9 @@ class RunSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A worker took it. ``token`` is the worker's right to say how it ended; see `queueing`.
+    """A run was started by a worker. ``token`` is the fencing token of its lease.
 
-    Both are empty where the session's own process executes.
+    ``worker`` and ``token`` are empty where the session's own process executes.
     """
 
     at_s: float
@@ -90,9 +87,9 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunReturned:
-    """It waits again: its worker was interrupted, gave it back, or was not heard of any more.
+    """A run waits again: its worker was interrupted, gave it back, or stopped responding.
 
-    ``lost`` says that it was the last of these: the run itself may be what killed the worker.
+    ``lost`` is true in the last case, because the run itself may have killed the worker.
     """
 
     at_s: float
@@ -103,7 +100,7 @@ class RunReturned:
 
 @dataclass(frozen=True, slots=True)
 class RunPrioritised:
-    """It starts before waiting runs of a lower priority; 0 is what every run begins with."""
+    """A run got another priority: higher ones start first; the default is 0."""
 
     at_s: float
     run_id: int
@@ -112,7 +109,7 @@ class RunPrioritised:
 
 @dataclass(frozen=True, slots=True)
 class RunHeld:
-    """It waits, and does not start until it is released."""
+    """A run was put on hold; it does not start until it is released."""
 
     at_s: float
     run_id: int
@@ -120,7 +117,7 @@ class RunHeld:
 
 @dataclass(frozen=True, slots=True)
 class RunReleased:
-    """It may start again."""
+    """A held run was released and may start again."""
 
     at_s: float
     run_id: int
@@ -128,7 +125,7 @@ class RunReleased:
 
 @dataclass(frozen=True, slots=True)
 class RunCancelled:
-    """It shall not run, or its result is not wanted any more."""
+    """A run was cancelled: it shall not run, or its result is not needed any more."""
 
     at_s: float
     run_id: int
@@ -137,7 +134,7 @@ class RunCancelled:
 
 @dataclass(frozen=True, slots=True)
 class RunReported:
-    """What a run that goes on has measured so far."""
+    """A running program sent an intermediate result."""
 
     at_s: float
     run_id: int
@@ -146,7 +143,7 @@ class RunReported:
 
 @dataclass(frozen=True, slots=True)
 class ResultRefused:
-    """A result came too late: its worker had lost the run. It is kept, and changes nothing."""
+    """A result came after its worker had lost the lease; it is stored, and changes nothing."""
 
     at_s: float
     run_id: int
@@ -158,7 +155,7 @@ class ResultRefused:
 
 @dataclass(frozen=True, slots=True)
 class RunCompleted:
-    """The run gave measures."""
+    """A run ended with measures."""
 
     at_s: float
     run_id: int
@@ -168,9 +165,9 @@ class RunCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """The analyst ended it early, and what it had reported last counts as its result.
+    """The analyst ended a run early; its last intermediate result counts as its result.
 
-    ``duration_s`` is how long it went on, by the clock of the journal; ``reason`` her own words.
+    ``duration_s`` is how long it ran, by the times of the event log.
     """
 
     at_s: float
@@ -182,7 +179,7 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True)
 class RunFailed:
-    """The run gave none; the sentence says why."""
+    """A run ended without measures; ``failure`` is the reason."""
 
     at_s: float
     run_id: int
@@ -193,24 +190,24 @@ class RunFailed:
 AlternativeKind = Literal[
     "exploitation", "strategy", "close", "more_runs", "later", "dearer", "easier"
 ]
-"""What might be changed: the share inside regions, the strategy, hopeless levels, the runs, the
-deadline, the limit of cost, the goal."""
+"""Kinds of alternatives: the exploitation level, the strategy, hopeless levels; or, in the SLA,
+more runs, a later deadline, a higher cost limit, an easier goal."""
 
 COSTLESS: tuple[AlternativeKind, ...] = ("exploitation", "strategy", "close")
-"""Changes that leave the agreement as it is: an unattended sweep may accept them."""
+"""Kinds that leave the SLA as it is: auto-steering may accept them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One change that is proposed, with the forecast under it. None is: stays as it is.
+    """One proposed change, with the forecast under it; None means unchanged.
 
     Args:
         kind: what is changed.
         text: the change in words, such as "run 20 more, 80 in all".
-        chance: probability that the goal is reached then; None if unknown.
-        steering: another strategy or exploitation level.
-        sla: another agreement.
-        close: levels to close, by parameter.
+        chance: probability of reaching the goal after the change; None if unknown.
+        steering: new strategy or exploitation level.
+        sla: new SLA.
+        close: levels to close, as (parameter, level).
     """
 
     kind: AlternativeKind
@@ -223,17 +220,17 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class MissWarning:
-    """A warning with what to do instead: the words, the numbers, and the changes proposed.
+    """A warning that the goal or budget will be missed, with the alternatives.
 
     Args:
-        number: of the advice, from 1.
-        forecast: the paper's rule at that moment.
-        exploitation: share inside regions that accepting it sets; None leaves it as it is.
-        suggestions: proposed instead of the batch that it came with.
+        number: number of the warning, from 1.
+        forecast: forecast by the paper's rule at that moment.
+        exploitation: exploitation level that accepting it sets; None leaves it as it is.
+        suggestions: suggestions that replace the batch it came with.
         text: the warning in words.
-        basis: what gave the warning: the paper's rule or the calibrated forecast.
-        outlook: the whole forecast at that moment; None in journals from before there was one.
-        alternatives: the changes proposed, the best chance first.
+        basis: rule that gave the warning.
+        outlook: the whole forecast at that moment; None in old event logs.
+        alternatives: proposed changes, the best chance first.
     """
 
     number: int
@@ -247,10 +244,9 @@ class MissWarning:
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:
-        """What a sweep that accepts warnings by itself answers, and which alternative it takes.
+        """Return the answer of unattended auto-steering, and the position of its alternative.
 
-        The first one that leaves the agreement as it is: more runs, time or money, or an easier
-        goal, are not its to agree on.
+        It takes the first alternative that leaves the SLA as it is.
         """
         if self.basis == "paper":
             return "accepted", None
@@ -265,7 +261,7 @@ Answer = Literal["accepted", "changed", "ignored"]
 
 @dataclass(frozen=True, slots=True)
 class ForecastChecked:
-    """The forecast was looked at for a warning: what it said then decides when one is due."""
+    """The forecast was checked for a warning; the sequence of checks decides when one is due."""
 
     at_s: float
     check: WarningCheck
@@ -273,7 +269,7 @@ class ForecastChecked:
 
 @dataclass(frozen=True, slots=True)
 class WarningIssued:
-    """The suggestions came with a warning."""
+    """A warning was issued with a batch."""
 
     at_s: float
     advice: MissWarning
@@ -281,9 +277,9 @@ class WarningIssued:
 
 @dataclass(frozen=True, slots=True)
 class WarningAnswered:
-    """What the analyst did about it; ``exploitation`` is what holds from then on.
+    """A warning was answered; ``exploitation`` is the level from then on.
 
-    ``alternative`` is the position of the alternative that was accepted, None if none was named.
+    ``alternative`` is the position of the accepted alternative; None if none was named.
     """
 
     at_s: float
@@ -295,7 +291,7 @@ class WarningAnswered:
 
 @dataclass(frozen=True, slots=True)
 class SteeringChanged:
-    """Another strategy, other options, or another exploitation level from now on."""
+    """The strategy, its options or the exploitation level were changed."""
 
     at_s: float
     steering: Steering
@@ -303,7 +299,7 @@ class SteeringChanged:
 
 @dataclass(frozen=True, slots=True)
 class BudgetChanged:
-    """Another agreement from now on."""
+    """The SLA was changed."""
 
     at_s: float
     sla: Sla
@@ -311,7 +307,7 @@ class BudgetChanged:
 
 @dataclass(frozen=True, slots=True)
 class WarningPolicyChanged:
-    """Regions or pending runs are counted in another way from now on."""
+    """The warning policy was changed: how regions and pending runs are counted."""
 
     at_s: float
     watch: WarningPolicy
@@ -319,7 +315,7 @@ class WarningPolicyChanged:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChanged:
-    """Levels were closed, reopened or added, or combinations forbidden; ``text`` says which."""
+    """Levels were closed, reopened or added, or combinations excluded; ``text`` names them."""
 
     at_s: float
     space: ParameterSpace
@@ -328,7 +324,7 @@ class SpaceChanged:
 
 @dataclass(frozen=True, slots=True)
 class RunRated:
-    """The analyst called a result good or bad, or took that back (None)."""
+    """The analyst rated a result good or bad, or withdrew the rating (None)."""
 
     at_s: float
     run_id: int
@@ -337,7 +333,7 @@ class RunRated:
 
 @dataclass(frozen=True, slots=True)
 class PlanSubmitted:
-    """A range of values as the analyst's pending strategy (section 2.2); empty takes it back."""
+    """The analyst submitted a range of values as a plan (section 2.2); empty withdraws it."""
 
     at_s: float
     levels: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
@@ -345,7 +341,7 @@ class PlanSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class AutoSteeringChanged:
-    """From now on it steers itself, or (None) a person decides again; ``reason`` says why."""
+    """Auto-steering was started, or (None) ended; ``reason`` says why."""
 
     at_s: float
     automatic: AutoSteering | None
@@ -354,7 +350,7 @@ class AutoSteeringChanged:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFinished:
-    """The analyst is satisfied, or the budget or the space is used up."""
+    """The experiment was finished: the analyst is satisfied, or budget or space are used up."""
 
     at_s: float
     reason: str
@@ -362,7 +358,7 @@ class ExperimentFinished:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReopened:
-    """A finished experiment goes on, with another budget for example."""
+    """A finished experiment was reopened, for example with a larger budget."""
 
     at_s: float
 
@@ -382,10 +378,10 @@ RunEvent = (
     | RunFailed
     | RunRated
 )
-"""What happens to a single run."""
+"""Events of a single run."""
 
 WorkerEvent = RunStarted | RunReturned | RunReported | ResultRefused | RunCompleted | RunFailed
-"""What happens to a run without anybody deciding it."""
+"""Events of a run that no person decides."""
 
 Event = (
     RunEvent
@@ -406,7 +402,7 @@ Event = (
 
 
 def has_external_client(opened: ExperimentOpened) -> bool:
-    """Return whether the program of an experiment asks for its runs itself."""
+    """Return whether an external client of the experiment asks for its runs over HTTP."""
     return (
         opened.application == "rest"
         and bool(opened.recipe)
@@ -415,7 +411,7 @@ def has_external_client(opened: ExperimentOpened) -> bool:
 
 
 def is_external_application(application: Any) -> bool:
-    """Return whether the table ``[application]`` is of a program that asks for its runs itself."""
+    """Return whether the table ``[application]`` describes an external client."""
     return (
         isinstance(application, dict)
         and application.get("kind") == "rest"

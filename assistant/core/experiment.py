@@ -1,8 +1,6 @@
-"""The experiment: the one class whose state changes, and it changes only by applying events.
+"""Experiment: the only class with mutable state; it changes only by applying events.
 
-No input or output, no clock, no randomness of its own: the same journal gives the same state.
-
-What events make of a run. Pure: the rules of a run's life stand here once.
+It has no input or output, no clock and no randomness: the same event log gives the same state.
 """
 
 from __future__ import annotations
@@ -75,10 +73,10 @@ QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
 
 
 def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911, PLR0912 - a case each
-    """Return the run of an event as it is after it.
+    """Return the run of an event as it is after the event.
 
     Raises:
-        ExperimentError: there is no such run, or it is in another state than the event needs.
+        ExperimentError: there is no such run, or the event does not fit its state.
     """
     if isinstance(event, RunSubmitted):
         return _submitted(runs, event)
@@ -119,7 +117,7 @@ def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR091
 
 
 def waiting_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs that may start, the next one in front: by priority, then as submitted."""
+    """Return the runs that may start, in their order: by priority, then by number."""
     ready = (run for run in runs if run.state is QUEUED and not run.held)
     return sorted(ready, key=lambda run: (-run.priority, run.id))
 
@@ -161,10 +159,9 @@ WORKER_EVENTS = get_args(WorkerEvent)
 
 
 class Experiment:
-    """State = fold(journal).
+    """State of one experiment, as the fold of its event log.
 
-    ``n_events`` counts the journal, ``version`` what of it was decided: workers that go on leave
-    the version as it is.
+    ``n_events`` counts all events. ``version`` counts the decided ones: events of workers leave it.
 
     Args:
         opened: the first event, which holds all that the experiment depends on.
@@ -184,7 +181,7 @@ class Experiment:
         self._checks: list[WarningCheck] = []
         self.space = opened.space
         self.sla = opened.sla
-        self.goal_set_after = 0  # runs that were over when the present goal was agreed
+        self.goal_set_after = 0  # runs that were over when the present goal was set
         self.steering = opened.steering
         self.watch = opened.watch
         self.plan: Mapping[str, tuple[Level, ...]] = {}
@@ -192,7 +189,7 @@ class Experiment:
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Experiment:
-        """Return the state after a whole journal. Raises ExperimentError if it makes no sense."""
+        """Return the state after a whole event log. Raises ExperimentError if it is invalid."""
         journal = iter(events)
         first = next(journal, None)
         if not isinstance(first, ExperimentOpened):
@@ -203,7 +200,7 @@ class Experiment:
         return experiment
 
     def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
-        """Take one event in. Raises ExperimentError, with the state untouched, if it cannot be."""
+        """Apply one event. Raises ExperimentError, with the state unchanged, if it does not fit."""
         match event:
             case _ if isinstance(event, RUN_EVENTS):
                 self._runs[event.run_id] = reduce_run(self._runs, event)
@@ -266,11 +263,11 @@ class Experiment:
             )
         self._answers[event.number] = event
         if event.answer == "accepted" and self.open_batch is not None:
-            self._superseded.add(self.open_batch.number)  # its suggestions are free again
+            self._superseded.add(self.open_batch.number)  # its suggestions may be proposed again
         self._steer(replace(self.steering, exploitation=event.exploitation))
 
     def _steer(self, steering: Steering) -> None:
-        if steering != self.steering:  # what was forecast before says nothing of the new way
+        if steering != self.steering:  # earlier checks do not apply to another steering
             self._checks.clear()
         self.steering = steering
 
@@ -290,12 +287,12 @@ class Experiment:
 
     @property
     def finished(self) -> ExperimentFinished | None:
-        """The last word, once it is said."""
+        """The event that finished the experiment; None while it is open."""
         return self._finished
 
     @property
     def automatic(self) -> AutoSteering | None:
-        """How it steers itself; None while a person decides, or once it is finished."""
+        """The settings of auto-steering; None while a person decides, or once it is finished."""
         if self.handed_over is None or self._finished is not None:
             return None
         return self.handed_over.automatic
@@ -306,7 +303,7 @@ class Experiment:
 
     @property
     def waiting(self) -> tuple[Run, ...]:
-        """Runs that may start, the next one in front; see `runs.waiting`."""
+        """The runs that may start, in their order; see `waiting_runs`."""
         return tuple(waiting_runs(self._runs.values()))
 
     def runs_in(self, *states: RunState) -> tuple[Run, ...]:
@@ -315,12 +312,12 @@ class Experiment:
 
     @property
     def n_charged(self) -> int:
-        """Runs that count against the budget; see `Run.is_charged`."""
+        """Number of runs that count against the budget; see `Run.is_charged`."""
         return sum(run.is_charged for run in self._runs.values())
 
     @property
     def tried(self) -> tuple[int, int]:
-        """Configurations with a run: how many are allowed now, and how many are not any more."""
+        """Numbers of configurations with a run: allowed now, and not allowed any more."""
         ever = {run.configuration for run in self._runs.values()}
         n_allowed = sum(map(self.space.is_allowed, ever))
         return n_allowed, len(ever) - n_allowed
@@ -332,7 +329,7 @@ class Experiment:
 
     @property
     def known_measures(self) -> frozenset[str] | None:
-        """Names of the measures that the runs have given; None before the first result."""
+        """Names of the measures in the results so far; None before the first result."""
         outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
         return (
             frozenset(name for outcome in outcomes for name in outcome.measures)
@@ -342,39 +339,36 @@ class Experiment:
 
     @cached_property
     def spending(self) -> Spending | None:
-        """What the runs that are over have cost; None if no tariff is agreed."""
+        """The cost of the runs that are over; None without a tariff."""
         tariff = self.sla.tariff
         return None if tariff is None else spending(self.runs, self.space.values, tariff)
 
     @property
     def cost(self) -> float | None:
-        """The cost so far, in units of the tariff.
+        """Cost so far, in units of the tariff.
 
-        None without a tariff, or while of no run that is over the cost is known. Where it is
-        unknown of some runs only, they count as the mean of the others; `spending` says how many.
+        None without a tariff, or while the cost of every ended run is unknown. Runs of unknown cost
+        count as the mean of the others; see `spending` for their number.
         """
         return None if self.spending is None else self.spending.total
 
     @cached_property
     def goal_run(self) -> Run | None:
-        """The run by which the agreed goal was reached first; None if it is not, or none is agreed.
-
-        See `goal.first_to_reach`.
-        """
+        """The run that reached the goal first; None if none did or no goal is set."""
         if self.sla.goal is None:
             return None
         return first_to_reach(self.runs, self.opened.objective, self.sla.goal)
 
     @property
     def advice(self) -> tuple[MissWarning, ...]:
-        """All advice given, the latest last."""
+        """All warnings, the latest last."""
         return tuple(self._advice)
 
     @property
     def open_advice(self) -> MissWarning | None:
-        """The latest advice, while nobody has answered it and nothing has overtaken it.
+        """The latest warning, until it is answered or has lapsed; None if there is none.
 
-        A later batch, another budget or another way to count overtake it.
+        A later batch, another SLA or another warning policy makes it lapse.
         """
         if not self._advice:
             return None
@@ -383,14 +377,11 @@ class Experiment:
 
     @property
     def checks(self) -> tuple[WarningCheck, ...]:
-        """What the forecast said with each batch, since steering and agreement are as they are."""
+        """The forecast at each batch since steering and SLA were last changed."""
         return tuple(self._checks)
 
     def supposing(self, events: Iterable[Event]) -> Experiment:
-        """Return another experiment: this one after further events. This one stays as it is.
-
-        Raises ExperimentError if they do not follow.
-        """
+        """Return a copy of the experiment after further events. Raises ExperimentError."""
         other = copy(self)
         for name, value in vars(self).items():
             if name.startswith("_") and isinstance(value, dict | list | set):
@@ -400,17 +391,17 @@ class Experiment:
         return other
 
     def _lapse_advice(self) -> None:
-        """Close an advice that nobody answered and that speaks of what is no more."""
+        """Let the open warning lapse, because what it describes has changed."""
         if self.open_advice is not None:
             self._lapsed.add(self.open_advice.number)
 
     def answer_to(self, advice: MissWarning) -> WarningAnswered | None:
-        """Return what the analyst did about an advice; None if nothing yet."""
+        """Return the answer to a warning; None if it has none."""
         return self._answers.get(advice.number)
 
     @property
     def open_batch(self) -> BatchSuggested | None:
-        """The latest batch, while nothing of it has been submitted."""
+        """The latest batch, until one of its suggestions is submitted."""
         if not self._batches or not self._batches[-1].suggestions:
             return None
         number = self._batches[-1].number
@@ -419,9 +410,9 @@ class Experiment:
 
     @property
     def confidence(self) -> float | None:
-        """Share of suggestions that were taken as they were, over the batches acted upon.
+        """Share of suggestions that were submitted unchanged, over the batches acted upon.
 
-        The paper's confidence level as it is lived; None before the first batch is acted upon.
+        This is the paper's confidence level as observed; None before the first batch is acted upon.
         """
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
@@ -433,7 +424,7 @@ class Experiment:
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What a strategy may know now: completed, failed, waiting and already proposed."""
+        """What a strategy may know now: completed, failed, waiting and proposed configurations."""
         proposed = {
             suggestion.configuration
             for batch in self._batches
@@ -444,21 +435,21 @@ class Experiment:
 
     @cached_property
     def submitted_knowledge(self) -> Knowledge:
-        """As `knowledge`, but only submitted runs are pending: for counting what waits."""
+        """The knowledge with only submitted runs as pending; used to count waiting runs."""
         queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
     @cached_property
     def measured_model(self) -> DesignModel:
-        """Main effects of the qualities as measured, whether or not constraints were met.
+        """Main effects of the measured qualities, whether or not constraints were met.
 
-        Strategies learn from responses, in which a violation counts; people read values.
+        Strategies learn from responses, which include violations; people read measured values.
         """
         return DesignModel.fit(self.space, self.measured)
 
     @property
     def measured(self) -> tuple[Observation, ...]:
-        """Completed runs with the qualities as measured, whether or not constraints were met."""
+        """Completed runs with their measured qualities, whether or not constraints were met."""
         return tuple(
             Observation(run.configuration, run.outcome.quality)
             for run in self._runs.values()
@@ -467,59 +458,60 @@ class Experiment:
 
     @cached_property
     def measured_anova(self) -> AnovaModel | None:
-        """The ANOVA model of the qualities as measured; None before the first result."""
+        """The ANOVA model of the measured qualities; None before the first result."""
         measured = self.measured
         return AnovaModel(self.space, measured) if measured else None
 
     @cached_property
     def reach(self) -> UntriedPredictions | None:
-        """What the ANOVA model expects of the untried configurations; None if it cannot say."""
+        """Predictions of the ANOVA model for untried configurations; None without a model."""
         return UntriedPredictions.of(self.knowledge)
 
     @cached_property
     def standings(self) -> Mapping[Configuration, ConfigurationSummary]:
-        """How every configuration with a completed run stands: by the mean of its runs."""
+        """The summary of every configuration with a completed run."""
         return configuration_summaries(self._runs.values())
 
     def standing(self, run: Run) -> ConfigurationSummary | None:
-        """Return how the configuration of a run stands; None if none of its runs completed."""
+        """Return the summary of the configuration of a run; None if none of its runs completed."""
         return self.standings.get(run.configuration)
 
     @property
     def best(self) -> Run | None:
-        """The first run of the best configuration, the earlier one on a tie.
+        """The first run of the best configuration; the earlier one on a tie.
 
-        Feasible ones come first, then quality, by the mean of its runs; see `standing`. Of two
-        measures the first alone counts; `front` has the trade-offs.
+        Ranked by feasibility, then by the mean quality of its runs. With two measures only the
+        first
+        counts; `front` has the trade-offs.
         """
         leader = best_of(self.standings.values())
         return None if leader is None else leader.run
 
     @property
     def front(self) -> tuple[Run, ...]:
-        """The first runs of the configurations that nothing beats in both measures.
+        """First runs of the configurations on the Pareto front, ordered by the first measure.
 
-        The best by the first measure comes first. Empty without a second measure.
+        Empty without a second measure.
         """
         return tuple(summary.run for summary in pareto_front_of(self.standings.values()))
 
     @property
     def baseline(self) -> Run | None:
-        """The run of today's configuration, whoever wanted it; None if there is none."""
+        """The run of the current configuration (baseline), whatever its source, or None."""
         today = self.opened.baseline
         same = (run for run in self._runs.values() if run.configuration == today)
         return None if today is None else next(same, None)
 
     @property
     def is_noisy(self) -> bool | None:
-        """Whether results vary: as the application says, else as replicates showed; or unknown."""
+        """Whether results vary, by the application or else by its replicates; None if unknown."""
         if self.opened.deterministic is not None:
             return not self.opened.deterministic
         noise = estimate_noise(self.knowledge.observations)
         return None if noise is None else noise.variance > 0
 
     def free_in(self, batch: BatchSuggested) -> list[int]:
-        """Return the positions in a batch that can be submitted: no run yet, or a confirmation."""
+        """Return the positions of a batch that can be submitted: no run yet, or a confirmation."""
         configurations = {run.configuration for run in self._runs.values()}
         return [
             position
@@ -528,11 +520,11 @@ class Experiment:
         ]
 
     def best_so_far(self) -> tuple[ConfigurationSummary, ...]:
-        """Return, for each completed run in order of completion, what was best until then."""
+        """Return the best summary after each completed run, in order of completion."""
         return best_so_far(self._runs.values())
 
 
 _DERIVED = tuple(
     name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
 )
-"""What is computed once after each event."""
+"""Names of the properties that are computed again after each event."""

@@ -1,6 +1,6 @@
-"""Text files that a user names: of ordinary kind and size, or refused in one sentence.
+"""Files: read text files that a user names, and read and write private files with secrets.
 
-Files that only their owner may read: the tokens, and where a service is reached.
+A file of the wrong kind, size or owner is refused with a one-sentence error.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from assistant.core.errors import ServiceError, SettingsError
 
 MOST_BYTES = 2**26
-"""Of a file that is read whole; sweep files and results are far smaller."""
+"""Largest text file that is read; sweep files and results are far smaller."""
 
 
 def read_text(path: Path, label: str) -> str:
@@ -21,12 +21,12 @@ def read_text(path: Path, label: str) -> str:
 
     Args:
         path: the file.
-        label: names it in sentences, such as ``the sweep file``.
+        label: its name in error messages, such as ``the sweep file``.
 
     Raises:
-        SettingsError: no ordinary file (a device or a pipe may have no end), too large, or not to
-            be read.
-        UnicodeDecodeError: the caller says what was wanted instead.
+        SettingsError: no ordinary file (a device or a pipe may have no end), too large, or
+            unreadable.
+        UnicodeDecodeError: no UTF-8; the caller explains which format it expected.
     """
     try:
         status = path.stat()
@@ -36,8 +36,8 @@ def read_text(path: Path, label: str) -> str:
             )
         if status.st_size > MOST_BYTES:
             raise SettingsError(
-                f"cannot read {label} '{printable_path(path)}': it has {status.st_size:,} bytes, and at most "
-                f"{MOST_BYTES:,} are read"
+                f"cannot read {label} '{printable_path(path)}': it has {status.st_size:,} bytes, "
+                f"and at most {MOST_BYTES:,} are read"
             )
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -53,7 +53,7 @@ def read_text(path: Path, label: str) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is such a file; a name that no file can have is none."""
+    """Return whether the path is a file; False for a name that no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long, or with a NUL
@@ -61,7 +61,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether there is such a folder; a name that no folder can have is none."""
+    """Return whether the path is a folder; False for a name that no folder can have."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -69,7 +69,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether anything has that name; what no file can be called is not there."""
+    """Return whether the path exists; False for a name that no file can have."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def is_there(path: Path) -> bool:
 
 
 def printable_path(path: Path | str, longest: int = 200) -> str:
-    """Return a path for a message: of one line, and its end if it is long."""
+    """Return a path for a message: one line, shortened at its start if it is long."""
     line = "".join(c if c.isprintable() else "?" for c in str(path))
     return line if len(line) <= longest else f"...{line[-longest:]}"
 
@@ -87,19 +87,19 @@ PRIVATE = 0o600
 
 
 def path_beside(store: Path, ending: str) -> Path:
-    """Return the file beside a store, wherever links lead to: ``<store>.<ending>``."""
+    """Return the path of ``<store>.<ending>``, beside the store with its links resolved."""
     real = store.resolve()
     return real.with_name(f"{real.name}.{ending}")
 
 
 def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
-    """Return what a private file holds, None if there is none.
+    """Return the content of a private file; None if there is none.
 
     Raises:
         ServiceError: it is a link or no plain file, is another user's, may be read by others, or
             is longer than ``most_bytes``.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not hang us
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
     try:
         descriptor = os.open(path, flags)
     except FileNotFoundError:
@@ -129,14 +129,10 @@ def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
 
 
 def write_new_private(path: Path, content: bytes) -> bool:
-    """Make a private file, whole or not at all; return False if there is one already.
-
-    Raises:
-        ServiceError: it cannot be written.
-    """
+    """Write a new private file in one step; return False if it exists. Raises ServiceError."""
     draft = _draft(path, content)
     try:
-        path.hardlink_to(draft)  # unlike a rename, it never replaces what is there
+        path.hardlink_to(draft)  # unlike a rename, it never replaces an existing file
     except FileExistsError:
         return False
     except OSError as error:
@@ -147,11 +143,7 @@ def write_new_private(path: Path, content: bytes) -> bool:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Make a private file, or put it in the place of the one that is there, in one step.
-
-    Raises:
-        ServiceError: it cannot be written.
-    """
+    """Write or replace a private file in one step. Raises ServiceError if it cannot be written."""
     draft = _draft(path, content)
     try:
         draft.replace(path)
@@ -161,10 +153,10 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def rewrite_private(path: Path, content: bytes) -> None:
-    """Replace a private file, and return once that would survive a loss of power.
+    """Replace a private file, and return once it would survive a loss of power.
 
     Raises:
-        ServiceError: it cannot be written; what was there is there still.
+        ServiceError: it cannot be written; the old content is unchanged.
     """
     draft = _draft(path, content)
     try:

@@ -1,11 +1,7 @@
-"""What is said about the future: values only. `assistant.analysis.forecast` makes them.
+"""Forecast: values of a forecast, the rule of when to warn, and chances in words.
 
-The paper's rule and the calibrated forecast stand side by side; both are pure functions of the
-journal and the time.
-
-When a forecast of a miss becomes a warning: a rule over a sequence of checks, with hysteresis.
-
-Chances as people read them: from when on they have a word, and how they are written.
+`assistant.analysis.forecast` computes the values. The paper's rule and the calibrated forecast
+stand side by side. The warning rule is a pure function of a sequence of checks, with hysteresis.
 """
 
 from collections.abc import Sequence
@@ -13,16 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 MOST_LEFT = 100
-"""Runs beyond which nothing is told: no episode that the forecast was tested on had more left than
-85. With more left, chances and values are those of the next so many runs."""
+"""Largest number of remaining runs with a chance: no episode that the forecast was tested on had
+more than 85. With more left, chances and values are those of the next 100 runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number that is not known yet: 10 %, 50 % and 90 % of what it may come to.
+    """An uncertain number: its 10 %, 50 % and 90 % quantiles.
 
-    Seconds are seconds from the moment of the forecast, runs are further runs. ``high`` (or all
-    three) is None where it lies beyond what can be said.
+    Seconds count from the moment of the forecast, runs are further runs. ``high`` (or all three) is
+    None where it is beyond the range of the forecast.
     """
 
     low: float | None
@@ -32,9 +28,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """One region in a forecast: good members, evaluated runs, and what is pending in it.
+    """Counts of one region in a forecast: good members, evaluated runs and pending runs.
 
-    ``best`` and ``mean`` are qualities as measured. ``pending`` is None where it cannot be counted.
+    ``best`` and ``mean`` are measured qualities. ``pending`` is None where it cannot be counted.
     """
 
     id: int
@@ -47,22 +43,22 @@ class RegionCount:
 
 @dataclass(frozen=True, slots=True)
 class PaperForecast:
-    """What the paper's rule says about the budget (section 3.2). Unknown is None.
+    """Forecast of the budget by the paper's rule (section 3.2); unknown values are None.
 
     Args:
-        at_s: when it was made.
-        basis: what was counted as pending.
-        executed: runs that were started, not counting imported results.
-        remaining: runs that can still be executed, the tightest of runs, deadline and cost.
-        remaining_by_runs: by the maximum number of runs.
-        remaining_by_deadline: by the deadline, at the mean duration so far.
+        at_s: time of the forecast.
+        basis: definition of pending runs that was used.
+        executed: runs that were started, without imported results.
+        remaining: runs that can still be executed, the tightest of budget, deadline and cost.
+        remaining_by_runs: runs left by the budget.
+        remaining_by_deadline: runs left until the deadline, at the mean duration so far.
         pending: runs that the ongoing strategy would need.
-        shortfall: pending less remaining; positive means that the agreement will be missed.
-        regions: the regions of interest, best mean quality first.
-        mean_duration_s: of the runs that are over.
-        predicted_end_s: when the pending runs would be over, one after another on all workers.
-        remaining_by_cost: by the limit of cost, at the mean cost so far. The paper knows runs and a
-            deadline only: this term is our extension of its rule.
+        shortfall: pending less remaining; positive means a miss.
+        regions: regions of interest, best mean quality first.
+        mean_duration_s: mean duration of the ended runs.
+        predicted_end_s: end of the pending runs, one after another on all workers.
+        remaining_by_cost: runs left by the cost limit, at the mean cost so far. Our extension: the
+            paper has only runs and a deadline.
     """
 
     at_s: float
@@ -80,25 +76,23 @@ class PaperForecast:
 
     @property
     def is_miss(self) -> bool | None:
-        """Whether the agreement will be missed; None if that is unknown."""
+        """Whether the SLA will be missed; None if that is unknown."""
         return None if self.shortfall is None else self.shortfall > 0
 
 
 Term = Literal["max_runs", "deadline", "max_cost"]
-"""A term of the agreement that limits how many runs are left."""
+"""A term of the SLA that limits the number of remaining runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermForecast:
-    """What one term of the agreement leaves.
+    """What remains of one term of the SLA.
 
     Args:
-        term: which.
+        term: the term.
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.
-        used: runs that are over, seconds since 1970 (now), or cost so far; None while that is
-            unknown.
-        remaining: further runs that can end within the term; None while a duration or a cost is
-            unknown.
+        used: ended runs, seconds since 1970 (now), or cost so far; None if unknown.
+        remaining: further runs that can end within the term; None if a duration or cost is unknown.
     """
 
     term: Term
@@ -109,20 +103,19 @@ class TermForecast:
 
 @dataclass(frozen=True, slots=True)
 class GoalForecast:
-    """Whether the agreed goal will be reached with what is left.
+    """Forecast of whether the goal will be reached within the remaining runs.
 
     Args:
-        goal: the agreed value of the first measure.
-        reached_by: number of the first run that reached it, None if none has.
-        chance: probability that it is reached with what is left, or within the next `MOST_LEFT`
-            runs of it; None while there is too little to speak.
-        band: from and to, since spaces differ: the chance with one logit less and more.
-        runs_needed: further runs until it is reached, None while there is too little to speak.
+        goal: goal value of the first measure.
+        reached_by: number of the first run that reached it; None if none has.
+        chance: probability of reaching it in the remaining runs, at most the next `MOST_LEFT`;
+            None with too few results.
+        band: chance with one logit less and more, because spaces differ.
+        runs_needed: further runs until it is reached; None with too few results.
         seconds_needed: time until then.
-        steps_away: the goal's distance from the best, in steps between the top results; None while
+        steps_away: distance of the goal from the best, in steps between the top results; None if
             unknown.
-        if_doubled: the chance with twice the remaining runs; None where these are more than
-            `MOST_LEFT`.
+        if_doubled: chance with twice the remaining runs; None if these exceed `MOST_LEFT`.
     """
 
     goal: float
@@ -137,10 +130,10 @@ class GoalForecast:
 
 @dataclass(frozen=True, slots=True)
 class FanPoint:
-    """The best value after ``runs`` further runs: what 10 %, 50 % and 90 % of the futures have.
+    """Best value after ``runs`` further runs: its 10 %, 50 % and 90 % quantiles.
 
-    ``low`` is the better end of them whatever the direction of the objective. ``seconds`` from now
-    is when that many runs are over (median); None while durations are unknown.
+    ``low`` is always the better end. ``seconds`` is the median time until those runs are over; None
+    while durations are unknown.
     """
 
     runs: int
@@ -152,26 +145,25 @@ class FanPoint:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Everything that is said about the future of an experiment at one moment.
+    """Whole forecast of an experiment at one moment.
 
     Args:
-        at_s: when it was made, seconds since 1970-01-01 UTC.
-        paper: the paper's rule, uncalibrated.
-        terms: what each agreed term leaves; empty without an agreement.
-        remaining: further runs that can end within all terms together; None if unknown or without
-            a limit.
-        binding: the term that is most often the tightest; None if ``remaining`` is None.
-        goal: None if no goal is agreed.
-        duration_s: of one run to come; None before the first has ended.
-        seconds_left: until the remaining runs are over.
-        best: value of the best run when the remaining runs are over, or the next `MOST_LEFT` of
-            them (``low`` is the better end); None while there is too little to speak.
-        fan: the best value over further runs, at most as far as was tested.
-        silence: one sentence on why no chance is told; empty if one is.
-        cautions: sentences on what lies outside of what the forecast was tested on.
+        at_s: time of the forecast, seconds since 1970-01-01 UTC.
+        paper: forecast by the paper's rule, uncalibrated.
+        terms: what remains of each term of the SLA; empty without one.
+        remaining: further runs that can end within all terms; None if unknown or unlimited.
+        binding: term that is most often the tightest; None if ``remaining`` is None.
+        goal: forecast of the goal; None without one.
+        duration_s: duration of a future run; None before the first has ended.
+        seconds_left: time until the remaining runs are over.
+        best: best value after the remaining runs, at most the next `MOST_LEFT` (``low`` is the
+            better end); None with too few results.
+        fan: best value over further runs, at most as far as was tested.
+        silence: reason why there is no chance; empty if there is one.
+        cautions: sentences on what lies outside the tested range.
         calibration: version of the coefficients.
-        is_over: whether nothing is left that could end within the terms, in any of the futures.
-        under_way: runs that go on at that moment; the budget of runs counts them as left.
+        is_over: whether no further run can end within the terms in any simulated future.
+        under_way: running runs at that moment; the budget counts them as left.
     """
 
     at_s: float
@@ -192,10 +184,7 @@ class Forecast:
 
     @property
     def miss(self) -> float | None:
-        """Probability that the goal is missed; None if unknown or no goal is agreed.
-
-        Unknown, too, where more is left than a chance is told of.
-        """
+        """Probability of missing the goal; None without a goal or chance, or beyond `MOST_LEFT`."""
         goal = self.goal
         if goal is None or goal.chance is None or (self.is_beyond and goal.reached_by is None):
             return None
@@ -203,35 +192,35 @@ class Forecast:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether more runs are left than a chance is told of; see `MOST_LEFT`."""
+        """Whether more runs are left than `MOST_LEFT`, the largest number with a chance."""
         left = None if self.remaining is None else self.remaining.median
         return left is not None and left > MOST_LEFT
 
 
 CONSECUTIVE = 2
-"""Checks in a row at the threshold that raise the alarm: one alone is often chance."""
+"""Checks in a row at the threshold that turn the warning on, because one alone is often chance."""
 
 APART = 4
 """Runs between checks that count."""
 
 RELEASE = 0.1
-"""The alarm stays on until the miss probability falls by this below the threshold."""
+"""Margin below the threshold at which the warning goes off again."""
 
 LAST_SHARE = 0.2
 LEAST_LEFT = 4
-"""No alarm in the last share of the budget, or with fewer runs left: it would come too late."""
+"""No warning in the last share of the budget, or with fewer runs left: it would come too late."""
 
 REMIND_AFTER = 5
-"""Runs after a warning until it is given again."""
+"""Runs after a warning until it may be repeated."""
 
 WORSE = 0.05
-"""By how much the miss probability must have risen for a reminder."""
+"""Rise of the miss probability that a repetition needs."""
 
 _ROUNDING = 1e-9
 
 
 def is_late(used: float, left: float) -> bool:
-    """Return whether the budget is nearly used: a warning, or a verdict, would come too late.
+    """Return whether the budget is nearly used, so that a warning would come too late.
 
     >>> is_late(16, 4.0), is_late(15, 4.0), is_late(2, 3.0)
     (True, False, True)
@@ -241,12 +230,12 @@ def is_late(used: float, left: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WarningCheck:
-    """What a forecast said at one moment.
+    """State of the forecast at one moment, for the warning rule.
 
     Args:
-        used: runs of the budget that were over.
-        left: further runs that could still end (the median), at least 0; None if unknown.
-        miss: probability that the goal is missed; None where the forecast was silent.
+        used: ended runs of the budget.
+        left: further runs that can still end (median), at least 0; None if unknown.
+        miss: probability that the goal is missed; None if the forecast has no chance.
     """
 
     used: int
@@ -255,34 +244,35 @@ class WarningCheck:
 
     @property
     def may_warn(self) -> bool:
-        """Whether a warning can still help: enough runs are left, and the forecast speaks."""
+        """Whether a warning can still help: enough runs are left, and there is a chance."""
         return self.miss is not None and self.left is not None and not is_late(self.used, self.left)
 
 
 @dataclass(frozen=True, slots=True)
 class PastWarning:
-    """A warning that was given: after ``used`` runs, at this miss probability."""
+    """An issued warning: runs used and miss probability at that moment."""
 
     used: int
     miss: float
 
 
 def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
-    """Return whether the alarm is on after a sequence of checks, the oldest first.
+    """Return whether the warning is on after a sequence of checks, the oldest first.
 
-    It goes on after 2 checks in a row at the threshold or above, off below the threshold less 0.1,
-    and is never on in the last 20 % of the budget, with fewer than 4 runs left, or while the
-    forecast is silent.
+    It goes on after 2 checks in a row at the threshold or above, and off below the threshold less
+    0.1.
+    It is never on in the last 20 % of the budget, with fewer than 4 runs left, or without a chance.
 
-    >>> seen = [Check(12, 48.0, 0.85), Check(16, 44.0, 0.82), Check(20, 40.0, 0.75)]
-    >>> [alarm(seen[:n], 0.8) for n in (1, 2, 3)]
+    >>> checks = [WarningCheck(12, 48.0, 0.85), WarningCheck(16, 44.0, 0.82)]
+    >>> checks.append(WarningCheck(20, 40.0, 0.75))
+    >>> [is_alarm_on(checks[:n], 0.8) for n in (1, 2, 3)]
     [False, True, True]
     """
     return bool(checks) and alarm_states(checks, threshold)[-1]
 
 
 def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool, ...]:
-    """Return whether the alarm is on after each of the checks; see `is_alarm_on`."""
+    """Return whether the warning is on after each of the checks; see `is_alarm_on`."""
     states, in_a_row, is_on = list[bool](), 0, False
     counted: int | None = None
     for check in checks:
@@ -301,11 +291,10 @@ def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool
 def is_warning_due(
     checks: Sequence[WarningCheck], threshold: float, last: PastWarning | None
 ) -> bool:
-    """Return whether a warning is to be given at the latest of the checks.
+    """Return whether a warning is due at the latest check.
 
-    The first one as soon as the alarm is on. Another only 5 runs after the last one, and only if
-    the miss has become more probable by 0.05 since, or the alarm has been off in between: a warning
-    that says the same again is not read.
+    The first is due as soon as the warning is on. A repetition is due 5 runs after the last, if the
+    miss has become more probable by 0.05 or the warning was off in between; readers ignore others.
     """
     states = alarm_states(checks, threshold)
     if not states or not states[-1]:
@@ -320,8 +309,7 @@ def is_warning_due(
 
 
 LIKELY, VERY_LIKELY, ON_TRACK = 0.7, 0.9, 0.3
-"""Probabilities of a miss from which on, or up to which, a verdict is given; between the first and
-the last there are numbers only."""
+"""Miss probabilities from which (or, for the last, up to which) a verdict is given."""
 
 _SHARES = (
     (1, 20), (1, 10), (1, 5), (1, 4), (3, 10),
@@ -330,7 +318,7 @@ _SHARES = (
 
 
 def percent(chance: float) -> str:
-    """Return a chance in whole percent; neither 0 nor 100 is told of what may still go either way.
+    """Return a chance in whole percent, never as 0 or 100 because both outcomes are possible.
 
     >>> percent(0.254), percent(0.0), percent(0.004), percent(0.999)
     ('25 %', 'below 1 %', 'below 1 %', 'above 99 %')
@@ -341,7 +329,7 @@ def percent(chance: float) -> str:
 
 
 def band_words(band: tuple[float, float]) -> str:
-    """Return a band of chances.
+    """Return a band of chances in percent.
 
     >>> band_words((0.11, 0.48)), band_words((0.004, 0.02)), band_words((0.999, 1.0))
     ('11 to 48 %', 'below 1 to 2 %', 'above 99 %')
@@ -353,10 +341,10 @@ def band_words(band: tuple[float, float]) -> str:
 
 
 def share_phrase(share: float) -> str:
-    """Return a share of at most 0.3, or at least 0.7, as people say it.
+    """Return a share of at most 0.3, or at least 0.7, in words.
 
-    >>> about(0.25), about(0.75), about(0.9), about(0.985), about(0.01)
-    ('about 1 in 4', 'about 3 in 4', 'about 9 in 10', 'nearly all', 'hardly any')
+    >>> share_phrase(0.25), share_phrase(0.75), share_phrase(0.985), share_phrase(0.01)
+    ('about 1 in 4', 'about 3 in 4', 'nearly all', 'hardly any')
     """
     if share > 0.975 or share < 0.025:
         return "nearly all" if share > 0.5 else "hardly any"

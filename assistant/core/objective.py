@@ -1,8 +1,8 @@
-"""From the measures of one run to one quality that is maximised (the wrapper h of section 2.2).
+"""Objective: from the measures of a run to one quality to maximise (h in section 2.2 of the paper).
 
-The sign is handled here and nowhere else: strategies, regions and reports only ever see a
-``quality`` of which more is better. Constraints follow the feasibility rule of Deb (2000):
-a feasible run ranks above every infeasible one, infeasible ones rank by their violation.
+The sign is handled only here: strategies, regions and reports see a ``quality`` of which more is
+better. Constraints follow the feasibility rule of Deb (2000): a feasible run ranks above every
+infeasible one, and infeasible runs rank by their violation.
 """
 
 import math
@@ -16,13 +16,11 @@ Measure = float | tuple[float, ...] | None
 """One output of a run: a number, a series, or unknown."""
 
 LIMIT = 1e150
-"""Values and violations beyond this cannot be judged: their squares could not be summed."""
+"""Largest value or violation that can be assessed: squares of larger ones could overflow."""
 
 
 def finite(value: Measure) -> Measure:
-    """Return the measure, or None (unknown) if any of its numbers is not finite.
-
-    JSON has no word for such numbers, and no formula should meet them.
+    """Return the measure, or None (unknown) if any of its numbers is not finite, as in JSON.
 
     >>> finite(float("nan")), finite((1.0, 2.0))
     (None, (1.0, 2.0))
@@ -38,16 +36,16 @@ Goal = Literal["minimise", "maximise"]
 
 @dataclass(frozen=True, slots=True)
 class SingleMeasure:
-    """The measure itself.
+    """Wrapper that takes one measure as it is.
 
-    >>> Value("mean_wait_s").of({"mean_wait_s": 12.0})
+    >>> SingleMeasure("mean_wait_s").of({"mean_wait_s": 12.0})
     12.0
     """
 
     measure: str
 
     def of(self, measures: Mapping[str, Measure]) -> float:
-        """Return the number. Raises ObjectiveError if it is missing, unknown or a series."""
+        """Return the measure. Raises ObjectiveError if it is missing, unknown or a series."""
         return _number(measures, self.measure)
 
     def __str__(self) -> str:
@@ -56,7 +54,7 @@ class SingleMeasure:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """Several outputs as one: the sum of weight x measure.
+    """Wrapper that sums several measures with weights.
 
     >>> WeightedSum((("wait_s", 1.0), ("cost", 10.0))).of({"wait_s": 3.0, "cost": 0.5})
     8.0
@@ -83,7 +81,7 @@ class WeightedSum:
 
 @dataclass(frozen=True, slots=True)
 class Rmse:
-    """Root mean squared error of a series measure against a reference (section 2.2, calibration).
+    """Wrapper: root mean squared error of a series against a reference (section 2.2, calibration).
 
     >>> Rmse("level_m", (1.0, 2.0)).of({"level_m": (1.0, 4.0)})
     1.4142135623730951
@@ -124,7 +122,7 @@ Wrapper = SingleMeasure | WeightedSum | Rmse
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A bound on one measure. An unknown measure (None) has nothing that could violate it.
+    """Bound on one measure; an unknown measure (None) does not violate it.
 
     >>> Constraint("max_wait_s", at_most=100.0).violation({"max_wait_s": 150.0})
     0.5
@@ -172,9 +170,9 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What one run is worth: ``value`` as measured, ``quality`` to be maximised, constraints.
+    """Assessment of one run: measured ``value``, ``quality`` to maximise, and constraints.
 
-    ``second_value`` and ``second`` are value and quality by the second measure, None without one.
+    ``second_value`` and ``second`` are value and quality of the second measure, None without one.
     """
 
     value: float
@@ -187,9 +185,9 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class SecondObjective:
-    """A second measure that is wanted at once, with its own direction.
+    """Second measure of an objective, with its own direction.
 
-    >>> Second(Value("utilisation"), "maximise").quality_of(0.75)
+    >>> SecondObjective(SingleMeasure("utilisation"), "maximise").quality_of(0.75)
     0.75
     """
 
@@ -201,11 +199,11 @@ class SecondObjective:
         _check_goal(self.goal)
 
     def quality_of(self, value: float) -> float:
-        """Return the quality of a measured value; the same sign leads back, see `value_of`."""
+        """Return the quality of a measured value; `value_of` is the inverse."""
         return -value if self.goal == "minimise" else value
 
     def value_of(self, quality: float) -> float:
-        """Return the measured value behind a quality: the sign, undone."""
+        """Return the measured value of a quality."""
         return -quality if self.goal == "minimise" else quality
 
     def __str__(self) -> str:
@@ -214,12 +212,12 @@ class SecondObjective:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the sweep is for: one wrapper, its direction, constraints, perhaps a second measure.
+    """Objective of a sweep: one wrapper, its direction, constraints, and maybe a second measure.
 
-    With a second measure there is no single best but a front of trade-offs; what must be one
-    number (the best run, regions, the baseline's comparison) goes by the first.
+    With a second measure there is a front of trade-offs; the best run, regions and the comparison
+    with the baseline use the first.
 
-    >>> objective = Objective(Value("mean_wait_s"), "minimise")
+    >>> objective = Objective(SingleMeasure("mean_wait_s"), "minimise")
     >>> objective.assess({"mean_wait_s": 12.0}).quality
     -12.0
     """
@@ -239,11 +237,11 @@ class Objective:
             )
 
     def assess(self, measures: Mapping[str, Measure]) -> Assessment:
-        """Judge one run's measures.
+        """Return the assessment of one run's measures.
 
         Raises:
-            ObjectiveError: a measure that the objective or a constraint names is missing,
-                unknown, infinite, or a series where a number is needed.
+            ObjectiveError: a measure that the objective or a constraint names is missing, unknown,
+                infinite, or a series where a number is needed.
         """
         value = _judged(self.wrapper, measures)
         violation = math.fsum(c.violation(measures) for c in self.constraints)
@@ -261,18 +259,18 @@ class Objective:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures that the wrappers and the constraints look at."""
+        """Names of the measures that the wrappers and the constraints use."""
         names = list(_looked_at(self.wrapper))
         if self.second is not None:
             names += _looked_at(self.second.wrapper)
         return tuple(dict.fromkeys([*names, *(c.measure for c in self.constraints)]))
 
     def quality_of(self, value: float) -> float:
-        """Return the quality of a measured value; the same sign leads back, see `value_of`."""
+        """Return the quality of a measured value; `value_of` is the inverse."""
         return -value if self.goal == "minimise" else value
 
     def value_of(self, quality: float) -> float:
-        """Return the measured value behind a quality: the sign, undone."""
+        """Return the measured value of a quality."""
         return -quality if self.goal == "minimise" else quality
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the assistant asks of the world: an application, an executor, a store, a clock."""
+"""Ports: protocols of what the assistant uses: application, executor, store, clock."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,32 +13,31 @@ from strategies import Level, ParameterSpace
 
 @runtime_checkable
 class Application(Protocol):
-    """A program with discrete parameters: what can be set, what is wanted, how one run is made.
+    """Program with discrete parameters: its space, its objective and how to run it once.
 
-    ``evaluate`` is a function of (values, seed) and nothing else. It raises `RunError` when the
-    run fails; that becomes a recorded failure. An application crosses process borders, so
-    everything in it must survive that.
+    ``evaluate`` depends only on (values, seed). It raises `RunError` when the run fails, which is
+    recorded as a failure. An application must be picklable, because other processes execute it.
     """
 
     @property
     def name(self) -> str:
-        """The name in the registry of applications."""
+        """Name in the registry of applications."""
 
     @property
     def space(self) -> ParameterSpace:
-        """What can be set."""
+        """Space of the parameters."""
 
     @property
     def objective(self) -> Objective:
-        """What is wanted, unless the analyst says otherwise."""
+        """Default objective."""
 
     @property
     def baseline(self) -> Mapping[str, Level] | None:
-        """Today's configuration, a point of the space; None when there is no today."""
+        """Current configuration, a point of the space; None if there is none."""
 
     @property
     def measures(self) -> tuple[str, ...] | None:
-        """Names of all measures that a run may give; None if they are known after a run only."""
+        """Names of all measures of a run; None if they are known only after a run."""
 
     @property
     def deterministic(self) -> bool | None:
@@ -46,35 +45,35 @@ class Application(Protocol):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """What a reader of the report should know: the data, the rules, the assumptions."""
+        """Facts for the report: the data, the rules, the assumptions."""
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run once. Returns the measures; raises RunError if the run failed."""
+        """Run once and return the measures. Raises RunError if the run failed."""
 
 
 @runtime_checkable
 class StoppableApplication(Protocol):
-    """An application that can end a run, as one can whose run is a process of its own."""
+    """Application that can end a run early, because a run is a process of its own."""
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Run once, as `Application.evaluate` does; raise RunError after ``limit_s`` seconds."""
+        """Run once, as `Application.evaluate`; raise RunError after ``limit_s`` seconds."""
 
 
 class RunControl(Protocol):
-    """What watches over a run that goes on: it is told of it, and may want its end."""
+    """Control of a running run: it receives intermediate results and may request the end."""
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """Be told what the run has measured so far; from the thread that executes it."""
+        """Receive an intermediate result, from the thread that executes the run."""
 
     def wants_end(self) -> bool:
-        """Whether the run shall end now; cheap enough to be asked ten times a second."""
+        """Return whether the run shall end now; it must be cheap enough for ten calls a second."""
 
 
 @runtime_checkable
 class MonitoredApplication(Protocol):
-    """An application whose runs tell what they have measured so far, and can be ended early."""
+    """Application whose runs send intermediate results and can be ended early."""
 
     def evaluate_watched(
         self,
@@ -83,23 +82,23 @@ class MonitoredApplication(Protocol):
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Run once, as `StoppableApplication.evaluate_within` does (None is no limit but the program's own).
+        """Run once under a run control; ``limit_s`` None is no limit but the program's own.
 
         Raises:
-            StoppedError: the oversight wanted its end, and it has ended.
+            RunStoppedError: the run control requested the end, and the run has ended.
             RunError: the run failed.
         """
 
 
 Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
-"""A result from before: values and measures."""
+"""An earlier result: values and measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """One run to execute. ``limit_s`` is how long it may take, in seconds; None is no limit.
+    """One run to execute; ``limit_s`` is its time limit in seconds, None for no limit.
 
-    An application that cannot end a run (see `StoppableApplication`) is judged by it afterwards.
+    The limit is checked afterwards if the application is no `StoppableApplication`.
     """
 
     run_id: int
@@ -110,23 +109,23 @@ class ExecutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What came back from one run: measures, or the sentence that says why there are none."""
+    """Result of one execution: measures, or the reason why there are none."""
 
     run_id: int
     measures: Mapping[str, Measure] | None
     failure: str | None
     duration_s: float
     stopped: bool = False
-    """Whether it was ended early because somebody wanted so."""
+    """Whether it was ended early on request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The computing environment of one run, as it was asked for.
+    """Requested computing environment of one run.
 
     Attributes:
-        cores: processors; None is not said.
-        memory_bytes: of all its processes together; None is not said.
+        cores: processors; None if not requested.
+        memory_bytes: memory of all its processes together; None if not requested.
     """
 
     cores: int | None = None
@@ -134,37 +133,37 @@ class Environment:
 
 
 ReportListener = Callable[[int, Mapping[str, Measure]], None]
-"""Told of a run, by its number, what it has measured so far; in any thread."""
+"""Callback for the intermediate results of a run, by its number; called in any thread."""
 
 
 class Executor(Protocol):
-    """Where runs execute. Completions may come back in any order."""
+    """Place where runs execute; results may come back in any order."""
 
     @property
     def capacity(self) -> int:
-        """How many runs it can execute at once (at least 1)."""
+        """Number of runs that it can execute at once (at least 1)."""
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run."""
+        """Start to execute one run."""
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait until at least one taken run is over, and return those that are.
+        """Wait until at least one run is over, and return the results.
 
-        Returns an empty tuple only if nothing is under way.
+        Returns an empty tuple only if no run is under way.
         """
 
     def listen(self, reported: ReportListener) -> None:
-        """Tell what runs that go on have measured so far, from now on, in any thread."""
+        """Send intermediate results to the listener from now on, in any thread."""
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on; any thread may ask.
+        """End one running run; callable from any thread.
 
-        It comes back from `collect` soon, stopped, or with its result if that was there first.
-        Nothing happens for a run that is not under way.
+        `collect` returns it soon, as stopped, or with its result if that was first. Unknown runs
+        are ignored.
         """
 
     def cancel(self) -> None:
-        """Give up what is under way; nothing of it is returned by `collect` any more."""
+        """Give up all runs under way; `collect` does not return them any more."""
 
     def __enter__(self) -> Self: ...
 
@@ -178,7 +177,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """One line of a store's table of contents."""
+    """One entry of a store's list of experiments."""
 
     id: str
     name: str
@@ -187,36 +186,33 @@ class StoredExperiment:
 
 
 class Store(Protocol):
-    """Keeps journals. An appended event survives; a refused one leaves no trace."""
+    """Store of event logs. An appended event survives; a refused one leaves no trace."""
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events, the first of which is number ``position`` (from 0) of the journal.
+        """Append events, the first of which has number ``position`` (from 0) in the event log.
 
         Raises:
-            GoneOnError: another writer was there first (``position`` is taken or leaves a
-                gap). Nothing is stored then.
+            VersionConflictError: ``position`` is taken or leaves a gap, because of another writer.
+                Nothing is stored then.
             StoreError: the medium fails. Nothing is stored then.
         """
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the journal from event number ``since`` (from 0) on.
-
-        Raises StoreError for an unknown experiment.
-        """
+        """Return the events from number ``since`` (from 0). Raises StoreError if it is unknown."""
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return what is stored, latest first."""
+        """Return the stored experiments, the latest first."""
 
 
 class Clock(Protocol):
-    """The time of day, as an argument."""
+    """Clock, passed as an argument so that tests can replace it."""
 
     def now_s(self) -> float:
         """Return seconds since 1970-01-01 UTC."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """Clock of the machine."""
 
     def now_s(self) -> float:
         """Return seconds since 1970-01-01 UTC."""

@@ -1,10 +1,7 @@
-"""A run: one execution of the application with a configuration and a seed.
+"""Run: one execution of the application with a configuration and a seed.
 
-Its state follows from which facts are known and is never stored beside them.
-
-How configurations stand: the runs of each, their mean outcome, and what is best of them.
-
-Whether the agreed goal is reached, and by which run. Pure.
+The state of a run follows from its facts and is never stored beside them. Also the summary of a
+configuration's runs, the best of the summaries, and the run that reached the goal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,13 +22,12 @@ from strategies import (
 from strategies.steering.confirmation import mean
 
 Source = Literal["baseline", "initial", "suggested", "edited", "analyst", "imported", "replicate"]
-"""Who wanted the run: today's configuration, the first jobs, the strategy, the person who changed
-a suggestion, the person alone, a result from before, which costs nothing of the budget, or whoever
-wanted a configuration that has a run already to run again."""
+"""Origin of a run: the baseline, the initial runs, the strategy, an edited suggestion, the analyst,
+an imported result (free of charge), or a replicate of a configuration that has a run."""
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """State of a run."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -41,14 +37,14 @@ class RunState(StrEnum):
 
 
 LONGEST_S = 3.2e13
-"""A million years: no clock has measured more."""
+"""Longest duration that is accepted, in seconds (a million years)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a completed run gave: raw measures, and what the objective made of them.
+    """Outcome of a completed run: raw measures, and their assessment by the objective.
 
-    ``second_value`` and ``second`` are by the second measure, None without one.
+    ``second_value`` and ``second`` are those of the second measure, None without one.
     """
 
     measures: Mapping[str, Measure]
@@ -62,17 +58,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, as far as it has come. ``good`` is the analyst's verdict, None if she gave none.
+    """One run and its facts so far.
 
-    ``attempts`` says how often it was started: once, and again after each interruption; ``lost``
-    how many of its workers were not heard of any more.
-    ``priority`` and ``held`` say when it may start, ``cancelled`` why it shall not (any more).
-    ``worker`` and ``token`` are of the attempt that goes on or was the last; both are empty where
-    the session's own process executes. ``reported`` is what it has measured so far, and
-    ``reported_s`` when it said so.
-    ``stopped`` is None unless the analyst ended it early and kept what it had reported: then her
-    reason, which may be empty.
-    ``duration_s`` is None as well where what was told is no duration; see `measured_s`.
+    ``good`` is the analyst's rating, None without one. ``attempts`` counts its starts, ``lost`` the
+    workers that stopped responding. ``worker`` and ``token`` belong to the latest attempt; both are
+    empty where the session's own process executes. ``reported`` is the latest intermediate result,
+    at
+    ``reported_s``. ``cancelled`` and ``stopped`` are reasons, maybe empty; None if it was not.
+    ``duration_s`` is None where the reported number is no duration; see `measured_s`.
     """
 
     id: int
@@ -101,7 +94,7 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """Queued, running, completed, failed or cancelled, derived from the facts."""
+        """State derived from the facts."""
         if self.cancelled is not None:
             return RunState.CANCELLED
         if self.outcome is not None:
@@ -112,13 +105,13 @@ class Run:
 
     @property
     def is_charged(self) -> bool:
-        """Whether it counts against the budget: not a result from before, nor one never started."""
+        """Whether it counts against the budget: not an imported result, nor a run never started."""
         never_ran = self.state is RunState.CANCELLED and self.attempts == 0
         return self.source != "imported" and not never_ran
 
 
 def measured_s(seconds: float | None) -> float | None:
-    """Return a duration, None where what is told cannot be one: below 0, no number, without end.
+    """Return a duration; None if it is negative, not a number or too long.
 
     >>> measured_s(2.5), measured_s(-1.0), measured_s(float("inf"))
     (2.5, None, None)
@@ -128,29 +121,29 @@ def measured_s(seconds: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSummary:
-    """One configuration: its completed runs, oldest first, and the mean of their outcomes."""
+    """Summary of one configuration: its completed runs, oldest first, and their mean outcome."""
 
     runs: tuple[Run, ...]
     outcome: Outcome
 
     @property
     def run(self) -> Run:
-        """The first of the runs, which stands for the configuration."""
+        """The first of the runs."""
         return self.runs[0]
 
     @property
     def configuration(self) -> Configuration:
-        """What was run."""
+        """The configuration of the runs."""
         return self.runs[0].configuration
 
     @property
     def n(self) -> int:
-        """Completed runs of the configuration."""
+        """Number of completed runs of the configuration."""
         return len(self.runs)
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Sortable, greater is better: feasible first, then quality or less violation."""
+        """Sort key, greater is better: feasible first, then quality or less violation."""
         return rank_key(self._observation)
 
     @property
@@ -166,7 +159,7 @@ class ConfigurationSummary:
 
 
 def configuration_summaries(runs: Iterable[Run]) -> Mapping[Configuration, ConfigurationSummary]:
-    """Return how every configuration with a completed run stands, in the order of the runs."""
+    """Return the summary of every configuration with a completed run, in the order of the runs."""
     grouped: dict[Configuration, list[Run]] = {}
     for run in runs:
         if run.outcome is not None:
@@ -178,15 +171,12 @@ def configuration_summaries(runs: Iterable[Run]) -> Mapping[Configuration, Confi
 
 
 def best_of(stand: Iterable[ConfigurationSummary]) -> ConfigurationSummary | None:
-    """Return the best, the earlier one on a tie; None without any."""
+    """Return the best summary, the earlier one on a tie; None without any."""
     return max(stand, key=lambda summary: summary.rank, default=None)
 
 
 def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[ConfigurationSummary, ...]:
-    """Return those that no other dominates in the two measures, by the first; see `pareto_front`.
-
-    Empty without a second measure.
-    """
+    """Return the summaries on the Pareto front of both measures; empty without a second one."""
     candidates = {
         summary.configuration: summary for summary in stand if summary.outcome.second is not None
     }
@@ -195,9 +185,9 @@ def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[Configuratio
 
 
 def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
-    """Return, for each completed run in order of completion, what was best until then.
+    """Return the best summary after each completed run, in order of completion.
 
-    It gets worse only where a replicate shows that the best was not as good as it looked.
+    It gets worse only where a replicate lowers the mean of the best.
     """
     ended = in_order_of_completion(runs)
     summaries: dict[Configuration, ConfigurationSummary] = {}
@@ -206,9 +196,7 @@ def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
         earlier = summaries[run.configuration].runs if run.configuration in summaries else ()
         now = summaries[run.configuration] = summarise_configuration([*earlier, run])
         if best and best[-1].configuration == run.configuration:
-            leader = (
-                best_of(summaries.values()) or now
-            )  # its mean has moved, perhaps below another's
+            leader = best_of(summaries.values()) or now  # its mean has moved, maybe below another's
         else:
             leader = now if not best or now.rank > best[-1].rank else best[-1]
         best.append(leader)
@@ -216,7 +204,7 @@ def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
 
 
 def observation_of(run: Run) -> Observation | None:
-    """Return a completed run as strategies see it; None if it has not completed."""
+    """Return a completed run as an observation for strategies; None if it has not completed."""
     if run.outcome is None:
         return None
     return Observation(
@@ -233,7 +221,7 @@ def observation_of(run: Run) -> Observation | None:
 
 
 def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
-    """Return the completed runs, the one that ended first in front."""
+    """Return the completed runs in the order of their ends."""
     ended = (run for run in runs if run.outcome is not None)
     return sorted(ended, key=lambda run: (run.ended_s or 0.0, run.id))
 
@@ -260,7 +248,7 @@ def knowledge_of(
 
 
 def summarise_configuration(runs: Sequence[Run]) -> ConfigurationSummary:
-    """Return how the configuration of these completed runs, at least one, stands."""
+    """Return the summary of one configuration from its completed runs (at least one)."""
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     return ConfigurationSummary(tuple(runs), outcomes[0] if len(outcomes) == 1 else _mean(outcomes))
 
@@ -287,7 +275,7 @@ def _mean(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _mean_measure(values: Sequence[Measure]) -> Measure:
-    """Return the mean of a number, place by place of a series; unknown if any of them is."""
+    """Return the mean of a number or, element by element, of a series; None if any is unknown."""
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == len(values):
         return mean(numbers)
@@ -298,17 +286,17 @@ def _mean_measure(values: Sequence[Measure]) -> Measure:
 
 
 def reaches(outcome: Outcome, objective: Objective, goal: float) -> bool:
-    """Return whether an outcome meets every constraint and is as good as the goal, or better."""
+    """Return whether an outcome meets every constraint and is at least as good as the goal."""
     value = outcome.value
     is_good = value <= goal if objective.goal == "minimise" else value >= goal
     return outcome.feasible and is_good
 
 
 def first_to_reach(runs: Iterable[Run], objective: Objective, goal: float) -> Run | None:
-    """Return the run by which the goal was reached first, in order of completion.
+    """Return the run that reached the goal first, in order of completion; None if none did.
 
-    It is the earliest run with which the mean of its configuration was as good as the goal, of the
-    configurations whose mean still is; None if there is none.
+    It is the earliest run at which the mean of its configuration reached the goal, among the
+    configurations whose mean still does.
     """
     ended = in_order_of_completion(runs)
     grouped: dict[Configuration, list[Run]] = {}

@@ -1,8 +1,6 @@
-"""The agreement: what may be spent, how it is watched, and how runs are chosen.
+"""SLA of an experiment: its limits and goal, its warning policy, its steering and its cost.
 
-Every form of the agreement maps to remaining runs.
-
-What the runs of an experiment have cost, by the agreed tariff. Pure.
+Every limit (runs, deadline, cost) maps to a number of remaining runs.
 """
 
 import math
@@ -15,28 +13,28 @@ from assistant.core.run import Run
 from strategies import DEFAULT_STRATEGY, Configuration, Level, RegionRule
 
 Pending = Literal["queued", "near", "box", "plan"]
-"""What counts as pending in the paper's rule, which leaves it open (section 3.2): runs that wait in
-a region; allowed configurations without a run near its members, or in its box; or, wherever it
-lies, what is left of the range of values that the analyst submitted as her plan (section 2.2)."""
+"""Definition of pending runs in the paper's rule, which leaves it open (section 3.2): waiting runs
+in a region; allowed configurations without a run near its members, or in its box; or the rest of
+the analyst's plan (section 2.2), wherever it lies."""
 
 PENDING: tuple[Pending, ...] = ("near", "queued", "box", "plan")
 
 WarnRule = Literal["auto", "forecast", "paper"]
-"""What gives warnings: the calibrated forecast of the goal or the paper's rule; ``auto`` is the
-forecast where a goal is agreed, and the paper's rule where none is."""
+"""Rule that gives warnings: the calibrated forecast of the goal or the paper's rule; ``auto`` is
+the forecast if there is a goal, else the paper's rule."""
 
 WARN_RULES: tuple[WarnRule, ...] = ("auto", "forecast", "paper")
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a run costs: the price of its resources for as long as it takes, or one of its measures.
+    """Price of a run: of its resources for its duration, or one of its measures.
 
     Args:
-        unit: of the cost, such as EUR or kWh.
+        unit: unit of the cost, such as EUR or kWh.
         per_hour: price of one hour of one unit of the resources.
-        resources: the parameter or measure that says how many units a run holds; 1 if None.
-        measure: the measure that is the cost itself, such as an energy; instead of ``per_hour``.
+        resources: parameter or measure with the number of units of a run; 1 if None.
+        measure: measure that is the cost, such as an energy; instead of ``per_hour``.
 
     >>> Tariff("EUR", per_hour=0.5, resources="nodes").cost({"nodes": 4}, {}, 1800.0)
     1.0
@@ -67,7 +65,7 @@ class Tariff:
         return price if self.resources is None else f"{price} for each of {self.resources}"
 
     def amount(self, cost: float | None) -> str:
-        """Return a cost with its unit, for people.
+        """Return a cost with its unit, as text.
 
         >>> Tariff("EUR", per_hour=0.5).amount(1234.5)
         '1,234.5 EUR'
@@ -80,12 +78,12 @@ class Tariff:
         measures: Mapping[str, object],
         duration_s: float | None,
     ) -> float | None:
-        """Return what a run cost; None where a number that is needed is missing.
+        """Return the cost of a run; None where a number that is needed is missing.
 
         Args:
-            values: the run's levels.
-            measures: what it gave; empty of a run that failed.
-            duration_s: how long it took, in seconds.
+            values: levels of the run.
+            measures: its measures; empty for a failed run.
+            duration_s: its duration, in seconds.
         """
         if self.measure is not None:
             return _known(measures.get(self.measure))
@@ -98,45 +96,42 @@ class Tariff:
 
 
 def number_text(value: float | None) -> str:
-    """Return a number as exactly as people say it, for the sentences on an agreement.
+    """Return a number for the sentences about an SLA.
 
-    >>> figure(12000.0), figure(0.1 + 0.2), figure(None)
+    >>> number_text(12000.0), number_text(0.1 + 0.2), number_text(None)
     ('12,000', '0.3', 'unknown')
     """
     return "unknown" if value is None else f"{value:,.10g}"
 
 
 def _known(value: object) -> float | None:
-    """Return a number, None for anything else."""
+    """Return the value as a float; None if it is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)
 
 
 MOST_RUNS = 1e9
-"""As many runs as anybody speaks of, where durations are next to nothing."""
+"""Largest number of remaining runs, where durations are close to 0."""
 
 AtGoal = Literal["stop", "go_on"]
-"""What an automatic sweep does once the goal is reached."""
+"""Action of auto-steering once the goal is reached."""
 
 AT_GOAL: tuple[AtGoal, ...] = ("stop", "go_on")
 
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """The agreement of an experiment. Every term may stand beside every other.
-
-    Of those that limit how many runs are left (runs, deadline, cost) the tightest counts.
+    """Limits of a sweep: runs, deadline, cost and goal; the tightest limit counts.
 
     Args:
         max_runs: runs that may be executed in all, failed ones too; None is no limit.
-        deadline_s: when the last run must be over, in seconds since 1970-01-01 UTC; None is none.
-        max_cost: what all runs may cost together, by the tariff.
-        tariff: what a run costs; needed by ``max_cost``.
+        deadline_s: latest end of the last run, in seconds since 1970-01-01 UTC; None is no limit.
+        max_cost: cost limit of all runs together, by the tariff.
+        tariff: price of a run; needed by ``max_cost``.
         goal: value of the first measure that a feasible run shall reach.
-        run_limit_s: what a single run may take; one that takes longer has failed.
-        at_goal: whether an automatic sweep stops once the goal is reached. A person may always
-            go on.
+        run_limit_s: time limit of a single run; one that takes longer has failed.
+        at_goal: whether auto-steering stops at the goal. A person may always go on.
     """
 
     max_runs: int | None = None
@@ -170,7 +165,7 @@ class Sla:
             raise SettingsError(f"the deadline must be a moment in time, not {self.deadline_s}")
 
     def remaining_runs(self, used: int) -> int | None:
-        """Return how many more runs may be submitted when ``used`` have been; None: no limit.
+        """Return how many more runs may be submitted after ``used`` runs; None without a limit.
 
         >>> Sla(max_runs=60).remaining_runs(45)
         15
@@ -179,11 +174,11 @@ class Sla:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it limits how many runs are left: by their number, a deadline or their cost."""
+        """Whether a budget of runs, a deadline or a cost limit is set."""
         return any(limit is not None for limit in (self.max_runs, self.deadline_s, self.max_cost))
 
     def is_spent(self, cost: float | None) -> bool:
-        """Return whether so much cost uses the limit of cost up; unknown cost does not.
+        """Return whether the cost limit is used up; an unknown cost does not use it up.
 
         >>> Sla(max_cost=20.0, tariff=Tariff(measure="energy_j")).is_spent(20.0)
         True
@@ -192,7 +187,7 @@ class Sla:
 
     @property
     def cost_text(self) -> str:
-        """The limit of cost for people, such as ``20 EUR``; what is unknown without a limit."""
+        """The cost limit as text, such as ``20 EUR``; "unknown" without a limit."""
         return (
             number_text(self.max_cost) if self.tariff is None else self.tariff.amount(self.max_cost)
         )
@@ -200,9 +195,9 @@ class Sla:
     def runs_until_deadline(
         self, now_s: float, mean_duration_s: float | None, workers: int
     ) -> int | None:
-        """Return how many runs can be over by the deadline, ``workers`` at a time.
+        """Return how many runs can end by the deadline, ``workers`` at a time.
 
-        None if there is no deadline, or if no run has ended yet and a duration is unknown.
+        None without a deadline, or while no duration is known.
 
         >>> Sla(deadline_s=1000.0).runs_until_deadline(400.0, 60.0, workers=2)
         20
@@ -220,9 +215,9 @@ class Sla:
         return int(min((self.deadline_s - now_s) / mean_duration_s, MOST_RUNS)) * workers
 
     def runs_until_cost(self, cost: float | None, mean_cost: float | None) -> int | None:
-        """Return how many runs can be afforded after so much cost, at their mean cost.
+        """Return how many runs the rest of the cost limit pays for, at their mean cost.
 
-        None if there is no limit of cost, or if a cost is unknown or nothing.
+        None without a cost limit, or if a cost is unknown or 0.
 
         >>> Sla(max_cost=20.0, tariff=Tariff(measure="energy_j")).runs_until_cost(5.0, 2.0)
         7
@@ -238,17 +233,17 @@ class Sla:
 
 @dataclass(frozen=True, slots=True)
 class WarningPolicy:
-    """How regions and pending runs are counted, and from when warnings are given.
+    """Warning policy: how regions and pending runs are counted, and when warnings are given.
 
     Args:
-        regions: which observations are good, and how they are clustered.
-        pending: what counts as pending in a region.
-        warn_from: share of the runs of the budget after which warnings begin. The paper's own
-            evaluation uses 0.7; 0 warns as soon as there is a region.
+        regions: rule of which observations are good, and of how they are clustered.
+        pending: definition of pending runs in a region.
+        warn_from: share of the budget after which warnings begin. The paper's own evaluation uses
+            0.7; 0 warns as soon as there is a region.
         advised: exploitation level that a warning proposes (the paper leaves it to the analyst).
-        rule: what gives warnings; ``forecast`` needs a goal in the agreement.
-        warn_at: probability of a miss from which the forecast warns; None for that at which the
-            strategy was measured (`Calibration.warn`).
+        rule: rule that gives warnings; ``forecast`` needs a goal.
+        warn_at: probability of a miss from which the forecast warns; None for the threshold at
+            which the strategy was measured (`Calibration.warn`).
     """
 
     regions: RegionRule = field(default_factory=RegionRule)
@@ -278,11 +273,7 @@ class WarningPolicy:
             )
 
     def warns_by_forecast(self, sla: Sla) -> bool:
-        """Return whether warnings under an agreement come from the calibrated forecast.
-
-        Raises:
-            SettingsError: they shall, but no goal is agreed whose miss could be forecast.
-        """
+        """Return whether the forecast gives the warnings. Raises SettingsError without a goal."""
         if self.rule == "forecast" and sla.goal is None:
             raise SettingsError(
                 "warnings shall go by the forecast, which needs a goal; agree on one, or let them "
@@ -293,15 +284,14 @@ class WarningPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """How the next suggestions are chosen.
+    """Steering: how the next suggestions are chosen.
 
     Args:
-        strategy: a registered strategy's name.
-        options: of that strategy.
+        strategy: name of a registered strategy.
+        options: options of that strategy.
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
-        weights: how much a region counts in the division of that share, for the regions that the
-            analyst weighed; 1 for all others. Regions are numbered anew as results come, so each
-            weight stands with a configuration, and counts for the region that it lies in.
+        weights: weights of regions in that share, 1 for all others. Regions are numbered anew as
+            results come, so each weight belongs to a configuration and its region.
     """
 
     strategy: str = DEFAULT_STRATEGY
@@ -329,17 +319,17 @@ class Steering:
 
 
 OnWarning = Literal["wait", "accept", "ignore"]
-"""What is done about a warning while nobody decides: wait for an answer, accept, or ignore it."""
+"""Action on a warning during auto-steering: wait for an answer, accept, or ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoSteering:
-    """How an experiment steers itself, once it was handed over.
+    """Auto-steering: how an experiment takes suggestions without a person.
 
     Args:
-        batch: suggestions taken at a time; None takes as many as suit the strategy.
-        initial: first runs, before results decide.
-        advice: what is done about warnings.
+        batch: suggestions taken at a time; None for as many as suit the strategy.
+        initial: initial runs, before results decide.
+        advice: action on warnings.
     """
 
     batch: int | None = None
@@ -358,19 +348,19 @@ class AutoSteering:
 
 
 def _number(name: str, value: object) -> None:
-    """Refuse what is neither a number nor None."""
+    """Raise SettingsError if the value is neither a number nor None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise SettingsError(f"{name} is a number or None, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The cost of the runs that are over.
+    """Cost of the runs that are over.
 
     Args:
-        measured_sum: sum over the runs whose cost is known, in units of the tariff.
-        n_known: how many these are.
-        n_unknown: runs that cost something that is not known.
+        measured_sum: sum over the runs with known cost, in units of the tariff.
+        n_known: number of these runs.
+        n_unknown: number of runs whose cost is unknown.
     """
 
     measured_sum: float = 0.0
@@ -379,7 +369,7 @@ class Spending:
 
     @property
     def total(self) -> float | None:
-        """The cost so far, unknown ones at the mean of the known; None if none is known.
+        """The cost so far, with unknown costs at the mean of the known; None if all are unknown.
 
         >>> Spending(6.0, 3, 1).total, Spending().total, Spending(0.0, 0, 1).total
         (8.0, 0.0, None)
@@ -392,16 +382,16 @@ class Spending:
 
     @property
     def mean(self) -> float | None:
-        """What a run cost on average; None if that is known of none."""
+        """Mean cost of a run; None if no cost is known."""
         return self.measured_sum / self.n_known if self.n_known else None
 
 
 def cost_of(
     run: Run, values_of: Callable[[Configuration], Mapping[str, Level]], tariff: Tariff
 ) -> float | None:
-    """Return what a run that is over cost; None if that is unknown, 0 of a result from before.
+    """Return the cost of a run that is over; None if unknown, 0 for an imported result.
 
-    A failed run has no measures, so it costs by its duration or is unknown.
+    A failed run has no measures, so its cost comes from its duration or is unknown.
     """
     if run.source == "imported":
         return 0.0
@@ -414,12 +404,12 @@ def spending(
     values_of: Callable[[Configuration], Mapping[str, Level]],
     tariff: Tariff,
 ) -> Spending:
-    """Return what the runs that are over have cost together.
+    """Return the cost of all runs that are over.
 
     Args:
-        runs: of an experiment; those that wait or are under way cost nothing yet.
-        values_of: the levels behind a configuration (`ParameterSpace.values`).
-        tariff: what a run costs.
+        runs: runs of an experiment; waiting and running ones are skipped.
+        values_of: function from a configuration to its levels (`ParameterSpace.values`).
+        tariff: price of a run.
     """
     costs = [
         cost_of(run, values_of, tariff)

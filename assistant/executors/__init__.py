@@ -1,4 +1,4 @@
-"""Where runs execute. One line in `EXECUTORS` registers one and gives it the contract suite."""
+"""Executors: where runs execute. One line in `EXECUTORS` registers one for the contract suite."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
 
 
 def make_executor(application: Application, workers: int, place: ExecutorSpec = LOCAL) -> Executor:
-    """Return the serial executor for one worker and a pool of processes for more, or what is said.
+    """Return the specified executor; by default serial for one worker and a process pool for more.
 
     Raises:
         SettingsError: ``workers`` is below 1, or above for the serial executor.
-        ExecutorError: nothing answers where the runs should be.
+        ExecutorError: no scheduler or cluster responds.
     """
     place.check(workers)
     check_capacity(place, workers)

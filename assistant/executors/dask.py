@@ -1,11 +1,8 @@
-"""Runs on the workers of Dask distributed: a cluster of our own on this machine, or one elsewhere.
+"""Dask executor: runs on the workers of Dask distributed, in a local cluster or elsewhere.
 
-Nothing is kept in Dask. What waits stays in our queue, a result is fetched and released when it is
-there, and what was under way when a worker or the scheduler died is asked for again: a run is a
-function of its values and its seed, and only what its last asking brings back is told. The
-application is held by every worker, also by those that come later.
-
-What is done within a worker of Dask: it holds the application, and makes one run at a time.
+Dask stores nothing: runs wait in our queue, and a result is released once it is fetched. A run
+whose worker or scheduler died is submitted again; only its last submission counts. A worker
+plugin holds the application, also in workers that come later.
 """
 
 import contextlib
@@ -37,7 +34,7 @@ _one_at_a_time = threading.Lock()
 
 
 def plugin(token: str, application: Application) -> Any:
-    """Return what makes every worker, now and later, hold the application."""
+    """Return the plugin that gives every worker the application, also later ones."""
     from distributed import WorkerPlugin
 
     class Holder(WorkerPlugin):  # type: ignore[misc]
@@ -51,7 +48,7 @@ def plugin(token: str, application: Application) -> Any:
 
 
 def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
-    """Make one run; in a worker."""
+    """Execute one run, in a Dask worker."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -67,29 +64,29 @@ def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
 
 
 def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Have these runs ended, and no others, as soon as they are here; in a worker."""
+    """Replace the set of runs to end, in a Dask worker."""
     dask_worker.plugins[token].ended = keys
 
 
 MOST_DEATHS = 3
-"""Times that a run may have lost its worker, as Dask says, before it is taken for the reason."""
+"""Worker deaths after which a run is taken for their cause."""
 
 CONNECT_S = 20.0
-"""How long a scheduler may take to answer at first."""
+"""Seconds that a scheduler may take for its first answer."""
 
 COMES_BACK_S = 300.0
-"""How long a scheduler that was there may be gone."""
+"""Seconds that a known scheduler may be unreachable."""
 
 LOOKS_S = 0.5
-"""How often it is looked whether the scheduler and workers are there, while nothing comes."""
+"""Seconds between checks of scheduler and workers, while no result comes."""
 
 NOBODY_S = 20.0
-"""How long a cluster of our own may have no worker before another takes its place. Dask starts a
-process that died again, once; where that fails it leaves it."""
+"""Seconds that an embedded cluster may be without workers before it is replaced. Dask restarts a
+dead process once, and gives up if that fails."""
 
 
 def _versions() -> tuple[str, str]:
-    """Return the versions of Copperline and of Python; in a worker."""
+    """Return the versions of Copperline and Python, in a Dask worker."""
     import platform
     from importlib.metadata import version
 
@@ -97,21 +94,21 @@ def _versions() -> tuple[str, str]:
 
 
 class DaskExecutor:
-    """Workers of Dask, each with one run at a time.
+    """Executor on workers of Dask, each with one run at a time.
 
     Args:
-        application: has to be importable where the workers are.
-        workers: runs under way at once; of a cluster of our own the number of its workers.
-        address: of a scheduler, such as ``tls://head:8786``; None starts a cluster of our own,
-            that ends with the executor: on loopback, or by a batch system.
-        certificates: of TLS; needed for a scheduler that is not on this machine.
-        batch: the batch system whose jobs are the workers of a cluster of our own.
-        environment: what a run needs, as far as the batch system is told.
+        application: application; the workers must be able to import it.
+        workers: runs under way at once, and workers of an embedded cluster.
+        address: address of a scheduler, such as ``tls://head:8786``; None starts an embedded
+            cluster, on loopback or by a batch system, that ends with the executor.
+        certificates: TLS certificates; needed for a scheduler on another machine.
+        batch: batch system that starts the workers of an embedded cluster.
+        environment: computing environment of a run, for the batch system.
 
     Raises:
-        SettingsError: Dask is not installed, the address cannot be, its connection would not be
-            encrypted, the workers are of another version, or the batch system takes no such job.
-        ExecutorError: no scheduler, no worker, or no batch system answers there.
+        SettingsError: Dask is not installed, the address is invalid or not encrypted, the workers
+            have another version, or the batch system refuses such jobs.
+        ExecutorError: the scheduler, the workers or the batch system do not respond.
     """
 
     def __init__(
@@ -126,7 +123,7 @@ class DaskExecutor:
     ) -> None:
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
-        ExecutorSpec("dask", address, certificates, batch)  # refuses what cannot be
+        ExecutorSpec("dask", address, certificates, batch)  # refuses invalid combinations
         self.capacity = workers
         self._application, self._address = application, address
         self._certificates = certificates
@@ -196,7 +193,7 @@ class DaskExecutor:
         return f"the Dask scheduler {where}"
 
     def _connected(self, within_s: float) -> "Client":
-        """Return a client that has told the scheduler what workers hold."""
+        """Return a client that has registered the worker plugin."""
         from distributed import Client, Security
 
         until_s = time.monotonic() + within_s
@@ -232,7 +229,7 @@ class DaskExecutor:
                 return client
 
     def _reconnect(self) -> None:
-        """Find the scheduler again, or one in its place, and ask for everything once more."""
+        """Connect to the scheduler again, or to its replacement, and submit all runs again."""
         if self._client is not None:
             _closed(self._client)
         works = [work for _, work in self._under_way.values()]
@@ -242,7 +239,7 @@ class DaskExecutor:
             self._ask(work)
 
     def _look(self) -> tuple[ExecutionResult, ...]:
-        """See whether somebody works, and do what can be done if not; return runs given up."""
+        """Check scheduler and workers, and repair what is possible; return the runs given up."""
         if self._client is None or self._client.status != "running":
             self._nobody_since_s = None
             self._reconnect()
@@ -267,7 +264,7 @@ class DaskExecutor:
         return ()
 
     def _replace_cluster(self) -> tuple[ExecutionResult, ...]:
-        """Start another cluster of our own; it is a death for all that was under way."""
+        """Replace an embedded cluster; this counts as a worker death for all runs under way."""
         self._nobody_since_s = None
         given_up = []
         for key, (_, work) in list(self._under_way.items()):
@@ -285,7 +282,7 @@ class DaskExecutor:
     # Runs
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run."""
+        """Start to execute one run."""
         self._ask(work)
 
     def _ask(self, work: ExecutionRequest) -> None:
@@ -318,7 +315,7 @@ class DaskExecutor:
         return tuple(sorted(over, key=lambda result: result.run_id))
 
     def _told_keys(self) -> list[str]:
-        """Return the keys of what has ended, or none if nothing did for a while."""
+        """Return the keys of ended runs; empty if none ended for a while."""
         try:
             keys = [self._over.get(timeout=LOOKS_S)]
         except queue.Empty:
@@ -330,7 +327,7 @@ class DaskExecutor:
                 return keys
 
     def _completion(self, key: str) -> ExecutionResult | None:
-        """Return what came of a run; None if it was asked for again."""
+        """Return the result of a run; None if it was submitted again."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -338,7 +335,7 @@ class DaskExecutor:
         future, work = self._under_way[key]
         try:
             done: ExecutionResult = future.result()
-        except (CancelledError, TimeoutError, OSError):  # the scheduler lost it, or is lost
+        except (CancelledError, TimeoutError, OSError):  # lost by the scheduler, or with it
             if self._client is None or self._client.status != "running":
                 self._reconnect()
                 return None
@@ -362,12 +359,12 @@ class DaskExecutor:
         return done
 
     def _dies(self, work: ExecutionRequest) -> bool:
-        """Count a death of its worker; tell whether it is taken for the reason by now."""
+        """Count a worker death; return whether the run is taken for its cause."""
         self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
         return self._deaths[work.run_id] >= MOST_DEATHS
 
     def listen(self, reported: ReportListener) -> None:
-        """Tell what runs that go on have measured so far."""
+        """Send intermediate results to the listener."""
         self._reported = reported
 
     def _hear(self, event: tuple[float, Any]) -> None:
@@ -377,13 +374,13 @@ class DaskExecutor:
             self._reported(run_id, measure_values)
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on; any thread may ask."""
+        """End one running run; callable from any thread."""
         if any(work.run_id == run_id for _, work in tuple(self._under_way.values())):
             self._stopped.add(run_id)
-            self._over.put("")  # so that the wish is passed on now
+            self._over.put("")  # wakes `collect`
 
     def _pass_on_wishes(self) -> None:
-        """Tell all workers which runs shall end, again and again: there may be new ones."""
+        """Tell all workers which runs to end, repeatedly, because new workers may come."""
         if not self._stopped or time.monotonic() - self._wished_s < LOOKS_S / 2:
             return
         keys = frozenset(k for k, (_, w) in self._under_way.items() if w.run_id in self._stopped)
@@ -395,9 +392,9 @@ class DaskExecutor:
         self._wished_s = time.monotonic()
 
     def cancel(self) -> None:
-        """Forget what was under way; of a cluster of our own, stop it.
+        """Give up the runs under way, and restart the workers of an embedded cluster.
 
-        What other people's workers have begun they end, and its results are thrown away.
+        Other workers finish the runs that they began; those results are dropped.
         """
         futures = [future for future, _ in self._under_way.values()]
         self._under_way.clear()

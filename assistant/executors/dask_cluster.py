@@ -1,10 +1,7 @@
-"""Workers of Dask that Copperline starts itself, and how they end.
+"""Embedded Dask clusters: a scheduler in this process, with local workers or workers in Slurm jobs.
 
-Certificates for one cluster of our own: who has its key is let in, and nobody else.
-
-The Slurm jobs in which workers of Dask live: begun, looked for and ended by names of ours.
-
-A scheduler of Dask in this process whose workers are jobs of Slurm, by dask-jobqueue.
+Also the TLS certificates of such a cluster, and its Slurm jobs, which are found by their names.
+dask-jobqueue runs the Slurm cluster.
 """
 
 import asyncio
@@ -29,25 +26,25 @@ from assistant.executors.slurm.protocol import PREFIX, new_id, write_private
 from assistant.executors.spec import BatchSystem, TlsCertificates, is_loopback
 
 STOP_S = 10.0
-"""How long a cluster of our own may take to stop."""
+"""Seconds that an embedded cluster may take to stop."""
 
 PAGES = "127.0.0.1:0"
-"""Where Dask's web servers listen, since they cannot be left out."""
+"""Address of Dask's web servers, which cannot be switched off."""
 
 NO_PAGES: dict[str, list[str]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-"""Settings of Dask: its web servers show nothing."""
+"""Settings of Dask that leave its web servers empty."""
 
 
 class EmbeddedCluster(Protocol):
-    """A scheduler of Dask in this process with workers of its own, which end with it.
+    """Scheduler of Dask in this process, with its own workers.
 
     Attributes:
-        cluster: what a client of Dask connects to.
-        place: where the workers are, to be told.
-        starts_at_once: whether workers are there when it is; those of a batch system wait.
+        cluster: argument of a Dask client.
+        place: location of the workers, for messages.
+        starts_at_once: whether the workers start with it; those of a batch system wait.
     """
 
     cluster: Any
@@ -55,23 +52,23 @@ class EmbeddedCluster(Protocol):
     starts_at_once: bool
 
     def restart(self, client: Any) -> None:
-        """End what its workers do, and start them again."""
+        """Abort the runs of the workers, and restart the workers."""
 
     def progressed(self) -> None:
-        """Be told that a run has come back."""
+        """Note that a run has returned."""
 
     def look(self, nobody_s: float) -> None:
-        """Be told for how long there has been no worker, in seconds.
+        """Check the cluster after ``nobody_s`` seconds without a worker.
 
-        Raises ExecutorError if none is to be expected.
+        Raises ExecutorError if no worker is to be expected.
         """
 
     def close(self) -> None:
-        """Stop it, and whichever of its processes does not stop in time."""
+        """Stop it, and kill its processes that do not stop in time."""
 
 
 class LocalDaskWorkers:
-    """Processes of this machine, reached on loopback only, each making one run at a time."""
+    """Worker processes on this machine, on loopback only, each with one run at a time."""
 
     place = "on this machine"
     starts_at_once = True
@@ -93,17 +90,17 @@ class LocalDaskWorkers:
             )
 
     def restart(self, client: Any) -> None:
-        """End what its workers do, and start them again."""
+        """Abort the runs of the workers, and restart the workers."""
         client.restart(timeout=30)
 
     def progressed(self) -> None:
-        """Be told that a run has come back."""
+        """Note that a run has returned."""
 
     def look(self, nobody_s: float) -> None:
-        """Expect workers in any case: Dask starts them again, and we start another cluster."""
+        """Do nothing: Dask restarts the workers, or the executor replaces the cluster."""
 
     def close(self) -> None:
-        """Stop it, and whichever of its processes does not stop in time."""
+        """Stop it, and kill its processes that do not stop in time."""
         processes = [
             getattr(worker.process, "process", None) for worker in self.cluster.workers.values()
         ]
@@ -116,7 +113,7 @@ class LocalDaskWorkers:
 
 
 def scheduler_options(host: str) -> dict[str, Any]:
-    """Return what every scheduler of our own is told: where to listen, and to show nothing."""
+    """Return the options of an embedded scheduler: its address, and empty web pages."""
     return {
         "host": host,
         "dashboard": False,
@@ -126,19 +123,15 @@ def scheduler_options(host: str) -> dict[str, Any]:
 
 
 DAYS = 365
-"""How long they are good for."""
+"""Days until a certificate expires."""
 
 WITHIN_S = 30.0
 
 
 def make_certificates(folder: Path) -> TlsCertificates:
-    """Write a key and a certificate that vouches for itself, by the program `openssl`.
+    """Create a key and a self-signed certificate with `openssl`, in a private folder.
 
-    Args:
-        folder: in which nobody but its owner may look.
-
-    Raises:
-        SettingsError: there is no such program, or it fails.
+    Raises SettingsError if openssl is missing or fails.
     """
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     os.close(os.open(key, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -164,25 +157,21 @@ def make_certificates(folder: Path) -> TlsCertificates:
 
 
 GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING"})
-"""States of Slurm in which a job may still come to something."""
+"""States of Slurm jobs that may still run."""
 
 
 class DaskWorkerJobs:
-    """The jobs of one executor, and the folder that they share with it.
-
-    Args:
-        batch: what Slurm is told of them.
-        environment: what a run needs, and hence a job, that makes one at a time.
+    """Slurm jobs of one executor, and the folder that they share with it.
 
     Attributes:
-        host: under which nodes reach this machine.
-        in_vain: jobs given to Slurm since a run last came back.
-        silent_since_s: since when Slurm has not answered, steady time; None if it does.
-        refused: what Slurm said when it last took no job or did not answer.
+        host: address of this machine for the nodes.
+        in_vain: jobs submitted since a run last returned.
+        silent_since_s: monotonic time since when Slurm does not respond; None if it does.
+        refused: last error message of Slurm.
 
     Raises:
-        SettingsError: there is no Slurm here, or it takes no such job.
-        ExecutorError: Slurm does not answer.
+        SettingsError: Slurm is not installed, or refuses such jobs.
+        ExecutorError: Slurm does not respond.
     """
 
     def __init__(self, batch: BatchSystem, environment: Environment) -> None:
@@ -195,9 +184,7 @@ class DaskWorkerJobs:
         self._last_over = ""
         base = batch.folder or jobs.FOLDER
         with jobs.slurm_errors_translated():
-            for path, ids in leftover_folders(
-                base
-            ).items():  # executors of this machine that were killed
+            for path, ids in leftover_folders(base).items():  # of killed executors on this machine
                 jobs.cancel_jobs(PREFIX + job_id for job_id in ids)
                 remove_folder(path)
         self._folder = PilotFolder(base)
@@ -211,7 +198,7 @@ class DaskWorkerJobs:
 
     @property
     def path(self) -> Path:
-        """The folder; nobody but its owner may look into it."""
+        """The private folder."""
         return self._folder.path
 
     @property
@@ -220,10 +207,10 @@ class DaskWorkerJobs:
         return self._environment.cores or 1
 
     def submit(self, script: str) -> str:
-        """Give a job to Slurm, and return its name.
+        """Submit a job, and return its name.
 
-        Whether it was taken is not known in every case, for instance when the answer got lost;
-        `going` tells.
+        It may be unknown whether Slurm accepted it, for instance if the answer got lost; see
+        `going`.
         """
         job_id = new_id()
         write_private(self._folder.ticket(job_id), script.encode())
@@ -235,7 +222,7 @@ class DaskWorkerJobs:
         return PREFIX + job_id
 
     def going(self) -> frozenset[str] | None:
-        """Return the names of jobs that wait or go on; None if Slurm does not answer."""
+        """Return the names of waiting or running jobs; None if Slurm does not respond."""
         names = [PREFIX + job_id for job_id in self._folder.pilots()]
         try:
             job_states = jobs.jobs_by_name(names) if names else {}
@@ -247,7 +234,7 @@ class DaskWorkerJobs:
         return frozenset(n for n, jobs in job_states.items() if any(j.state in GOING for j in jobs))
 
     def end(self, name: str) -> None:
-        """End a job, as far as Slurm answers; it is forgotten if Slurm does."""
+        """Cancel a job, and forget it if Slurm responds."""
         job_id = name.removeprefix(PREFIX)
         self._last_over = self._folder.last_words(job_id) or self._last_over
         with contextlib.suppress(ExecutorError):
@@ -256,11 +243,11 @@ class DaskWorkerJobs:
 
     @property
     def last_words(self) -> str:
-        """What a job that is over has printed last, or what Slurm said when it took none."""
+        """Last output line of an ended job, or the last error message of Slurm."""
         return self._last_over or self.refused or "nothing"
 
     def close(self) -> None:
-        """End all jobs; if Slurm does not answer, the next executor in this folder does."""
+        """Cancel all jobs; if Slurm does not respond, the next executor in this folder does."""
         try:
             jobs.cancel_jobs(self.going() or ())
         except ExecutorError:
@@ -269,7 +256,7 @@ class DaskWorkerJobs:
             self._folder.release(tidy=self.silent_since_s is None)
 
     def _arguments(self, job_id: str) -> list[str]:
-        """Return what sbatch is told of a job; another takes the place of one that is lost."""
+        """Return the arguments of sbatch for a job; jobs are not requeued but replaced."""
         return jobs.job_options(
             PREFIX + job_id,
             self._folder.output(job_id),
@@ -280,16 +267,16 @@ class DaskWorkerJobs:
 
 
 LOOK_S = 5.0
-"""How often Slurm is asked for its jobs."""
+"""Seconds between queries of the jobs."""
 
 IDLE_S = 30
-"""How long a job without a run is kept, in seconds."""
+"""Seconds that a job without a run is kept."""
 
 FINDS_S = 60
-"""How long a worker looks for its scheduler before its job ends, in seconds."""
+"""Seconds that a worker looks for its scheduler before its job ends."""
 
 SILENT_S = 300.0
-"""How long Slurm may not answer while nobody works."""
+"""Seconds that Slurm may not respond while no worker runs."""
 
 SAME = """
 import sys
@@ -297,25 +284,25 @@ from importlib.metadata import version
 found, wanted = version("copperline"), sys.argv[1]
 sys.exit(0 if found == wanted else f"Copperline {found} is on the node, and {wanted} is wanted")
 """
-"""A program that fails if a node has another version."""
+"""Program that fails if a node has another version."""
 
 MOST_IN_VAIN = 3
-"""Times that all jobs may have been begun anew without one run coming back."""
+"""Times that all jobs may be submitted anew without a returned run."""
 
 
 class SlurmDaskWorkers:
-    """Workers of Dask in jobs of Slurm, one each, each making one run at a time.
+    """Dask workers in Slurm jobs, one each, each with one run at a time.
 
     Args:
-        batch: what Slurm is told of the jobs.
-        environment: what a run needs.
-        workers: jobs at once, at most.
-        wanted: tells how many runs are under way; from any thread.
-        certificates: of TLS, in files that the nodes can read; None makes some, in the folder.
+        batch: options of the jobs.
+        environment: computing environment of a run.
+        workers: largest number of jobs at once.
+        demand: function that returns the number of runs under way; called in any thread.
+        certificates: TLS certificates in files that the nodes can read; made in the folder if None.
 
     Raises:
-        SettingsError: dask-jobqueue or Slurm is not installed, or Slurm takes no such job.
-        ExecutorError: Slurm does not answer.
+        SettingsError: dask-jobqueue or Slurm is not installed, or Slurm refuses such jobs.
+        ExecutorError: Slurm does not respond.
     """
 
     place = "for workers in jobs of Slurm"
@@ -339,24 +326,25 @@ class SlurmDaskWorkers:
             raise
 
     def restart(self, client: Any) -> None:
-        """End what its workers do; they come back, or another job does."""
+        """Abort the runs of the workers; the workers or other jobs return."""
         client.restart(timeout=30, wait_for_workers=False)
 
     def progressed(self) -> None:
-        """Be told that a run has come back."""
+        """Note that a run has returned."""
         self._jobs.in_vain = 0
 
     def look(self, nobody_s: float) -> None:
-        """Be told for how long there has been no worker, in seconds.
+        """Check the jobs after ``nobody_s`` seconds without a worker.
 
-        Raises ExecutorError if jobs end before anything is done, or Slurm does not answer.
+        Raises ExecutorError if jobs end before any run returns, or Slurm does not respond.
         """
         jobs, resume_hint = self._jobs, "What was finished is kept; go on with: copperline resume"
         if jobs.in_vain > self._workers * (MOST_IN_VAIN + 1):
             raise ExecutorError(
                 f"{jobs.in_vain} jobs were given to Slurm one after the other and no run came "
                 f"back; the last words are: {jobs.last_words}. Nodes need {sys.executable}, the "
-                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. {resume_hint}"
+                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. "
+                f"{resume_hint}"
             )
         if jobs.silent_since_s is not None and nobody_s > SILENT_S:
             silent_s = time.monotonic() - jobs.silent_since_s
@@ -367,7 +355,7 @@ class SlurmDaskWorkers:
                 )
 
     def close(self) -> None:
-        """Stop the scheduler and end all jobs, also those that it has lost sight of."""
+        """Stop the scheduler and cancel all jobs, also those that it has forgotten."""
         with contextlib.suppress(Exception):
             self.cluster.close(timeout=STOP_S)
         self._jobs.close()
@@ -397,7 +385,7 @@ def _cluster(
             silence_logs=50,
             cores=1,
             processes=1,
-            memory="1GiB",  # has to be said; what Slurm is asked for is WorkerJobs' to say
+            memory="1GiB",  # required by dask-jobqueue; DaskWorkerJobs requests it
             worker_host=jobs.host if is_loopback(jobs.host) else None,
         )
     cluster.adapt(
@@ -411,7 +399,7 @@ def _cluster(
 
 
 def _job_class() -> Any:
-    """Return a job of dask-jobqueue that goes by its name."""
+    """Return a job class for dask-jobqueue that identifies jobs by their names."""
     from dask_jobqueue.slurm import SLURMJob
     from distributed.core import Status
 
@@ -441,7 +429,7 @@ def _job_class() -> Any:
             lines = [
                 "#!/bin/sh",
                 *threads,
-                f"export PYTHONPATH={shlex.quote(paths)}",  # what is found here is found there
+                f"export PYTHONPATH={shlex.quote(paths)}",  # modules importable here are importable there
                 "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
                 f"{shlex.join([sys.executable, '-c', SAME, version('copperline')])} || exit 1",
                 f"exec {shlex.join(self.command)}",
@@ -461,7 +449,7 @@ def _job_class() -> Any:
 
 
 def _cluster_class() -> Any:
-    """Return a cluster of dask-jobqueue that also replaces jobs whose workers never came."""
+    """Return a cluster class for dask-jobqueue that replaces jobs whose workers never came."""
     from dask_jobqueue import SLURMCluster
     from distributed.core import Status
 
@@ -475,7 +463,7 @@ def _cluster_class() -> Any:
             super().__init__(jobs=jobs, **options)
 
         async def look(self) -> None:
-            """Forget jobs that Slurm does not know, twice, and that are not connected."""
+            """Forget jobs that are not connected and that Slurm did not know twice."""
             if time.monotonic() - self._looked_s < LOOK_S or self.status != Status.running:
                 return
             asked_of = dict(self.workers)
@@ -496,7 +484,7 @@ def _cluster_class() -> Any:
 
 
 def _adaptive_class(demand: Callable[[], int]) -> Any:
-    """Return what keeps as many jobs as there are runs under way."""
+    """Return an adaptive class that keeps as many jobs as there are runs under way."""
     from distributed.deploy.adaptive import Adaptive
 
     class AsManyAsRuns(Adaptive):  # type: ignore[misc]

@@ -1,6 +1,6 @@
-"""Several processes on this machine. A worker that dies is a failed run, not a lost sweep.
+"""Process pool executor: several processes on this machine. A dead worker is one failed run.
 
-Lines to the processes of a pool: what runs report comes up, the wish to end one goes down.
+Pipes carry intermediate results from the workers, and requests to end a run to them.
 """
 
 import multiprocessing
@@ -21,16 +21,16 @@ from assistant.core.ports import Application, ExecutionRequest, ExecutionResult,
 from assistant.executors.serial import RunReporter, execute_run
 
 Ends = tuple[tuple[Connection, ...], Any]
-"""What processes are given when they start: the lower ends, and a count of those that are taken."""
+"""Arguments of a starting worker: the worker ends of the pipes, and the count of taken ends."""
 
 
 class WorkerPipes:
-    """The upper ends, and who reads them.
+    """Pipes to the workers of a pool, and the thread that reads them.
 
     Args:
-        context: that starts the processes.
-        n: of processes.
-        reported: told of what comes, in a thread of its own.
+        context: multiprocessing context of the workers.
+        n: number of workers.
+        reported: listener for intermediate results, called in the reading thread.
     """
 
     def __init__(self, context: SpawnContext, n: int, reported: ReportListener) -> None:
@@ -46,7 +46,7 @@ class WorkerPipes:
         self._thread.start()
 
     def stop(self, run_id: int) -> None:
-        """Have a run ended, also if it begins only later."""
+        """End a run, even if it begins only later."""
         with self._one:
             self._stopped.add(run_id)
             for end, active_run_id in self._begun.items():
@@ -59,8 +59,8 @@ class WorkerPipes:
             self._stopped.discard(run_id)
 
     def close(self) -> None:
-        """Read no more, and close all ends. The processes have ended, or are about to."""
-        for end in self.ends[0]:  # or a message that was begun by one that died is waited for
+        """Stop to read, and close all ends."""
+        for end in self.ends[0]:  # a dead worker may have begun a message
             end.close()
         self._waker.send(None)
         self._thread.join()
@@ -68,7 +68,7 @@ class WorkerPipes:
             end.close()
 
     def _pass_on(self, end: Connection, run_id: int) -> None:
-        with suppress(OSError):  # the process has died, and its run with it
+        with suppress(OSError):  # the worker has died with its run
             end.send(run_id)
 
     def _read(self) -> None:
@@ -97,7 +97,7 @@ class WorkerPipes:
 
 
 class WorkerEndpoint:
-    """The lower end, in a process of the pool, which makes one run at a time."""
+    """Worker end of a pipe, in a process with one run at a time."""
 
     def __init__(self, ends: Ends) -> None:
         lower, n_taken = ends
@@ -112,13 +112,13 @@ class WorkerEndpoint:
         self._one = threading.Lock()
 
     def oversight(self, run_id: int) -> RunReporter:
-        """Say that a run begins, and return what watches over it."""
+        """Announce that a run begins, and return its run control."""
         self._stopped.clear()
         self._tell(run_id, None)
         return RunReporter(lambda measures: self._tell(run_id, measures), self._asker(run_id))
 
     def _tell(self, run_id: int, measures: Mapping[str, Measure] | None) -> None:
-        with suppress(OSError), self._one:  # nobody listens any more: this process will be ended
+        with suppress(OSError), self._one:  # the pool is closed: this process will be ended
             self._end.send((run_id, measures))
 
     def _asker(self, run_id: int) -> Callable[[], bool]:
@@ -138,7 +138,7 @@ _kept: tuple[Application, WorkerEndpoint] | None = None
 
 
 def _adopt(application: Application, ends: Ends) -> None:
-    """Keep the application in this worker, sent once; leave Ctrl-C to the parent."""
+    """Store the application in this worker, once; leave Ctrl-C to the parent."""
     global _kept  # noqa: PLW0603 - one per worker process, by design of initializers
     _kept = application, WorkerEndpoint(ends)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -152,10 +152,9 @@ def _attempt(work: ExecutionRequest) -> ExecutionResult:
 
 
 class ProcessPoolExecutor:
-    """A pool of ``workers`` processes, each holding the application.
+    """Executor with a pool of processes, each holding the application.
 
-    Raises:
-        SettingsError: ``workers`` is below 1.
+    Raises SettingsError if ``workers`` is below 1.
     """
 
     def __init__(self, application: Application, workers: int) -> None:
@@ -178,7 +177,7 @@ class ProcessPoolExecutor:
         )
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run; a pool that broke in the meantime is replaced first."""
+        """Start to execute one run; a broken pool is replaced first."""
         try:
             future = self._pool.submit(_attempt, work)
         except BrokenProcessPool:
@@ -213,7 +212,7 @@ class ProcessPoolExecutor:
         self._pool = self._new_pool()
 
     def listen(self, reported: ReportListener) -> None:
-        """Tell what runs that go on have measured so far."""
+        """Send intermediate results to the listener."""
         self._reported = reported
 
     def _tell(self, run_id: int, measures: Mapping[str, Measure]) -> None:
@@ -221,12 +220,12 @@ class ProcessPoolExecutor:
             self._reported(run_id, measures)
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on; any thread may ask."""
+        """End one running run; callable from any thread."""
         if any(work.run_id == run_id for work in tuple(self._under_way.values())):
             self._lines.stop(run_id)
 
     def cancel(self) -> None:
-        """Stop the workers and forget what was under way."""
+        """Terminate the workers and forget the runs under way."""
         self._under_way.clear()
         workers = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)

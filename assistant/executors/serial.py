@@ -1,6 +1,6 @@
-"""In this process, one run at a time, in order: deterministic, debuggable, the default in tests.
+"""Serial executor: in this process, one run at a time; deterministic, the default in tests.
 
-One attempt at one run, the same text for every executor.
+Also the execution of a single run, which all executors share.
 """
 
 import threading
@@ -24,21 +24,21 @@ from assistant.core.ports import (
 )
 
 EVERY_S = 0.25
-"""Least time between two reports of one run that leave the process in which it goes on."""
+"""Smallest time in seconds between two reports of one run to another process."""
 
 NOT_BEGUN = "it was stopped before it began"
 
 
 class RunReporter:
-    """Oversight of one run: tells the latest of what it reports, and not too often.
+    """Run control of one run: passes on its latest intermediate result, at a limited rate.
 
-    What came too early for a report is told when the application next asks whether to end.
+    A result that came too early is passed on at the next `wants_end`.
 
     Args:
-        tell: of what the run has measured so far.
-        wanted: whether the run shall end.
-        every_s: least time from one telling to the next, in seconds.
-        steady_s: passes.
+        tell: listener for intermediate results.
+        end_requested: function that returns whether the run shall end.
+        every_s: smallest time between two reports, in seconds.
+        steady_s: monotonic clock.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class RunReporter:
         self._one = threading.Lock()
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """See `RunControl.report`. Numbers that are not finite are unknown (None)."""
+        """Receive an intermediate result; numbers that are not finite become unknown (None)."""
         with self._one:
             self._latest = {name: finite(value) for name, value in measures.items()}
             self._tell_if_due()
 
     def wants_end(self) -> bool:
-        """See `RunControl.wants_end`."""
+        """Return whether the run shall end; see `RunControl.wants_end`."""
         with self._one:
             self._tell_if_due()
         return self._wanted()
@@ -78,11 +78,11 @@ class RunReporter:
 def execute_run(
     application: Application, work: ExecutionRequest, oversight: RunControl | None = None
 ) -> ExecutionResult:
-    """Evaluate once and say what came of it; an exception becomes a failure with its sentence.
+    """Execute one run and return its result; an exception becomes a failure.
 
-    An application that is not `MonitoredApplication` knows nothing of the oversight: it reports nothing, and
-    a wish to end its run takes effect when it is over.
-    Numbers that are not finite are unknown (None). KeyboardInterrupt and SystemExit pass through.
+    The run control has no effect during the run if the application is no `MonitoredApplication`.
+    Numbers that are not finite become unknown (None). KeyboardInterrupt and SystemExit pass
+    through.
     """
     started_s = time.perf_counter()
     measures: Mapping[str, Measure] | None = None
@@ -99,7 +99,7 @@ def execute_run(
 
 
 def unstarted_completion(work: ExecutionRequest) -> ExecutionResult:
-    """Return what comes back of a run that was stopped before anything of it was done."""
+    """Return the result of a run that was stopped before it began."""
     return ExecutionResult(work.run_id, None, NOT_BEGUN, 0.0, stopped=True)
 
 
@@ -114,7 +114,7 @@ def _evaluate(
 
 
 class SerialExecutor:
-    """Executes inside `collect`."""
+    """Executor that executes inside `collect`."""
 
     capacity = 1
 
@@ -126,12 +126,12 @@ class SerialExecutor:
         self._reported: ReportListener | None = None
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run."""
+        """Add one run to the queue."""
         with self._one:
             self._taken.append(work)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Execute the oldest taken run and return it."""
+        """Execute the oldest run and return it."""
         if not self._taken:
             return ()
         work = self._taken[0]
@@ -152,17 +152,17 @@ class SerialExecutor:
         return execute_run(self._application, work, oversight)
 
     def listen(self, reported: ReportListener) -> None:
-        """Tell what runs that go on have measured so far; of those that begin from now on."""
+        """Send intermediate results of runs that begin from now on to the listener."""
         self._reported = reported
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on; any thread may ask."""
+        """End one running run; callable from any thread."""
         with self._one:
             if any(work.run_id == run_id for work in self._taken):
                 self._stopped.add(run_id)
 
     def cancel(self) -> None:
-        """Forget what was taken."""
+        """Forget all runs."""
         with self._one:
             self._taken.clear()
             self._stopped.clear()

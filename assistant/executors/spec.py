@@ -1,8 +1,6 @@
-"""Where a scheduler of Dask is, and with whom it may be talked to.
+"""Executor specification: where runs shall execute, and whether they fit into this machine.
 
-Where runs are to be executed, as it was asked for: values only.
-
-What this machine has, and whether runs that are to be executed here fit into it.
+Values and checks only: TLS certificates, Dask addresses, batch systems, cores and memory.
 """
 
 import ipaddress
@@ -17,7 +15,7 @@ from assistant.core.ports import Environment
 
 @dataclass(frozen=True)
 class TlsCertificates:
-    """PEM files of TLS: of the authority, of this client, and of its key."""
+    """TLS files in PEM format: certificate authority, client certificate and its key."""
 
     authority: Path
     certificate: Path
@@ -25,10 +23,10 @@ class TlsCertificates:
 
 
 def check_address(address: str | None, certificates: TlsCertificates | None) -> None:
-    """Refuse an address that cannot be, and one whose connection anybody could read or enter.
+    """Check the address of a Dask scheduler.
 
-    Raises:
-        SettingsError: it is no address, or neither on this machine nor encrypted.
+    Raises SettingsError if Dask is not installed, or the address is invalid, or neither on this
+    machine nor encrypted.
     """
     if _is_missing("distributed"):
         raise SettingsError("Dask is not installed; pip install 'copperline[dask]' installs it")
@@ -62,10 +60,9 @@ def check_address(address: str | None, certificates: TlsCertificates | None) -> 
 
 
 def check_own_workers(address: str | None, certificates: TlsCertificates | None) -> None:
-    """Refuse what cannot be for workers that a batch system starts.
+    """Check the settings of Dask workers that a batch system starts.
 
-    Raises:
-        SettingsError: dask-jobqueue is not installed, or there is a scheduler elsewhere already.
+    Raises SettingsError if dask-jobqueue is not installed, or a scheduler address is set too.
     """
     if _is_missing("distributed") or _is_missing("dask_jobqueue"):
         raise SettingsError(
@@ -88,14 +85,14 @@ def _check_files(certificates: TlsCertificates | None) -> None:
 
 
 def _is_missing(package: str) -> bool:
-    """Tell whether a package is missing here."""
+    """Return whether a package is not installed."""
     from importlib.util import find_spec
 
     return find_spec(package) is None
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is of this machine alone."""
+    """Return whether an address is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -105,21 +102,21 @@ def is_loopback(host: str) -> bool:
 
 
 NAMES = ("serial", "process_pool", "dask", "slurm")
-"""The registered executors; the registry `EXECUTORS` has them in this order."""
+"""Names of the registered executors, in the order of `EXECUTORS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSystem:
-    """What a batch system is told of the jobs in which runs are executed.
+    """Batch system of a cluster, and the options of its jobs.
 
     Attributes:
-        system: its kind.
-        partition: of the cluster; None is the usual one.
-        account: that the jobs are charged to; None is the usual one.
-        walltime_s: how long a job may last; None is what the partition allows.
-        options: more of them, handed over as they are, one argument each.
-        host: address of this machine as the nodes of the cluster reach it.
-        folder: that this machine and the nodes share.
+        system: kind of the batch system.
+        partition: partition of the cluster; None for the default.
+        account: account that pays for the jobs; None for the default.
+        walltime_s: time limit of a job; None for the limit of the partition.
+        options: further options of the submit command, one argument each.
+        host: address of this machine for the nodes.
+        folder: folder that this machine and the nodes share.
     """
 
     system: str = "slurm"
@@ -141,14 +138,14 @@ class BatchSystem:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:
-    """Where runs are to be executed.
+    """Specification of an executor.
 
     Attributes:
-        executor: a registered name; None is serial for one worker, and a pool for more.
-        address: of a scheduler of Dask; None starts workers here.
-        certificates: of TLS, for it.
-        batch: the batch system that starts workers; None where none does.
-        environment: what each run needs.
+        executor: registered name; None is serial for one worker, and a pool for more.
+        address: address of a Dask scheduler; None starts workers here.
+        certificates: TLS certificates for it.
+        batch: batch system that starts workers; None without one.
+        environment: computing environment of each run.
     """
 
     executor: str | None = None
@@ -175,11 +172,7 @@ class ExecutorSpec:
             )
 
     def check(self, workers: int) -> None:
-        """Refuse a number of runs at once that cannot be.
-
-        Raises:
-            SettingsError: it is below 1, or above for the serial executor.
-        """
+        """Raise SettingsError if the executor cannot have so many workers."""
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
         if self.executor == "serial" and workers > 1:
@@ -200,7 +193,7 @@ class MachineCapacity:
 
 
 def this_machine() -> MachineCapacity:
-    """Return what this process may use: its affinity, and the limit of its container."""
+    """Return what this process may use, by its affinity and the limit of its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
@@ -213,7 +206,7 @@ def this_machine() -> MachineCapacity:
 
 
 def is_here(place: ExecutorSpec) -> bool:
-    """Whether all runs are executed on this machine."""
+    """Return whether all runs execute on this machine."""
     if place.executor in (None, "serial", "process_pool"):
         return True
     return place.executor == "dask" and place.address is None and place.batch is None
@@ -222,15 +215,9 @@ def is_here(place: ExecutorSpec) -> bool:
 def check_capacity(
     place: ExecutorSpec, workers: int, machine: MachineCapacity | None = None
 ) -> None:
-    """Refuse runs at once that do not fit into the machine that executes them.
+    """Raise SettingsError if the runs need more cores or memory than this machine has.
 
-    Args:
-        place: where they are to be executed; elsewhere than here is not judged.
-        workers: how many at once.
-        machine: this one if None.
-
-    Raises:
-        SettingsError: they need more cores or more memory together than it has.
+    ``machine`` is this one if None; executors on other machines are not checked.
     """
     needs = place.environment
     if (needs.cores is None and needs.memory_bytes is None) or not is_here(place):

@@ -1,8 +1,7 @@
-"""What hooks are told, and when: values and decisions, made from the journal alone.
+"""Notices for hooks: what they contain and when they are due, decided from the event log alone.
 
-So the command line, the browser and a script tell the same of the same events.
-
-Hooks: programs of the operator's that are told while nobody watches, as the sweep file has them.
+The command line, the browser and scripts therefore send the same notices for the same events. Also
+the hook commands of a sweep file.
 """
 
 import json
@@ -31,13 +30,13 @@ from assistant.presentation.text.number_format import quantity
 from strategies import Level
 
 VERSION = 1
-"""Of the object that a hook reads; greater once a field changes its meaning or goes."""
+"""Version of the JSON object; it grows when a field changes its meaning or is removed."""
 
 FAILURES_EVERY_S = 60.0
-"""Least time from one call about failed runs to the next."""
+"""Smallest time in seconds between two notices on failed runs."""
 
 MAX_VARIABLE = 2_000
-"""Characters of an environment variable; the object has the whole text."""
+"""Largest length of an environment variable; the JSON object has the whole text."""
 
 Kind = Literal["warning", "finish", "failure"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -45,11 +44,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """How far the experiment is; results from before are not counted.
+    """Progress of the experiment, without imported results.
 
     Args:
-        executed: runs that have ended, in whatever way.
-        failed: those of them that failed.
+        executed: ended runs, failed ones included.
+        failed: failed runs.
         remaining: runs that may still be submitted; None without a limit.
     """
 
@@ -71,7 +70,7 @@ class BestConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NoticeAlternative:
-    """A change that a warning proposes: ``number`` is what `steer --accept` takes, from 1."""
+    """An alternative of a warning; ``number`` is the argument of `steer --accept`, from 1."""
 
     number: int
     kind: AlternativeKind
@@ -81,19 +80,19 @@ class NoticeAlternative:
 
 @dataclass(frozen=True, slots=True)
 class WarningDetails:
-    """The numbers of a warning: of the paper's rule or of the forecast, as ``basis`` says.
+    """Details of a warning by the paper's rule or by the forecast, as ``basis`` says.
 
     Args:
-        number: of the warning, from 1.
-        basis: what gave it.
-        exploitation: the share inside regions that is proposed; None proposes to leave it.
-        pending: of the paper's rule, as the next two; None of a warning by the forecast.
+        number: number of the warning, from 1.
+        basis: rule that gave it.
+        exploitation: proposed share inside regions; None proposes no change.
+        pending: pending runs by the paper's rule; None with the forecast, as the next two.
         remaining: runs that can still be executed.
-        shortfall: runs too few.
-        goal: the agreed value; as the next three None or empty where the paper's rule warned.
-        chance: to reach it.
-        band: of the chance, from and to.
-        alternatives: the changes proposed, the best chance first.
+        shortfall: number of runs too few.
+        goal: goal value; None with the paper's rule, as the next two.
+        chance: probability of reaching it.
+        band: range of the chance.
+        alternatives: proposed changes, the best chance first; empty with the paper's rule.
     """
 
     number: int
@@ -110,14 +109,14 @@ class WarningDetails:
 
 @dataclass(frozen=True, slots=True)
 class EndDetails:
-    """Why it ended, and what came of the goal.
+    """Reason of the end, and the state of the goal.
 
     Args:
-        reason: in words.
-        finished: False if it can go on: only automatic steering has ended.
-        goal: the agreed value; None if none is.
+        reason: reason in words.
+        finished: False if only auto-steering has ended, so that the experiment can go on.
+        goal: goal value; None without one.
         reached_by: the run that reached it first; None if none has.
-        chance: to reach it with what is left, 1 or 0 once that is decided; None if unknown.
+        chance: probability of reaching it, 1 or 0 once that is decided; None if unknown.
     """
 
     reason: str
@@ -129,9 +128,9 @@ class EndDetails:
 
 @dataclass(frozen=True, slots=True)
 class FailureDetails:
-    """What failed: a run, or the sweep itself (``run`` and ``values`` are None then).
+    """Details of a failed run, or of a failed sweep (``run`` and ``values`` are None then).
 
-    ``count`` is the number of runs that failed since the last call, this one included; ``text`` is
+    ``count`` is the number of failed runs since the last notice, this one included; ``text`` is
     about the latest of them.
     """
 
@@ -144,22 +143,22 @@ class FailureDetails:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What one hook is told once; of the last three the one of its kind is given, or all None.
+    """One notice for one hook; of the last three fields only that of its kind is set.
 
     Args:
-        kind: of the hook.
+        kind: kind of the hook.
         test: whether this is only a test of the hook.
-        experiment: its identifier.
-        name: of the experiment.
-        at: the time of it, ISO 8601 in UTC.
-        sentence: all that matters, in one line.
-        objective: what is wanted.
-        runs: how far the experiment is.
-        best: None before the first result.
-        warning: for ``warning``.
-        finish: for ``finish``.
-        failure: for ``failure``.
-        version: of this object.
+        experiment: identifier of the experiment.
+        name: name of the experiment.
+        at: time, ISO 8601 in UTC.
+        sentence: summary in one line.
+        objective: objective in words.
+        runs: progress of the experiment.
+        best: best configuration; None before the first result.
+        warning: details for ``warning``.
+        finish: details for ``finish``.
+        failure: details for ``failure``.
+        version: version of this object.
     """
 
     kind: Kind
@@ -177,12 +176,12 @@ class Notice:
     version: int = VERSION
 
     def as_json(self) -> str:
-        """Return it as one JSON object in one line, as a hook reads it on standard input."""
+        """Return the notice as one line of JSON, the standard input of a hook."""
         return json.dumps(asdict(self), allow_nan=False) + "\n"
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The same few as environment variables; what is unknown is empty."""
+        """Main fields as environment variables; unknown ones are empty."""
         best, left = self.best, self.runs.remaining
         texts = {
             "KIND": self.kind,
@@ -200,7 +199,7 @@ class Notice:
 
 
 def _plain(text: str) -> str:
-    """Return what an environment variable can hold: no NUL, whole characters, not too long."""
+    """Return text for an environment variable: no NUL, valid characters, limited length."""
     characters = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
     return (
         characters if len(characters) <= MAX_VARIABLE else f"{characters[: MAX_VARIABLE - 4]} ..."
@@ -208,7 +207,7 @@ def _plain(text: str) -> str:
 
 
 def iso(at_s: float) -> str:
-    """Return a time of day in UTC.
+    """Return a time in UTC, ISO 8601.
 
     >>> iso(0.0)
     '1970-01-01T00:00:00Z'
@@ -217,7 +216,7 @@ def iso(at_s: float) -> str:
 
 
 def of_warning(experiment: Experiment, advice: MissWarning, at_s: float) -> Notice:
-    """Return what is told of a warning."""
+    """Return the notice on a warning."""
     return replace(
         _notice(experiment, "warning", at_s, advice.text), warning=_warning_details(advice)
     )
@@ -242,7 +241,7 @@ def _warning_details(advice: MissWarning) -> WarningDetails:
 
 
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
-    """Return what is told at the end, of the experiment or only of automatic steering."""
+    """Return the notice on the end of the experiment, or only of auto-steering."""
     ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
     state = "is finished" if ended.finished else "is not steered any more"
     sentence = f"{experiment.opened.name} {state}: {reason}. {_leader(experiment)}"
@@ -259,7 +258,7 @@ def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool)
 
 
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
-    """Return what is told of a run that failed, and of ``count - 1`` others since the last call."""
+    """Return the notice on a failed run, and on ``count - 1`` others since the last notice."""
     text = run.failure or ""
     further = "" if count < 2 else f" ({count} runs have failed since the last call)"
     values = experiment.space.values(run.configuration)
@@ -268,14 +267,14 @@ def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> 
 
 
 def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
-    """Return what is told of a sweep that ended by an error; ``count`` runs failed unheard."""
+    """Return the notice on a sweep that ended by an error; ``count`` failed runs had none."""
     name = experiment.opened.name
     notice = _notice(experiment, "failure", at_s, f"{name} ended by an error: {text}")
     return replace(notice, failure=FailureDetails("sweep", None, None, text, count))
 
 
 def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
-    """Return a sample for trying a hook: the experiment as it is, and a made-up occasion."""
+    """Return a sample notice that tests a hook: the present experiment, and a made-up event."""
     text = f"a test of the hook on_{kind}; nothing has happened"
     notice = replace(_notice(experiment, kind, at_s, text), test=True)
     match kind:
@@ -288,7 +287,7 @@ def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
 
 
 def _sample(experiment: Experiment) -> WarningDetails:
-    """Return a made-up warning with the keys that one of this experiment would have."""
+    """Return a made-up warning with the keys that a real one of this experiment would have."""
     advised = experiment.watch.advised
     if not experiment.watch.warns_by_forecast(experiment.sla):
         return WarningDetails(1, "paper", advised, 0, experiment.remaining_runs, 0)
@@ -338,13 +337,13 @@ def _leader(experiment: Experiment) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoticeState:
-    """What was told of failed runs so far.
+    """State of the notices on failed runs and ends.
 
     Args:
-        told_s: when the last call was; None before the first.
-        latest: the latest failed run that was not told; None if all were.
-        count: failed runs that were not told.
-        ended: the last end of automatic steering that was told, with the runs it had then.
+        told_s: time of the last notice on failures; None before the first.
+        latest: latest failed run without a notice; None if there is none.
+        count: failed runs without a notice.
+        ended: reason and number of runs at the last noticed end of auto-steering.
     """
 
     told_s: float | None = None
@@ -353,18 +352,18 @@ class NoticeState:
     ended: tuple[str, int] | None = None
 
     def may_tell(self, at_s: float) -> bool:
-        """Whether a minute has passed since the last call; a clock that was set back has, too."""
+        """Return whether `FAILURES_EVERY_S` are over since the last notice, or the clock was set back."""
         return self.told_s is None or not 0 <= at_s - self.told_s < FAILURES_EVERY_S
 
 
 def notices_of_event(
     experiment: Experiment, event: Event, state: NoticeState
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return what an event, which the experiment has taken in, gives to tell.
+    """Return the notices of an event that the experiment has applied.
 
-    The first failed run is told at once; then there is at most one call per `FAILURES_EVERY_S`
-    of the journal's clock, with the number of failures since. What is held back is told with the
-    first event after that, and before the end.
+    The first failed run gives a notice at once; then there is at most one per `FAILURES_EVERY_S`,
+    with the number of failures since. A delayed one comes with the first event after that time, and
+    before the end.
     """
     at_s = event.at_s
     if isinstance(event, RunFailed):
@@ -382,7 +381,7 @@ def notices_of_event(
 def pending_notices(
     experiment: Experiment, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return what there is to tell of failed runs that were not told yet."""
+    """Return the delayed notice on failed runs, if any."""
     if state.latest is None:
         return state, ()
     run = experiment.run(state.latest)
@@ -393,7 +392,7 @@ def pending_notices(
 def notices_of_end(
     experiment: Experiment, reason: str, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return what the end of automatic steering gives to tell; nothing if it was told already."""
+    """Return the notices at the end of auto-steering; none if they were sent already."""
     ended = (reason, len(experiment.runs))
     if state.ended == ended:
         return state, ()
@@ -407,17 +406,16 @@ LONGEST_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class HookCommands:
-    """What is started when; an empty list starts nothing.
+    """Commands of the hooks; an empty one starts nothing.
 
     Args:
-        on_warning: program and arguments, handed over as they are; never a shell.
+        on_warning: program and arguments, started without a shell.
         on_finish: the same, at the end of the experiment.
         on_failure: the same, when a run fails or the sweep ends by an error.
-        timeout_s: a hook that is at work longer is ended, with all that it started.
-        cwd: the folder that hooks run in.
+        timeout_s: time limit of a hook and all that it started, in seconds.
+        cwd: working folder of the hooks.
 
-    Raises:
-        SettingsError: a list that names no program, or a timeout that is out of range.
+    Raises SettingsError for an empty program name, or a timeout that is out of range.
     """
 
     on_warning: tuple[str, ...] = ()
@@ -440,7 +438,7 @@ class HookCommands:
                 )
 
     def check(self) -> None:
-        """Raise SettingsError if one of them cannot be started on this machine."""
+        """Raise SettingsError if a hook cannot be started on this machine."""
         if self.kinds and not is_folder(Path(self.cwd)):
             raise SettingsError(f"the folder '{self.cwd}' that hooks run in is missing")
         search = os.environ.get("PATH", os.defpath)
@@ -459,7 +457,7 @@ class HookCommands:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds for which there is a hook."""
+        """The kinds that have a hook."""
         return tuple(kind for kind in KINDS if self.argv(kind))
 
     def __str__(self) -> str:
@@ -467,7 +465,7 @@ class HookCommands:
 
 
 def resolve_hook_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tables of a sweep with the folder of its hooks absolute, seen from ``folder``."""
+    """Return the tables of a sweep with the folder of its hooks absolute, relative to ``folder``."""
     hooks = tables.get("hooks")
     if not isinstance(hooks, dict) or not isinstance(hooks.get("cwd", "."), str):
         return dict(tables)

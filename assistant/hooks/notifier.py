@@ -1,8 +1,7 @@
-"""Starts hooks beside a sweep, which neither waits for them nor fails with them.
+"""Notifier: starts hooks beside a sweep, which neither waits for them nor fails with them.
 
-Each kind of hook has a thread of its own, which starts its program, hands it the notice, and ends
-it after the timeout with all that it started; notices of one kind are told one after the other.
-What does not work is said once.
+Each kind of hook has a thread, which starts its program with one notice after the other and ends
+it, with its child processes, after the timeout. A fault is reported once.
 """
 
 import os
@@ -37,7 +36,7 @@ SILENT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """What came back from a hook; ``fault`` is a sentence, None if it ended well and in time."""
+    """Result of a hook; ``fault`` is a sentence, None if it ended well and in time."""
 
     kind: Kind
     code: int | None
@@ -47,7 +46,7 @@ class HookResult:
 
 
 def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
-    """Start the hook for a notice, wait for it, and return what came back."""
+    """Start the hook of a notice, wait for it, and return its result."""
     kind, argv = notice.kind, hooks.argv(notice.kind)
     started_s = time.monotonic()
     try:
@@ -68,18 +67,17 @@ def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
 
 
 class Notifier:
-    """Tells hooks of what happens in a session, for as long as its ``with`` block lasts.
+    """Sender of notices for the events of a session, during its ``with`` block.
 
     At the end of the block hooks get up to their timeout to end; after Ctrl-C a second. An error
-    that ends the block is told as a failure of the sweep. ::
+    that ends the block is sent as a failure of the sweep. ::
 
-        with Notifier(Hooks(on_finish=("mail", "-s", "done", "me")), print) as notifier:
+        with Notifier(HookCommands(on_finish=("mail", "-s", "done", "me")), print) as notifier:
             notifier.follow(session)
 
     Args:
-        hooks: what is started when.
-        say: told in a sentence what does not work, once for each kind of hook; may be called from
-            any thread.
+        hooks: commands of the hooks.
+        say: callback for faults, once for each kind of hook; called from any thread.
 
     Raises:
         SettingsError: a hook that cannot be started on this machine.
@@ -96,7 +94,7 @@ class Notifier:
         self._lock = Lock()
 
     def follow(self, session: Session) -> None:
-        """Listen to a session from now on; to the same experiment, loaded again, too."""
+        """Listen to a session from now on, also to the same experiment loaded again."""
         self._session = session
         if self._lanes:
             session.listen(self._hear)
@@ -105,13 +103,13 @@ class Notifier:
         self._guarded(lambda state: notices_of_event(experiment, event, state))
 
     def steering_ended(self, reason: str) -> None:
-        """Tell that nobody steers any more, although the experiment may go on; once."""
+        """Send the notice that auto-steering has ended; once."""
         session = self._session
         if session is not None:
             self._guarded(lambda h: notices_of_end(session.experiment, reason, h, session.now_s()))
 
     def sweep_failed(self, sentence: str) -> None:
-        """Tell that the sweep itself ended by an error."""
+        """Send the notice that the sweep ended by an error."""
         session = self._session
         if session is None:
             return
@@ -124,7 +122,7 @@ class Notifier:
         self._guarded(decide)
 
     def _rest(self) -> None:
-        """Tell what was held back of failed runs."""
+        """Send the delayed notice on failed runs."""
         session = self._session
         if session is not None:
             self._guarded(lambda h: pending_notices(session.experiment, h, session.now_s()))
@@ -132,7 +130,7 @@ class Notifier:
     def _guarded(
         self, decide: Callable[[NoticeState], tuple[NoticeState, tuple[Notice, ...]]]
     ) -> None:
-        """Decide and hand over; a fault in here is said, and stays away from the sweep."""
+        """Decide on notices and hand them over; an error is reported and does not reach the sweep."""
         if not self._lanes:
             return
         try:
@@ -152,12 +150,12 @@ class Notifier:
             self._say(sentence)
 
     def end(self) -> None:
-        """Tell what was held back, and give hooks up to their timeout to end."""
+        """Send delayed notices, and give hooks up to their timeout to end."""
         self._rest()
         self.close()
 
     def close(self, wait_s: float | None = None) -> None:
-        """Give hooks up to their timeout, or to ``wait_s``, to end; then tell nothing more."""
+        """Give hooks up to their timeout, or ``wait_s`` seconds, to end; then send nothing more."""
         wait_s = self._hooks.timeout_s + 2 * GRACE_S if wait_s is None else wait_s
         until_s = time.monotonic() + wait_s
         for lane in self._lanes.values():
@@ -169,7 +167,7 @@ class Notifier:
                 limit = format_duration(self._hooks.timeout_s)
                 self._say(f"Waiting for {' and '.join(at_work)}, at most {limit}.")
                 self._wait(until_s)
-        finally:  # Ctrl-C while waiting too
+        finally:  # also after Ctrl-C
             for kind, lane in self._lanes.items():
                 n_left = lane.give_up()
                 if n_left:
@@ -197,7 +195,7 @@ class Notifier:
 
 
 class _HookThread:
-    """The notices for one hook, told one after the other by a thread of its own."""
+    """Thread that sends the notices of one hook, one after the other."""
 
     def __init__(
         self, hooks: HookCommands, kind: Kind, complain: Callable[[str, str], None]
@@ -208,7 +206,7 @@ class _HookThread:
         self._closed = False
 
     def put(self, notice: Notice) -> None:
-        """Hand over a notice; the thread begins with the first."""
+        """Add a notice; the first one starts the thread."""
         if self._closed:
             return
         self._notices.put(notice)
@@ -224,7 +222,7 @@ class _HookThread:
                 self._complain(self._kind, f"the hook on_{self._kind} failed: {fault}")
 
     def close(self) -> None:
-        """Take no more; the thread ends after what it has."""
+        """Accept no more notices; the thread ends after those it has."""
         self._closed = True
         self._notices.put(None)
 
@@ -239,7 +237,7 @@ class _HookThread:
             self._thread.join(max(0.0, until_s - time.monotonic()))
 
     def give_up(self) -> int:
-        """Take back what the thread has not begun with, and return how many that is."""
+        """Remove the notices that the thread has not begun with, and return their number."""
         n_left = 0
         while True:
             try:

@@ -1,1 +1,1 @@
-"""The service: experiments over HTTP, for people, programs and workers of any machine."""
+"""HTTP service for experiments; may import all of `assistant` except its `cli` and `ui`."""

@@ -1,7 +1,4 @@
-"""What a token is for.
-
-Tokens with names: who was handed one, for what, until when; kept as digests only.
-"""
+"""Named API tokens: roles, and a store that keeps only the digests of the tokens."""
 
 import hashlib
 import hmac
@@ -26,26 +23,18 @@ from assistant.service.strict_json import RefusedJsonError, read_json
 class Role(StrEnum):
     """What a token is for."""
 
-    VIEWER = "viewer"
-    """Looks."""
-    STEERER = "steerer"
-    """Looks, and decides."""
-    WORKER = "worker"
-    """Claims runs and reports on them; sees what it has claimed."""
-    ADAPTER = "adapter"
-    """A worker for one experiment, which it sees; only ever a token of its own name."""
-    OWNER = "owner"
-    """All of these; made anew for every service, never in a file."""
+    VIEWER = "viewer"  # reads
+    STEERER = "steerer"  # reads and decides
+    WORKER = "worker"  # leases runs and reports on them; sees only the leased runs
+    ADAPTER = "adapter"  # a worker that sees its one experiment; always a named token
+    OWNER = "owner"  # all of these; made anew for every service, never stored in a file
 
     def grants(self, role: "Role") -> bool:
         """Return whether this role includes another."""
         return role in _GRANTED[self]
 
     def hands_out(self, role: "Role") -> bool:
-        """Return whether who has this role may make and revoke tokens for another.
-
-        A steerer lets others look and work; whom else it could make would outlast itself.
-        """
+        """Return whether this role may manage tokens of another, which could outlast its own."""
         return role in _HANDED_OUT.get(self, frozenset())
 
 
@@ -60,16 +49,13 @@ _HANDED_OUT: Mapping[Role, frozenset[Role]] = {
     Role.STEERER: frozenset({Role.VIEWER, Role.WORKER, Role.ADAPTER}),
     Role.OWNER: frozenset({Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER}),
 }
-NAMED = (Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER)
-"""Roles that a token of its own name may have."""
-OF_ONE_EXPERIMENT = (Role.WORKER, Role.ADAPTER)
-"""Roles whose tokens may be for one experiment alone."""
+NAMED = (Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER)  # roles that a named token may have
+OF_ONE_EXPERIMENT = (Role.WORKER, Role.ADAPTER)  # roles whose tokens may be of one experiment
 
-MOST_HOLDERS = 1000
-"""All are compared with whatever token comes."""
+MOST_HOLDERS = 1000  # every presented token is compared with all of them
 MOST_BYTES = 1024 * 1024
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-"""Of a token: shorter than any token is, so that none is taken for a name."""
+"""Form of a token's name: shorter than any token, so that no token is taken for a name."""
 
 _BYTES = 32  # 256 bits
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -77,16 +63,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """Who was handed a token.
+    """Named token and its limits; times are seconds since 1970-01-01 UTC.
 
-    Args:
-        name: of the token; a worker's name in the journal is this, or begins with it and a slash.
-        role: what it may do.
-        digest: SHA-256 of the token, in hexadecimal digits.
-        made_s: when it was made, in seconds since 1970-01-01 UTC.
-        experiment_id: that it is for alone; None is all.
-        expires_s: when it ends, in seconds since 1970-01-01 UTC; None is never.
-        made_by: name of the token by which it was made; None by a token without a name.
+    A worker's name in the event log is the token's ``name``, alone or followed by a slash.
+    ``digest`` is its SHA-256 in hexadecimal digits. ``experiment_id`` None means all experiments,
+    ``expires_s`` None never, and ``made_by`` None a token without a name.
     """
 
     name: str
@@ -98,17 +79,17 @@ class ApiToken:
     made_by: str | None = None
 
     def is_over(self, now_s: float) -> bool:
-        """Return whether its time has run out."""
+        """Return whether the token has expired."""
         return self.expires_s is not None and self.expires_s <= now_s
 
 
 def token_store_path(store: Path) -> Path:
-    """Return the file of the tokens with names of a store: ``<store>.token-hashes``."""
+    """Return the path of the file of named tokens of a store: ``<store>.token-hashes``."""
     return path_beside(store, "token-hashes")
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a token. Raises SettingsError."""
+    """Raise SettingsError if this cannot be the name of a token."""
     if not NAME.fullmatch(name):
         raise SettingsError(
             f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
@@ -117,24 +98,18 @@ def check_name(name: str) -> None:
 
 
 def token_name_of(worker: str) -> str:
-    """Return the name of the token that a worker would have who calls itself so.
+    """Return the name of the token that a worker with this name would have.
 
-    >>> named_by("gpu-1/3"), named_by("gpu-1")
+    >>> token_name_of("gpu-1/3"), token_name_of("gpu-1")
     ('gpu-1', 'gpu-1')
     """
     return worker.partition("/")[0]
 
 
 class ApiTokenStore:
-    """The tokens with names of one store. Calls may come from several threads.
+    """Named tokens of one store, for calls from several threads; a path of None means in memory.
 
-    Args:
-        path: of its file, from `token_store_path`; None keeps it in memory.
-        clock: dates and ends tokens.
-        token: makes them.
-
-    Raises:
-        ServiceError: others can read the file, or it is damaged.
+    Raises ServiceError if other users can read the file (`token_store_path`), or it is damaged.
     """
 
     def __init__(
@@ -146,7 +121,7 @@ class ApiTokenStore:
         self._path, self._clock, self._token = path, clock or SystemClock(), token
         self._lock = threading.Lock()
         content = None if path is None else read_private(path, MOST_BYTES)
-        # Never changed, only replaced, so that requests are let in without the lock.
+        # Never changed, only replaced, so that a request is authenticated without the lock.
         self._holders: Mapping[str, ApiToken] = MappingProxyType(
             {} if path is None or content is None else _read(path, content)
         )
@@ -161,20 +136,15 @@ class ApiTokenStore:
         made_by: str | None = None,
         again: bool = False,
     ) -> str:
-        """Make a token, and return it; nobody can be told of it a second time.
+        """Make a token and return it; the store keeps only its digest.
 
-        Args:
-            name: of it, and of the worker that has it; free, or of one whose time has run out.
-            role: see `Role`; every one but the owner.
-            experiment_id: that it is for alone; only for workers, and always for an adapter.
-            expires_s: when it ends, in seconds since 1970-01-01 UTC; None is never.
-            made_by: name of the token by which this one is made.
-            again: whether the answer of the same request was lost: the name is taken by it, and
-                the new token takes the place of the one that nobody received.
+        The name must be unused or expired, the role any but the owner; ``experiment_id`` is for
+        workers only, and required for an adapter. With ``again``, because the answer to the same
+        request was lost, the new token replaces the undelivered one.
 
         Raises:
-            SettingsError: what cannot be; TakenNameError: there is a token of that name;
-            ServiceError: the book cannot be written. Nothing is made then.
+            SettingsError: an argument is invalid; NameTakenError: the name is in use;
+            ServiceError: the file cannot be written. No token is made in these cases.
         """
         now_s = self._clock.now_s()
         _check(name, role, experiment_id, expires_s, now_s)
@@ -199,11 +169,9 @@ class ApiTokenStore:
         return token
 
     def revoke(self, name: str) -> ApiToken:
-        """Let nobody in any more by a token; return whose it was.
+        """Revoke a token and return it. Raises SettingsError if there is none of that name.
 
-        Raises:
-            SettingsError: there is none of that name; ServiceError: the book cannot be written,
-            and the token holds.
+        If the file cannot be written, it raises ServiceError and the token stays valid.
         """
         with self._lock:
             if name not in self._holders:
@@ -214,40 +182,36 @@ class ApiTokenStore:
         return gone
 
     def holder_of(self, presented: bytes) -> ApiToken | None:
-        """Return whose token it is; None if it is none, or its time has run out.
-
-        Every digest is compared, whatever comes, each in a time that says nothing of how much of
-        it is right.
-        """
+        """Return the valid named token with this secret, or None; compare all in constant time."""
         holder = self._found(presented)
         return None if holder is None or holder.is_over(self._clock.now_s()) else holder
 
     def has_ended(self, presented: bytes) -> bool:
-        """Return whether it is a token whose time has run out."""
+        """Return whether this is the secret of an expired token."""
         holder = self._found(presented)
         return holder is not None and holder.is_over(self._clock.now_s())
 
     def lets_in(self, holder: ApiToken) -> bool:
-        """Return whether the token that somebody came in by still holds."""
+        """Return whether a token that authenticated a caller is still valid."""
         return self._holders.get(holder.name) == holder and not holder.is_over(self._clock.now_s())
 
     def has(self, name: str) -> bool:
-        """Return whether a name is that of a token which holds."""
+        """Return whether a valid token has this name."""
         holder = self._holders.get(name)
         return holder is not None and not holder.is_over(self._clock.now_s())
 
     def get(self, name: str) -> ApiToken | None:
-        """Return who has the token of a name; None if there is none, or none any more."""
+        """Return the valid token of a name; None if there is none."""
         return self._holders.get(name)
 
     def holders(self) -> tuple[ApiToken, ...]:
-        """Return all who were handed a token that was not revoked, the latest first."""
+        """Return all tokens that were not revoked, latest first."""
         return tuple(
             sorted(self._holders.values(), key=lambda holder: (-holder.made_s, holder.name))
         )
 
     def now_s(self) -> float:
-        """Return the time by which tokens end, in seconds since 1970-01-01 UTC."""
+        """Return the time in seconds since 1970-01-01 UTC, as used for the expiry of tokens."""
         return self._clock.now_s()
 
     def _found(self, presented: bytes) -> ApiToken | None:
@@ -266,7 +230,7 @@ class ApiTokenStore:
 
 
 def _known(name: str, holders: Mapping[str, ApiToken]) -> str:
-    """Return the end of a sentence about a name that none has."""
+    """Return the end of the error message about an unknown name."""
     if not holders:
         return "; there is none with a name"
     few = len(holders) <= 20
@@ -274,12 +238,12 @@ def _known(name: str, holders: Mapping[str, ApiToken]) -> str:
 
 
 def _digest(presented: bytes) -> str:
-    """Return what is kept of a token; of 256 random bits one pass of SHA-256 tells nothing."""
+    """Return the digest to store; one pass of SHA-256 suffices for 256 random bits."""
     return hashlib.sha256(presented).hexdigest()
 
 
 def _asked(holder: ApiToken) -> ApiToken:
-    """Return a holder without what each making gives anew."""
+    """Return a token without the fields that change at every creation."""
     return replace(holder, digest="", made_s=0.0)
 
 

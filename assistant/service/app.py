@@ -1,8 +1,6 @@
-"""The service as one ASGI app: routes over a house, behind the walls, with its housekeeping.
+"""The service as one ASGI app: routes, middleware, housekeeping and auto-steering.
 
-The helm of the house: experiments that steer themselves take their next step, hooks are told.
-
-The OpenAPI document of the service: ``python -m assistant.service.app > docs/openapi.json``.
+``python -m assistant.service.app > docs/openapi.json`` writes its OpenAPI document.
 """
 
 from __future__ import annotations
@@ -22,10 +20,11 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
-from assistant.config.snapshot import stored_hooks, version
+from assistant.config.snapshot import stored_hooks
 from assistant.core.errors import AssistantError, VersionConflictError
 from assistant.core.run import RunState
 from assistant.core.sla import AutoSteering
+from assistant.core.version import version
 from assistant.hooks.notifier import Notifier
 from assistant.service.auth import RoleTokens
 from assistant.service.dependencies import ServiceContext
@@ -41,11 +40,9 @@ from strategies import StrategyError
 
 
 class AutoSteeringLoop:
-    """Steers what was handed over, and tells the hooks of what is started here.
+    """Loop that steers the experiments in auto-steering and sends events to their hooks.
 
-    Args:
-        house: with the experiments. Hooks are started where it executes runs, or where requests may
-            name programs anyway.
+    Hooks run only if the service executes runs, or if requests may name programs anyway.
     """
 
     def __init__(self, house: ExperimentService) -> None:
@@ -53,19 +50,19 @@ class AutoSteeringLoop:
         self._notifiers: dict[str, Notifier | None] = {}
 
     def turn(self) -> None:
-        """Take the steps that are due; a fault of one experiment does not concern the others."""
+        """Take the steps that are due; an error of one experiment does not affect the others."""
         for experiment_id in self._house.queue.active():
             try:
                 session = self._house.session(experiment_id)
                 self._follow(session)
                 self._step(session)
             except VersionConflictError:
-                continue  # somebody decided meanwhile
+                continue  # a person has decided meanwhile
             except (AssistantError, StrategyError) as error:
                 self._give_back(experiment_id, error)
 
     def end(self) -> None:
-        """Give hooks their time to end."""
+        """Wait until the running hooks have ended, at most their grace period."""
         for notifier in self._notifiers.values():
             if notifier is not None:
                 notifier.end()
@@ -101,7 +98,7 @@ class AutoSteeringLoop:
                 notifier.steering_ended(reason)
 
     def _give_back(self, experiment_id: str, error: Exception) -> None:
-        """Let a person decide again: it could not go on."""
+        """Turn off auto-steering of an experiment after an error, so that a person decides."""
         sentence = str(error)
         self._house.log.error("cannot steer", error=error, experiment=experiment_id)
         self._house.note(experiment_id, sentence)
@@ -118,21 +115,14 @@ def _waits(session: Session, how: AutoSteering) -> bool:
 
 
 PUBLIC = ("/health",)
-MOST_BYTES = 64 * 1024 * 1024
-"""Of the bodies that carry many results or events."""
+MOST_BYTES = 64 * 1024 * 1024  # of bodies with many results or events
 FORGET_AFTER_S = 3600.0
 LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceApp:
-    """An app with what it is made of.
-
-    Args:
-        asgi: what a server serves.
-        app: the routes alone, for their OpenAPI document.
-        context: the house and the end.
-    """
+    """App with middleware (``asgi``), its routes alone (``app``, for OpenAPI) and its context."""
 
     asgi: ASGIApp
     app: FastAPI
@@ -149,17 +139,10 @@ def make_service(
     look_after_s: float = LOOK_AFTER_S,
     alone: bool = True,
 ) -> ServiceApp:
-    """Return the service of a house.
+    """Return the app that serves an experiment service under these host names and the loopback's.
 
-    Args:
-        house: the store and what is done with it.
-        tokens: who is let in.
-        log: one line a request.
-        names: under which it is reached, besides the loopback's.
-        limits: how much it takes.
-        look_after_s: how often leases are looked at.
-        alone: whether nothing else in this process executes runs of the store, so that those which
-            go on without a lease are of a process that is gone.
+    ``look_after_s`` is the interval between checks of the leases. ``alone`` says that nothing else
+    in this process executes runs of the store: runs without a lease belong to an ended process.
     """
     helm = AutoSteeringLoop(house)
     metrics = MetricsRegistry()
@@ -192,7 +175,7 @@ def make_service(
 
 
 def make_documentation_app(lifespan: object = None) -> FastAPI:
-    """Return the routes, as their OpenAPI document tells them."""
+    """Return the app of the routes alone, for their OpenAPI document."""
     app = FastAPI(
         title="Copperline",
         version="1",
@@ -208,7 +191,7 @@ def make_documentation_app(lifespan: object = None) -> FastAPI:
 
 
 async def _keep(house: ExperimentService, log: ServiceLog, every_s: float) -> None:
-    """Look after the house until the service ends; a fault of it is logged, and it goes on."""
+    """Maintain the leases until the service ends; an error is logged and the loop continues."""
     forgotten_s = -math.inf
     while True:
         if time.monotonic() >= forgotten_s + FORGET_AFTER_S:
@@ -219,7 +202,7 @@ async def _keep(house: ExperimentService, log: ServiceLog, every_s: float) -> No
 
 
 async def _steer(helm: AutoSteeringLoop, log: ServiceLog, every_s: float) -> None:
-    """Take the steps that are due until the service ends; thinking may take its time."""
+    """Take the due steps of auto-steering until the service ends; a step may take long."""
     while True:
         await asyncio.sleep(every_s)
         await _try(log, helm.turn)
@@ -241,7 +224,7 @@ Json = dict[str, Any]
 
 
 def openapi_document(app: FastAPI) -> Json:
-    """Return the document of an app's routes, with the refusals of its walls."""
+    """Return the OpenAPI document of an app, with the errors that its middleware answers."""
     schema: Json = json.loads(json.dumps(app.openapi()))
     used: set[int] = set()
     for path, operations in schema["paths"].items():
@@ -259,12 +242,12 @@ def openapi_document(app: FastAPI) -> Json:
 
 
 def openapi_text() -> str:
-    """Return the document of the service as it is checked in."""
+    """Return the OpenAPI document as it is checked in."""
     return f"{json.dumps(openapi_document(make_documentation_app()), indent=1)}\n"
 
 
 def _complete(path: str, method: str, operation: Json) -> set[int]:
-    """Add what any request may meet; return the refusals that are possible."""
+    """Add to an operation what any request may receive; return the possible error statuses."""
     declared: Json = operation["responses"]
     statuses = {int(status) for status in declared if int(status) >= 400} | set(EVERYWHERE)
     if operation.get("security"):

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens by role, in a file that only its owner may read."""
+"""Authentication and authorisation: bearer tokens by role, in a file that only its owner reads."""
 
 import hmac
 import ipaddress
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,512}")  # as RFC 6750 writes a beare
 
 @dataclass(frozen=True)
 class RoleTokens:
-    """One token for each role; shown nowhere."""
+    """Secret tokens, one for each role."""
 
     by_role: Mapping[Role, str] = field(repr=False)
 
@@ -43,18 +43,15 @@ class RoleTokens:
 
     @classmethod
     def of_owner(cls) -> Self:
-        """Return a fresh owner's token and no other: those of a private service."""
+        """Return a fresh owner's token and no others, for a private service."""
         return cls({Role.OWNER: secrets.token_hex(_BYTES)})
 
     def with_owner(self) -> "RoleTokens":
-        """Return these and a fresh owner's token."""
+        """Return these tokens and a fresh owner's token."""
         return RoleTokens({**self.by_role, **RoleTokens.of_owner().by_role})
 
     def role_of(self, presented: bytes) -> Role | None:
-        """Return the role that a token is for, None for none.
-
-        Every token is compared, each in a time that says nothing of how much of it is right.
-        """
+        """Return the role of a token, None for an unknown one; compare all in constant time."""
         match: Role | None = None
         for role, token in self.by_role.items():
             if hmac.compare_digest(presented, token.encode()):
@@ -63,25 +60,23 @@ class RoleTokens:
 
 
 def tokens_path(store: Path) -> Path:
-    """Return the file of a store's tokens: ``<store>.tokens``."""
+    """Return the path of the file of a store's role tokens: ``<store>.tokens``."""
     return path_beside(store, "tokens")
 
 
 def read_tokens(path: Path) -> RoleTokens | None:
     """Return the tokens of a file, None if there is no file.
 
-    Raises:
-        ServiceError: others can read it, or it is not one token for each role.
+    Raises ServiceError if other users can read it, or it is not one token for each role.
     """
     content = read_private(path)
     return None if content is None else RoleTokens(_checked(path, content))
 
 
 def read_or_make_tokens(path: Path) -> RoleTokens:
-    """Return the tokens of a file, which is made with fresh ones if there is none.
+    """Return the tokens of a file; write fresh ones if there is no file.
 
-    Raises:
-        ServiceError: as `read_tokens`, or the file cannot be made.
+    Raises ServiceError as `read_tokens`, or if the file cannot be written.
     """
     if (stored := read_tokens(path)) is not None:
         return stored
@@ -89,7 +84,7 @@ def read_or_make_tokens(path: Path) -> RoleTokens:
     text = json.dumps(dict(fresh.by_role), indent=2)
     if write_new_private(path, f"{text}\n".encode()):
         return fresh
-    stored = read_tokens(path)  # somebody was quicker
+    stored = read_tokens(path)  # another process was faster
     if stored is None:
         raise ServiceError(f"'{path}' comes and goes; let one service at a time start")
     return stored
@@ -123,13 +118,7 @@ def _checked(path: Path, content: bytes) -> dict[Role, str]:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is.
-
-    Args:
-        role: what it may do.
-        address: where it came from.
-        holder: of the token with a name that it came by; None for a token of the store's file.
-    """
+    """Authenticated caller: role, network address, and named token (None: the store's file)."""
 
     role: Role
     address: str
@@ -137,16 +126,16 @@ class Caller:
 
     @property
     def name(self) -> str | None:
-        """The name of its token; None if that has none."""
+        """Name of the caller's token; None for a token without a name."""
         return None if self.holder is None else self.holder.name
 
     @property
     def experiment_id(self) -> str | None:
-        """The one experiment that it may have to do with; None is all."""
+        """The only experiment that the caller may access; None means all."""
         return None if self.holder is None else self.holder.experiment_id
 
     def refuse_other(self, experiment_id: str) -> None:
-        """Refuse (403) an experiment that its token is not for, whether there is one or not."""
+        """Raise ProblemError (403) for an experiment that the token is not for, stored or not."""
         if self.experiment_id not in (None, experiment_id):
             raise ProblemError(
                 Problem(
@@ -158,7 +147,7 @@ class Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return whose request it is. Raises ProblemError (401) where the gate let nobody in."""
+    """Return the caller of a request. Raises ProblemError (401) if it was not authenticated."""
     caller = request.scope.get("state", {}).get("caller")
     if not isinstance(caller, Caller):
         raise ProblemError(
@@ -168,13 +157,10 @@ def caller_of(request: Request) -> Caller:
 
 
 class AuthRateLimiter:
-    """Counts failed attempts by address, in a table of fixed size: a leaking bucket each.
+    """Rate limiter of failed authentications: a leaking bucket per address, in a bounded table.
 
-    Args:
-        burst: attempts that may fail in a row.
-        per_s: attempts that are forgiven per second.
-        size: addresses that are remembered; the one that failed longest ago goes first.
-        clock: monotonic seconds.
+    ``burst`` attempts may fail in a row, ``per_s`` are forgiven per second (monotonic clock). Of
+    more than ``size`` addresses the one that failed longest ago is dropped.
     """
 
     def __init__(
@@ -191,9 +177,9 @@ class AuthRateLimiter:
         return len(self._level)
 
     def count(self, address: str) -> int | None:
-        """Count a failure. Returns None, or how long to wait (whole seconds) if there are too many.
+        """Count a failure; return the seconds to wait if there are too many, else None.
 
-        Attempts beyond the burst are not counted, so that waiting as told suffices.
+        Attempts beyond the burst are not counted, so that waiting for that time suffices.
         """
         key, now_s = _network(address), self._clock()
         level, since_s = self._level.pop(key, (0.0, now_s))
@@ -210,7 +196,7 @@ class AuthRateLimiter:
 
 
 def _network(address: str) -> str:
-    """Return who is behind an address: of IPv6 the /64, since a host owns all of that."""
+    """Return the network of an address: for IPv6 the /64, because one host owns all of it."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -221,18 +207,11 @@ def _network(address: str) -> str:
 
 
 class AuthMiddleware:
-    """Lets in who has a token: the layer of ASGI that no route can forget.
+    """ASGI middleware that authenticates every request, except on the ``public`` paths.
 
-    Only the header Authorization is looked at, never the query, and it goes no further than here.
-    A valid token is let in however many others have failed from its address: a neighbour's
-    mistakes lock nobody out, and 256 bits cannot be guessed.
-
-    Args:
-        app: what lies behind.
-        tokens: who may come.
-        book: who else may, by tokens with names.
-        public: paths for which no token is asked.
-        failures: counted by address.
+    It reads only the header Authorization, never the query, and passes it to no route. A valid
+    token is accepted however many attempts from its address have failed: other users' mistakes
+    lock out no one, and 256 bits cannot be guessed.
     """
 
     def __init__(
@@ -250,7 +229,7 @@ class AuthMiddleware:
         self._failures = AuthRateLimiter() if failures is None else failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer it with 401 or 429."""
+        """Pass a request on, or answer it with 401 or 429."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -273,7 +252,7 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
     def _caller(self, presented: bytes, address: str) -> Caller | None:
-        """Return who presents a token; all there are are compared, whosever it is."""
+        """Return the caller with a token; both kinds of tokens are always compared."""
         role, holder = self._tokens.role_of(presented), self._book.holder_of(presented)
         if role is not None:
             return Caller(role, address)
@@ -304,7 +283,7 @@ class AuthMiddleware:
 
 
 def _bearer(authorizations: list[bytes]) -> bytes | None:
-    """Return the token of the one Authorization header, None if it is of another kind."""
+    """Return the token of the single Authorization header; None for any other headers."""
     if len(authorizations) != 1:
         return None
     scheme, _, token = authorizations[0].partition(b" ")
@@ -313,11 +292,11 @@ def _bearer(authorizations: list[bytes]) -> bytes | None:
 
 
 class RoleRequirement(SecurityBase):
-    """A dependency of a route: one of these roles, whose token the gate has seen.
+    """Dependency of a route that requires one of some roles.
 
-    ``Annotated[Caller, Depends(Needs(Role.STEERER))]``. A token for one experiment does for no
-    path of another. In the OpenAPI document the route then
-    asks for a bearer token; `assistant.service.middleware.unprotected_routes` finds routes that do not.
+    ``Annotated[Caller, Depends(RoleRequirement(Role.STEERER))]``. A token for one experiment is
+    refused on the paths of others. The OpenAPI document lists the bearer token for the route;
+    `assistant.service.middleware.unprotected_routes` finds routes without this dependency.
     """
 
     def __init__(self, *roles: Role) -> None:
@@ -326,7 +305,7 @@ class RoleRequirement(SecurityBase):
         self.model = HTTPBearer(description="A token of the store's .tokens file.")
 
     async def __call__(self, request: Request) -> Caller:
-        """Return the caller. Raises ProblemError (403) for another role, 401 for none."""
+        """Return the caller. Raises ProblemError: 403 for another role, 401 without a token."""
         caller = caller_of(request)
         if not any(caller.role.grants(role) for role in self.roles):
             role_names = " or ".join(self.roles)

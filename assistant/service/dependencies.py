@@ -1,4 +1,4 @@
-"""What every route is given: the house, the request as the house sees it, and who asks."""
+"""Dependencies of the routes: context, experiment service, idempotent request and experiment id."""
 
 from __future__ import annotations
 
@@ -25,15 +25,10 @@ _TAG = re.compile(r'"([0-9]{1,15})"')
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """What the app is made of.
+    """Objects of the app that the routes depend on.
 
-    Args:
-        house: the store and what is done with it.
-        drain: whether the service is ending.
-        metrics: what is counted.
-        version: of Copperline.
-        work: threads for workers, who shall not wait for decisions that take long.
-        watch: threads for streams of events.
+    ``work`` and ``watch`` are threads of their own for workers and event streams, so that these
+    do not wait for slow decisions.
     """
 
     house: ExperimentService
@@ -45,13 +40,13 @@ class ServiceContext:
 
 
 async def context_of(request: Request) -> ServiceContext:
-    """Return what the app was made of."""
+    """Return the context of the app."""
     context: ServiceContext = request.app.state.context
     return context
 
 
 async def service_of(request: Request) -> ExperimentService:
-    """Return the house."""
+    """Return the experiment service."""
     return (await context_of(request)).house
 
 
@@ -62,7 +57,7 @@ async def idempotent_request_of(
         Header(description="Made anew for each request, kept for its repetition: done once."),
     ] = None,
 ) -> IdempotentRequest:
-    """Return the request as the house sees it. Raises ProblemError for a key of another form."""
+    """Return the request with its Idempotency-Key. Raises ProblemError for a malformed key."""
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
     content = f"{request.method} {request.url.path}\n".encode() + await request.body()
@@ -76,7 +71,7 @@ async def versioned_request_of(
         Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
     ] = None,
 ) -> IdempotentRequest:
-    """Return the request with the version that it was made for. Raises ProblemError as well."""
+    """Return the request with the version in If-Match. Raises ProblemError if it is malformed."""
     tag = None if if_match is None else _TAG.fullmatch(if_match)
     if if_match is not None and tag is None:
         raise refusal(400, 'If-Match is a version in quotes, such as "12"')
@@ -86,7 +81,7 @@ async def versioned_request_of(
 async def path_experiment(
     request: Request, experiment: Annotated[str, Path(max_length=200)]
 ) -> str:
-    """Return the experiment of a path, and put it in the log."""
+    """Return the experiment id of a path, and add it to the log line of the request."""
     annotate_request(request.scope, experiment=experiment)
     return experiment
 

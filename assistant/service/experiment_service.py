@@ -1,13 +1,6 @@
-"""Time in which this process runs: what passes while it is stopped does not count.
+"""Experiment service: experiments of one store with queue and decisions, in one process.
 
-Leases are counted by it. A service that was stopped (SIGSTOP, a debugger, a suspended machine)
-could hear nobody meanwhile, so that nobody was silent.
-
-When the programs were heard that ask for their runs themselves.
-
-What the settings of a request may name: programs and files, if the operator says so.
-
-The house behind the service: one store, its experiments, and the queue. One process, one house.
+Also the clock of the leases, and the policy for programs and files in requests.
 """
 
 from __future__ import annotations
@@ -52,11 +45,10 @@ from assistant.store.queue import RunQueue
 
 
 class SuspendAwareClock:
-    """A steady time that goes on by at most one step between two looks at it.
+    """Monotonic clock (s) that advances by at most ``step_s`` between two readings.
 
-    Args:
-        step_s: the longest step; somebody must look more often than that.
-        steady_s: the time that passes.
+    Time in which the process is stopped (SIGSTOP, a debugger, a suspended machine) does not count,
+    because the service can receive no heartbeat then: no lease runs out for that reason.
     """
 
     def __init__(self, step_s: float, steady_s: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +57,7 @@ class SuspendAwareClock:
         self._seen_s = self._now_s = steady_s()
 
     def __call__(self) -> float:
-        """Return the time in seconds; it never goes back."""
+        """Return the time in seconds; it never decreases."""
         with self._lock:
             seen_s = self._steady_s()
             self._now_s += min(seen_s - self._seen_s, self._step_s)
@@ -74,30 +66,25 @@ class SuspendAwareClock:
 
 
 class ClientLiveness:
-    """Keeps when the program of each experiment has spoken last, for people who look on.
-
-    Args:
-        is_outside: whether the program of an experiment asks for its runs itself.
-        steady_s: passes.
-    """
+    """Times of the last request of each external client, by experiment."""
 
     def __init__(self, is_outside: Callable[[str], bool], steady_s: Callable[[], float]) -> None:
         self._is_outside, self._steady_s = is_outside, steady_s
         self._heard_s: dict[str, float] = {}
 
     def note(self, experiment_id: str) -> None:
-        """Keep that a program has spoken; of other experiments nothing is kept."""
+        """Record a request of the external client of an experiment; ignore other experiments."""
         if self._is_outside(experiment_id):
             self._heard_s[experiment_id] = self._steady_s()
 
     def ago_s(self, experiment_id: str) -> float | None:
-        """Return how long ago (s) a program was heard; None if not since the service began."""
+        """Return the seconds since the last request of the client; None if there was none yet."""
         at_s = self._heard_s.get(experiment_id)
         return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
 
 SAFE_APPLICATIONS = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
-"""Applications that start nothing; every other kind is taken for one that does."""
+"""Applications that start no programs; every other kind is treated as one that does."""
 
 
 def apply_request_policy(
@@ -107,18 +94,16 @@ def apply_request_policy(
     files: Path | None,
     adapters: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the tables of a request with the files that they name where they may be.
+    """Return the tables of a request with absolute paths; refuse forbidden programs and files.
 
     Args:
-        tables: of a sweep file, as they came.
+        tables: tables of a sweep file in the request.
         programs: whether they may name programs to start.
-        files: folder that they may name files of, relative to it; None is no file, or any file
-            where programs may be named.
-        adapters: origins of programs over HTTP that they may name where they may name no others;
-            see `origin_of`.
+        files: folder of the allowed files; None means none, or any if programs are allowed.
+        adapters: origins of programs over HTTP that are allowed anyway; see `origin_of`.
 
     Raises:
-        SettingsError: they are wrong, or name what they may not.
+        SettingsError: the tables are wrong, or name a program or file that is not allowed.
     """
     settings = check_settings(tables, "the request")  # the kind may be implied by what is given
     application_settings = settings.application
@@ -129,8 +114,8 @@ def apply_request_policy(
             and origin_of(application_settings.url) not in adapters
         ):
             raise SettingsError(
-                f"this service asks no program at {origin_of(application_settings.url)} for runs; its operator "
-                "can name it with --adapter (or any, with --allow-programs)"
+                f"this service asks no program at {origin_of(application_settings.url)} for runs; "
+                "its operator can name it with --adapter (or any, with --allow-programs)"
             )
     elif not programs and application_settings.kind not in SAFE_APPLICATIONS:
         raise SettingsError(_starts(f"an application of kind '{application_settings.kind}'"))
@@ -166,11 +151,11 @@ def _starts(subject: str) -> str:
 
 
 def _placed(file_name: str, files: Path | None) -> str:
-    """Return the absolute path of a file within the folder."""
+    """Return the absolute path of a file in the folder; raise SettingsError if it is outside."""
     if files is None:
         raise SettingsError(
-            f"this service reads no files that requests name, such as '{file_name}'; its operator can "
-            "name a folder of them with --files"
+            f"this service reads no files that requests name, such as '{file_name}'; its operator "
+            "can name a folder of them with --files"
         )
     path = (files / file_name).resolve()
     if not path.is_relative_to(files.resolve()):
@@ -180,22 +165,18 @@ def _placed(file_name: str, files: Path | None) -> str:
     return str(path)
 
 
-LOOK_AFTER_S = 0.5
-"""How often a house is looked after."""
-NOTES_KEPT = 5
-"""Of an experiment."""
+LOOK_AFTER_S = 0.5  # interval of the housekeeping
+NOTES_KEPT = 5  # per experiment
 REPLIES_KEPT_S = 7 * 86_400.0
 _REUSED = "this Idempotency-Key was used for another request; make a new one for each"
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A request as the house sees it.
+    """Identity of a request, for answering a repeated request only once.
 
-    Args:
-        key: that the client made for this request alone; None if it made none.
-        digest: of method, path and body.
-        version: of the experiment that the client has looked at; None if it does not matter.
+    ``digest`` covers method, path and body. ``key`` is the Idempotency-Key, or None. ``version`` is
+    the version of the experiment that the client has read; None allows any.
     """
 
     key: str | None = None
@@ -205,14 +186,9 @@ class IdempotentRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What came of a request: events ``first`` to ``first + len(lines)`` of a journal.
+    """Result of a command: events ``first`` to ``first + len(lines)`` of an event log, as JSON.
 
-    Args:
-        experiment_id: of the journal.
-        version: of the experiment now.
-        first: position of the first event.
-        lines: the events as lines of JSON.
-        again: whether the same request had been answered before.
+    ``version`` is that after the command; ``again`` marks the answer to a repeated request.
     """
 
     experiment_id: str
@@ -223,41 +199,34 @@ class CommandResult:
 
 
 class ReadOnlyQueries(ExperimentQueries):
-    """An experiment at one moment, for whoever only looks; nobody changes it.
-
-    Args:
-        experiment: a copy of its own.
-        at_s: the moment.
-    """
+    """Queries of a private copy of an experiment at one moment."""
 
     def __init__(self, experiment: Experiment, at_s: float) -> None:
         self._experiment, self._at_s = experiment, at_s
 
     @property
     def experiment(self) -> Experiment:
-        """The state."""
+        """State of the experiment."""
         return self._experiment
 
     def now_s(self) -> float:
-        """Return the moment, in seconds since 1970-01-01 UTC."""
+        """Return the moment in seconds since 1970-01-01 UTC."""
         return self._at_s
 
 
 class ExperimentService:
-    """Experiments of a store that this process alone writes.
+    """Experiments of a store that only this process writes.
 
     Args:
-        store: with the journals.
-        log: told of what happens without a request.
-        book: of the tokens with names; one in memory if None.
-        clock: dates the events.
-        programs: whether settings that come in a request may name programs to start: commands,
-            functions, hooks. Only where whoever may send requests may start programs anyway.
-        files: folder of the job logs and tables that requests may name; None is none, or any where
-            programs are allowed.
-        adapters: origins of programs over HTTP that requests may name all the same.
-        steady_s: passes; leases are counted by it, without the time in which this process was
-            stopped. It must be looked after, every `LOOK_AFTER_S`.
+        store: store of the event logs.
+        log: log for events that no request causes.
+        book: named tokens; None keeps them in memory.
+        clock: clock that dates the events.
+        programs: whether settings in a request may name programs to start (commands, functions,
+            hooks); only safe if every permitted caller may start programs here anyway.
+        files: folder of the files that requests may name; see `apply_request_policy`.
+        adapters: origins of programs over HTTP that requests may always name.
+        steady_s: clock of the leases; call `look_after` every `LOOK_AFTER_S`.
     """
 
     def __init__(
@@ -283,23 +252,22 @@ class ExperimentService:
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
         self.hearing = ClientLiveness(self.queue.is_outside, steady_s)
-        self.executes = False
-        """Whether workers are started here for the experiments that are active."""
+        self.executes = False  # whether this service starts workers
         self.count_in(MetricsRegistry())
 
     def count_in(self, metrics: MetricsRegistry) -> None:
-        """Count what happens here from now on."""
+        """Count the commands, leases and results in these metrics from now on."""
         self.counts = ServiceCounters(metrics, self.queue.depth, lambda: self.queue.lost)
 
     def note(self, experiment_id: str, sentence: str) -> None:
-        """Keep what people who watch an experiment should know of its execution."""
+        """Keep a sentence about the execution of an experiment, for the people who watch it."""
         sentences = self._notes.get(experiment_id, ())
         if sentence not in sentences:
             self._notes[experiment_id] = (*sentences, sentence)[-NOTES_KEPT:]
             self.log.warning("noted", experiment=experiment_id, note=sentence)
 
     def notes(self, experiment_id: str) -> tuple[str, ...]:
-        """Return what was noted of an experiment since the service began."""
+        """Return the notes on an experiment since the service started."""
         return self._notes.get(experiment_id, ())
 
     # -- experiments ---------------------------------------------------------------------------
@@ -314,24 +282,22 @@ class ExperimentService:
             return self._sessions[experiment_id]
 
     def look(self, experiment_id: str) -> ReadOnlyQueries:
-        """Return an experiment as it stands now, workers' results included."""
+        """Return the current state of an experiment, including the recorded results of workers."""
         session = self.session(experiment_id)
         with session.deciding():
             return ReadOnlyQueries(session.experiment.supposing(()), session.now_s())
 
     def loaded(self) -> tuple[Session, ...]:
-        """Return the sessions that have been asked for."""
+        """Return the sessions that are in memory."""
         with self._loading:
             return tuple(self._sessions.values())
 
     def open_described(
         self, described: ExperimentOpened, request: IdempotentRequest
     ) -> CommandResult:
-        """Open an experiment whose runs somebody else will execute.
+        """Open an experiment whose runs another program will execute.
 
-        Raises:
-            SettingsError: it names a recipe, which only settings may make.
-            StrategyError: see `opening.describe`.
+        Raises SettingsError for a recipe, which only settings may have, and as `opening.describe`.
         """
         if described.recipe:
             raise SettingsError(
@@ -348,11 +314,7 @@ class ExperimentService:
         )
 
     def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the tables of a request with the files that they name where they are here.
-
-        Raises:
-            SettingsError: they are wrong, or name programs or files that are not allowed here.
-        """
+        """Return the tables of a request with absolute paths; see `apply_request_policy`."""
         return apply_request_policy(
             tables, programs=self.programs, files=self._files, adapters=self._adapters
         )
@@ -360,11 +322,7 @@ class ExperimentService:
     def open_settings(
         self, tables: Mapping[str, Any], name: str, request: IdempotentRequest
     ) -> CommandResult:
-        """Open an experiment as the tables of a sweep file say.
-
-        Raises:
-            SettingsError: they are wrong, or name programs or files that are not allowed here.
-        """
+        """Open an experiment from the tables of a sweep file. Raises the errors of `placed`."""
         placed = self.placed(tables)
 
         def opened() -> Session:
@@ -377,7 +335,7 @@ class ExperimentService:
             return session
 
         decided = self._opened(request, opened)
-        self.queue.set_active(decided.experiment_id, True)  # whoever works here may have its runs
+        self.queue.set_active(decided.experiment_id, True)  # any worker may lease its runs
         return decided
 
     def _opened(self, request: IdempotentRequest, make: Callable[[], Session]) -> CommandResult:
@@ -396,12 +354,12 @@ class ExperimentService:
     def decide(
         self, experiment_id: str, request: IdempotentRequest, act: Callable[[Session], object]
     ) -> CommandResult:
-        """Let a session decide, once for each key, and only on the version that was looked at.
+        """Apply a command to a session, once per key and only on the version that the client read.
 
         Raises:
-            GoneOnError: the experiment has another version than was looked at.
-            KeyReusedError: the key was used for another request.
-            AssistantError, StrategyError: what the session refuses; nothing is stored then.
+            VersionConflictError: the experiment has another version.
+            IdempotencyKeyReusedError: the key was used for another request.
+            AssistantError, StrategyError: the session refuses the command and stores nothing.
         """
         session = self.session(experiment_id)
         with session.deciding():
@@ -418,11 +376,10 @@ class ExperimentService:
     def append(
         self, experiment_id: str, position: int, events: Sequence[Event], request: IdempotentRequest
     ) -> CommandResult:
-        """Store events that a session elsewhere has decided. All or none.
+        """Store events that a session of another process has decided: all or none.
 
-        Raises:
-            GoneOnError: the journal is not at that position.
-            ExperimentError: they do not follow it.
+        Raises VersionConflictError if the event log is not at that position, and ExperimentError if
+        the events do not follow it.
         """
         first = events[0]
         if position == 0 and isinstance(first, ExperimentOpened):
@@ -445,7 +402,7 @@ class ExperimentService:
         return self.decide(experiment_id, request, act)
 
     def activate(self, experiment_id: str, active: bool, request: IdempotentRequest) -> None:
-        """Let workers have runs of an experiment, or no more of them; raises as `decide` does."""
+        """Allow or forbid workers to lease runs of an experiment. Raises the errors of `decide`."""
 
         def act(session: Session) -> None:
             self.queue.set_active(session.id, active)
@@ -453,7 +410,7 @@ class ExperimentService:
         self.decide(experiment_id, request, act)
 
     def _nothing(self, request: IdempotentRequest, session: Session) -> StoredReply:
-        """Keep that a request was answered, though it left no event."""
+        """Remember a request that left no event."""
         reply = StoredReply(request.digest, session.id, session.experiment.n_events, 0)
         if request.key is not None:
             with self.store.transaction():
@@ -461,9 +418,9 @@ class ExperimentService:
         return reply
 
     def answered(self, request: IdempotentRequest) -> CommandResult | None:
-        """Return what came of a request that was answered before; None if it was not.
+        """Return the result of a repeated request, None for a new one.
 
-        Raises KeyReusedError if its key was used for another one.
+        Raises IdempotencyKeyReusedError if the key was used for another request.
         """
         return self._answered(request)
 
@@ -488,7 +445,7 @@ class ExperimentService:
             self.counts.decided(str(json.loads(lines[0])["type"]) if lines else None)
         return CommandResult(session.id, session.experiment.version, first, lines, again)
 
-    # -- tokens with names ---------------------------------------------------------------------
+    # -- named tokens ----------------------------------------------------------------------------
 
     def issue_token(
         self,
@@ -500,11 +457,10 @@ class ExperimentService:
         made_by: str | None = None,
         again: bool = False,
     ) -> str:
-        """Make a token with a name; see `ApiTokenStore.issue`, which it raises as.
+        """Make a named token; raise as `ApiTokenStore.issue`.
 
-        Raises:
-            UnknownExperimentError: there is no such experiment.
-            TakenNameError: a worker that has no such token calls itself so.
+        Raises UnknownExperimentError if there is no such experiment, and NameTakenError if a worker
+        without that token uses the name.
         """
         if experiment_id is not None:
             self.store.opened(experiment_id)
@@ -521,40 +477,38 @@ class ExperimentService:
         return token
 
     def revoke_token(self, name: str) -> None:
-        """Let nobody in by a token any more; the runs that were held under it wait again."""
+        """Revoke a named token; the runs that are leased under it wait again."""
         self.book.revoke(name)
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
     def once(self, request: IdempotentRequest) -> bool:
-        """Return whether a request that leaves no event was answered. Raises KeyReusedError."""
+        """Return whether a request without events was answered before. Raises as `answered`."""
         reply = None if request.key is None else self.store.reply(request.key)
         if reply is not None and reply.request != request.digest:
             raise IdempotencyKeyReusedError(_REUSED)
         return reply is not None
 
     def remember(self, request: IdempotentRequest) -> None:
-        """Keep that a request was answered that leaves no event."""
+        """Remember that a request without events was answered."""
         if request.key is not None:
             with self.store.transaction():
                 self.store.remember(
                     request.key, StoredReply(request.digest, "", 0, 0), self.clock.now_s()
                 )
 
-    # -- looking after it ----------------------------------------------------------------------
+    # -- housekeeping ----------------------------------------------------------------------------
 
     def take_over(self, *, alone: bool = True) -> None:
-        """Go on where a process that is gone has ended: every lease has its full length again.
+        """Restart every lease with its full length, after another process has ended.
 
-        Args:
-            alone: whether nothing else executes runs of the store by now, so that those which go
-                on without a lease wait again.
+        With ``alone`` no other process executes runs: running runs without a lease wait again.
         """
         leases, runs = self.queue.rearm(), self.queue.recover() if alone else 0
         if leases or runs:
             self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
     def look_after(self) -> None:
-        """Take runs from silent workers, take in what workers recorded, end what is used up."""
+        """Expire leases, record the results of workers, and end experiments with no budget left."""
         lost = self.queue.expire()
         if lost:
             self.log.warning("workers not heard of", runs=lost)
@@ -568,7 +522,7 @@ class ExperimentService:
                 )
 
     def forget(self) -> None:
-        """Forget what came of requests of long ago."""
+        """Delete the stored answers of old requests."""
         self.store.forget_replies(self.clock.now_s() - REPLIES_KEPT_S)
 
     def _pause_if_over(self, session: Session) -> None:
@@ -584,7 +538,7 @@ class ExperimentService:
             self._finish_outside(session, passed)
 
     def _finish_outside(self, session: Session, passed: str) -> None:
-        """Finish what is used up once nothing of it goes on: so its program learns of the end."""
+        """Finish an exhausted experiment with no running run, so that its client learns of it."""
         experiment = session.experiment
         if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):
             session.finish(passed)

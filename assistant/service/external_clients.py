@@ -1,7 +1,7 @@
-"""Programs that ask for their runs themselves: each registers, and is given a token of its own.
+"""External clients: registration of programs that request their runs, each with its own token.
 
-Its token is for its experiment alone. It is told once, in the answer; a registration that is
-repeated under its key, because the answer was lost, is given another in its place.
+The token is for one experiment and appears only in the answer. A registration that is repeated
+under its key, because the answer was lost, replaces the token.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from assistant.core.sla import AutoSteering
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.experiment_service import ExperimentService, IdempotentRequest
 
-MOST_PROGRAMS = 20
-"""Programs of one experiment at once; of one more, the token of the first is worth nothing."""
-FINISHED_KEPT = 100
-"""Of finished experiments so many tokens are kept, with which programs learn that they ended."""
+MOST_PROGRAMS = 20  # per experiment at once; one more revokes the first token
+FINISHED_KEPT = 100  # tokens of finished experiments, so that clients learn of the end
 LIMIT_OF_A_RUN = (
     "the limit of a run that the program asks for is a term of the agreement; say it as run_limit"
 )
@@ -29,13 +27,10 @@ _NAME_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class ProgramRegistration:
-    """What a program registers.
+    """Registration of an external client: experiment name and settings (without ``[application]``).
 
-    Args:
-        name: of its experiment.
-        settings: tables of a sweep file; ``[application]`` may be left away.
-        automatic: how the experiment steers itself; True is as the settings say, None not at all.
-        resume: whether it goes on with the latest experiment of its name that is not finished.
+    ``automatic`` is the auto-steering; True means as in the settings, None means none. ``resume``
+    continues the latest unfinished experiment of this name.
     """
 
     name: str
@@ -46,14 +41,7 @@ class ProgramRegistration:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredProgram:
-    """A program that may ask for runs now.
-
-    Args:
-        experiment_id: whose runs.
-        token: with which it asks; nobody is told of it again.
-        holder: name of the token.
-        resumed: whether the experiment was there before.
-    """
+    """Registered external client: its experiment, its token (not stored) and the token's name."""
 
     experiment_id: str
     token: str
@@ -67,18 +55,12 @@ def register(
     request: IdempotentRequest,
     made_by: str | None = None,
 ) -> RegisteredProgram:
-    """Open an experiment for a program that asks for its runs itself, or go on with one.
-
-    Args:
-        house: keeps it.
-        registration: by the program.
-        request: the request.
-        made_by: name of the token with which it registers.
+    """Open an experiment for an external client, or continue one.
 
     Raises:
         SettingsError: the settings are wrong, or of another kind of application.
-        ExperimentError: the one to go on with has other parameters or another objective.
-        KeyReusedError: the key was used for another request.
+        ExperimentError: the experiment to continue has other parameters or another objective.
+        IdempotencyKeyReusedError: the key was used for another request.
     """
     tables = _tables(registration)
     built = build_sweep(check_settings(house.placed(tables), "the settings"))
@@ -94,7 +76,7 @@ def register(
     opened = house.open_settings(tables, registration.name, request).experiment_id
     how = _automatic(registration, built)
     if how is not None:
-        # Under a key of its own: done once, even if this process ends between the two.
+        # A key of its own: the command is applied once, even if this process ends between the two.
         key = None if request.key is None else f"{request.key} automatic"
         handing = IdempotentRequest(key, request.digest)
         if house.answered(handing) is None:
@@ -127,7 +109,7 @@ def _automatic(registration: ProgramRegistration, built: BuiltSweep) -> AutoStee
 
 
 def _unfinished(house: ExperimentService, name: str) -> str | None:
-    """Return the latest experiment of a name that is not finished, and whose program asks."""
+    """Return the latest unfinished experiment of a name that has an external client."""
     queue = house.queue
     return next(
         (
@@ -169,7 +151,7 @@ def _registered(
 
 
 def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
-    """Return a name that no program of the experiment has, nor had lately."""
+    """Return a name that no current or recent client of the experiment has."""
     names = {holder.name for holder in book.holders() if holder.experiment_id == experiment_id}
     if not names:
         return first
@@ -178,7 +160,7 @@ def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
 
 
 def _tidy(house: ExperimentService, experiment_id: str) -> None:
-    """Revoke tokens of programs that are long gone, so that there is room for others."""
+    """Revoke the oldest tokens of external clients, so that there is room for others."""
     book = house.book
     programs = [holder for holder in book.holders() if holder.role is Role.ADAPTER]
     same_experiment = [holder for holder in programs if holder.experiment_id == experiment_id]

@@ -1,13 +1,9 @@
-"""The outer wall: what a request must look like before anything is read or decided.
+"""ASGI middleware around the service: request checks, log, bodies and limits.
 
-It gives every request an id, refuses names and origins that are not ours (DNS rebinding,
-cross-site requests), heads that two readers could understand differently, and bodies of another
-kind; it writes the line of the log, counts, and adds the headers that tell browsers to keep out.
-No header of CORS is ever sent.
-
-The inner walls: a body is read whole, within its size and time, and is strict JSON.
-
-The walls around an app, in their order; and which of its routes ask for no token.
+The outer layer gives every request an id and refuses hosts and origins of others (DNS rebinding,
+cross-site requests), ambiguous heads, and bodies of another media type. It logs, counts and adds
+security headers; it never sends a header of CORS. The inner layers read a body within its size
+and time, as strict JSON, and limit the requests in progress.
 """
 
 import asyncio
@@ -42,7 +38,7 @@ _ENDING = Problem(
     "the service is ending, and this request took too long for it",
     hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
 )
-_CLAIM = re.compile(r"(?<=/claims/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name is
+_CLAIM = re.compile(r"(?<=/claims/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
@@ -50,7 +46,7 @@ _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
 @dataclass(frozen=True, slots=True)
 class BodyRule:
-    """What may come to paths that end so: how many bytes, of which media types."""
+    """Rule for bodies of paths with this end: maximum of bytes, and media types."""
 
     ending: str
     max_bytes: int = 1024 * 1024
@@ -66,16 +62,10 @@ def rule_for(path: str, rules: Collection[BodyRule]) -> BodyRule:
 
 
 class RequestGuardMiddleware:
-    """The outermost layer of ASGI.
+    """Outermost ASGI middleware: checks, logs and counts every request.
 
-    Args:
-        app: what lies behind.
-        log: gets one line a request, and the traceback of a fault of ours.
-        names: names of this service, besides those of the loopback and the address that a
-            connection has come to; without ports.
-        metrics: where requests are counted.
-        rules: bodies that differ from `DEFAULT_BODY`.
-        max_head_bytes: of path, query and headers together.
+    ``names`` are host names of this service without ports, besides those of the loopback and the
+    address of the connection. ``max_head_bytes`` limits path, query and headers together.
     """
 
     def __init__(
@@ -100,7 +90,7 @@ class RequestGuardMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it; write what became of it."""
+        """Pass a request on, or answer it; log and count the outcome."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -123,12 +113,12 @@ class RequestGuardMiddleware:
             if request.status is None:
                 await send_problem(request.send, problem_of(error), request.id)
             if not request.is_complete:
-                raise  # half an answer: the server breaks the connection
+                raise  # half an answer: the server closes the connection
         finally:
             self._tell(scope, request, time.monotonic() - started_s)
 
     def _fault(self, scope: Scope) -> Problem | None:
-        """Return what is wrong with the head of a request, None if nothing is."""
+        """Return the problem with the head of a request, None if it is valid."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         size = sum(len(name) + len(value) + 4 for name, value in headers)
         size += len(scope.get("raw_path") or b"") + len(scope["query_string"])
@@ -149,7 +139,7 @@ class RequestGuardMiddleware:
         host = b", ".join(headers.get(b"host", [])).decode("latin-1")
         match = _HOST.fullmatch(host.lower())
         names = self._names
-        if scope.get("server"):  # an address is no name that could be rebound
+        if scope.get("server"):  # an address is no name, so it cannot be rebound
             address = str(scope["server"][0])
             names = names | {f"[{address}]" if ":" in address else address}
         if match is not None and match[1] in names:
@@ -165,10 +155,10 @@ class RequestGuardMiddleware:
         fault = scope["state"].get("fault")
         if status == 500 or (fault is not None and status is None):
             self._log.error("fault", fault, request=request.id)
-        is_quiet = status == 429 or (  # a flood of failures should not fill the log's disk
+        is_quiet = status == 429 or (  # a flood of failures should not fill the disk of the log
             method in ("GET", "HEAD") and status is not None and status < 400
         )
-        is_quiet |= status == 204 and route.endswith("/claims")  # a worker asks, and nothing waits
+        is_quiet |= status == 204 and route.endswith("/claims")  # a worker polls, and nothing waits
         level: Level = "debug" if is_quiet else "info"
         fields: dict[str, Field] = {
             "request": request.id,
@@ -182,7 +172,7 @@ class RequestGuardMiddleware:
 
 
 def _wrong_origin(headers: dict[bytes, list[bytes]]) -> Problem | None:
-    """Refuse a page of somebody else, whatever it asks for; programs send no Origin."""
+    """Refuse every request of a page from another origin; programs send no Origin."""
     for origin in headers.get(b"origin", []):
         scheme, separator, authority = origin.partition(b"://")
         host = headers[b"host"][0].lower()
@@ -194,7 +184,7 @@ def _wrong_origin(headers: dict[bytes, list[bytes]]) -> Problem | None:
 
 
 def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | None:
-    """Refuse a body by its headers alone: its coding, its type, its announced length."""
+    """Refuse a body by its headers: encoding, media type, announced length."""
     for coding in headers.get(b"content-encoding", []):
         if coding.strip().lower() not in (b"", b"identity"):
             return Problem(415, f"a body in the coding {coding[:40].decode('latin-1')!a}")
@@ -216,7 +206,7 @@ def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | 
 
 
 def too_large(rule: BodyRule) -> Problem:
-    """Return the refusal of a body that is longer than its rule allows."""
+    """Return the problem of a body that is longer than its rule allows."""
     return Problem(413, f"the body is longer than the {rule.max_bytes} bytes that may come here")
 
 
@@ -229,7 +219,7 @@ def has_body(headers: Collection[tuple[bytes, bytes]]) -> bool:
 
 
 class _RequestTrace:
-    """One request on its way: its id, what has been read, what has been answered."""
+    """Trace of one request: its id, and which messages have passed."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.id = secrets.token_hex(8)
@@ -259,25 +249,18 @@ class _RequestTrace:
         headers = [(n, v) for n, v in message.get("headers", ()) if n.lower() not in safe_names]
         headers += SAFE_HEADERS
         headers.append((b"x-request-id", self.id.encode()))
-        if self._unread:  # what has not been read is no next request
+        if self._unread:  # an unread body must not be taken for the next request
             headers.append((b"connection", b"close"))
         return headers
 
 
 BODY_S = 20.0
 LARGE_BYTES = 64 * 1024
-WORK = ("/v1/claims", "/health")
-"""How the paths begin on which nobody waits for people."""
+WORK = ("/v1/claims", "/health")  # path prefixes of workers, which never wait for people
 
 
 class BodyLimitMiddleware:
-    """Reads the body of a request before the app sees it.
-
-    Args:
-        app: what lies behind; it gets the body in one piece.
-        rules: bodies that differ from `DEFAULT_BODY`.
-        body_s: how long a body may take to arrive (s).
-    """
+    """ASGI middleware that reads the whole body, within ``body_s`` seconds, before the app does."""
 
     def __init__(
         self, app: ASGIApp, *, rules: Collection[BodyRule] = (), body_s: float = BODY_S
@@ -285,7 +268,7 @@ class BodyLimitMiddleware:
         self._app, self._rules, self._body_s = app, tuple(rules), body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body and pass it on, or answer with what is wrong with it."""
+        """Read the body and pass it on, or answer with the problem of the body."""
         if scope["type"] != "http" or not has_body(scope["headers"]):
             await self._app(scope, receive, send)
             return
@@ -302,7 +285,7 @@ class BodyLimitMiddleware:
             await send_problem(send, too_large(rule), request_id)
             return
         if body is None:
-            return  # the client has gone
+            return  # the client has disconnected
         if body and _is_json(scope):
             try:
                 await _check(body, rule.max_bytes)
@@ -313,17 +296,10 @@ class BodyLimitMiddleware:
 
 
 class ConcurrencyLimiter:
-    """Lets so many requests be worked on at once, and tells the others to come back.
+    """ASGI middleware that limits the requests in progress and answers the others with 503.
 
-    Streams of events last for hours and mostly wait, so they have slots of their own; so have
-    workers, who shall not wait for people whose decisions take long.
-
-    Args:
-        app: what lies behind.
-        working: requests at once.
-        streams: open streams at once.
-        work: requests of workers at once.
-        retry_after_s: what the others are told.
+    Event streams have slots of their own, because they last for hours and mostly wait; so have
+    workers, so that they do not wait for slow decisions of people.
     """
 
     def __init__(
@@ -340,7 +316,7 @@ class ConcurrencyLimiter:
         self._retry_after = str(max(1, math.ceil(retry_after_s)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on while there is a slot for it, else answer 503."""
+        """Pass a request on if there is a slot for it, else answer 503."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -377,7 +353,7 @@ def _is_json(scope: Scope) -> bool:
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:
-    """Return the whole body, None if the client goes away before it ends."""
+    """Return the whole body, None if the client disconnects before its end."""
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -394,7 +370,7 @@ async def _read(receive: Receive, max_bytes: int) -> bytes | None:
 
 
 async def _check(body: bytes, max_bytes: int) -> None:
-    """Read a body strictly; a large one in a thread, so that heartbeats do not wait for it."""
+    """Parse a body strictly; use a thread for a large one, so that heartbeats do not wait."""
     if len(body) <= LARGE_BYTES:
         read_json(body, max_bytes=max_bytes)
     else:
@@ -402,7 +378,7 @@ async def _check(body: bytes, max_bytes: int) -> None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives the body once, and then what really comes."""
+    """Return a channel that first returns the body, and then the real messages."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -413,14 +389,11 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimits:
-    """How much a service takes.
+    """Limits of a service: sizes, times and numbers of requests.
 
-    Args:
-        max_head_bytes: of path, query and headers together.
-        body_s: how long a body may take to arrive (s).
-        working: requests that are worked on at once; the others get 503.
-        streams: event streams that are open at once.
-        rules: bodies that differ from JSON of at most 1 MiB, by the end of their path.
+    ``max_head_bytes`` is for path, query and headers together, ``body_s`` the time for a body to
+    arrive, ``working`` and ``streams`` the requests and event streams in progress; ``rules`` are
+    bodies that differ from JSON of at most 1 MiB, by the end of their path.
     """
 
     max_head_bytes: int = MAX_HEAD_BYTES
@@ -442,18 +415,10 @@ def build_middleware(
     limits: ServiceLimits | None = None,
     failures: AuthRateLimiter | None = None,
 ) -> ASGIApp:
-    """Return an app behind all walls: head, token, body, slot.
+    """Return an app in its middleware: request guard, authentication, body, concurrency.
 
-    Args:
-        app: its errors become problems (`assistant.service.problems.install`).
-        tokens: who is let in.
-        log: one line a request.
-        book: who else is let in, by tokens with names.
-        metrics: where requests are counted.
-        names: under which this service is reached, besides the loopback's and its own address.
-        public: paths for which no token is asked.
-        limits: how much it takes.
-        failures: attempts without a valid token, by address.
+    Errors of the app must be problems (`assistant.service.problems.install`). ``names`` are host
+    names besides the loopback's and the address of the connection; ``public`` paths need no token.
     """
     effective = ServiceLimits() if limits is None else limits
     install(app)
@@ -471,7 +436,7 @@ def build_middleware(
 
 
 def unprotected_routes(app: FastAPI) -> list[str]:
-    """Return the operations of an app that name no role, such as ``GET /health``."""
+    """Return the operations of an app that require no role, such as ``GET /health``."""
     return sorted(
         f"{method.upper()} {path}"
         for path, operations in app.openapi().get("paths", {}).items()

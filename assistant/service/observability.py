@@ -1,10 +1,6 @@
-"""What the service tells its operator: one line an event, as JSON or in plain words.
+"""Log and metrics of the service: one line per event (JSON or text) and Prometheus text.
 
-Texts that came from outside are escaped, so that no request can write a line of its own.
-
-Numbers that a monitoring system fetches, in Prometheus's text format.
-
-What the service counts, by name; request times are counted at the outer wall.
+Texts of clients are escaped, so that no request can forge a line of the log.
 """
 
 from __future__ import annotations
@@ -27,23 +23,17 @@ Format = Literal["json", "text"]
 Field = str | int | float | bool | None
 
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
-LONGEST = 2000
-"""Characters of one text; a traceback may have four times as many."""
+LONGEST = 2000  # characters of one text; a traceback may have four times as many
 
 _PLAIN = re.compile(r"[!#-<>-~]+")  # printable ASCII without space, quote and equals sign
 
 
 class ServiceLog:
-    """Writes events to a stream. Calls may come from any thread; no fault of the stream is raised.
+    """Log that writes events to a stream, from any thread; errors of the stream are ignored.
 
-    Fields have the names ``request`` (its id), ``experiment``, ``run``, ``worker``,
-    ``duration_s``, and what an event adds; None is left out.
-
-    Args:
-        stream: where lines go; standard error if None.
-        shape: ``json``, one object a line; or ``text``, plain words.
-        level: what is less is not written.
-        clock: seconds since 1970-01-01 UTC.
+    Fields have the names ``request`` (its id), ``experiment``, ``run``, ``worker``, ``duration_s``,
+    and others by event; None is left out. ``shape`` is ``json`` (one object per line) or ``text``,
+    ``level`` the lowest that is written, ``clock`` gives seconds since 1970-01-01 UTC.
     """
 
     def __init__(
@@ -61,23 +51,23 @@ class ServiceLog:
         self._lock = threading.Lock()
 
     def debug(self, event: str, **fields: Field) -> None:
-        """Tell what only a search for a fault needs."""
+        """Log an event that only debugging needs."""
         self.write("debug", event, fields)
 
     def info(self, event: str, **fields: Field) -> None:
-        """Tell what happened."""
+        """Log a normal event."""
         self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Field) -> None:
-        """Tell what an operator may want to look at."""
+        """Log an event that an operator should look at."""
         self.write("warning", event, fields)
 
     def error(self, event: str, error: BaseException | None = None, **fields: Field) -> None:
-        """Tell a fault of ours, with where it came from."""
+        """Log an internal error with its traceback."""
         self.write("error", event, {**fields, **_traceback(error)})
 
     def write(self, level: Level, event: str, fields: Mapping[str, Field]) -> None:
-        """Write one line, if its level is wanted."""
+        """Write one line, if the log includes its level."""
         if LEVELS.index(level) < LEVELS.index(self._level):
             return
         line = format_line(self._shape, self._clock(), level, event, fields)
@@ -87,7 +77,7 @@ class ServiceLog:
                 stream.write(f"{line}\n")
                 stream.flush()
             except (OSError, ValueError):
-                return  # a full disk or a closed pipe of the log harms no request
+                return  # a full disk or a closed pipe of the log must not fail a request
 
 
 def format_line(
@@ -112,14 +102,14 @@ def format_line(
 
 
 def annotate_request(scope: MutableMapping[str, Any], **fields: Field) -> None:
-    """Add to the line of the log about a request: ``annotate_request(request.scope, run=7, worker="a")``."""
+    """Add fields to a request's log line: ``annotate_request(request.scope, run=7)``."""
     scope.setdefault("state", {}).setdefault("told", {}).update(fields)
 
 
 def python_logger(log: ServiceLog) -> logging.Logger:
     """Return a logger of the standard library whose warnings and errors go to a log.
 
-    It stands in no hierarchy: what is set up elsewhere for other loggers does not reach it.
+    It is outside the hierarchy of loggers, so that their configuration does not affect it.
     """
     logger = logging.Logger("copperline", logging.WARNING)
     logger.addHandler(LogRelay(log))
@@ -127,14 +117,14 @@ def python_logger(log: ServiceLog) -> logging.Logger:
 
 
 class LogRelay(logging.Handler):
-    """Passes records of the standard library on to a log."""
+    """Handler that passes records of the standard library to a log."""
 
     def __init__(self, log: ServiceLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; everything below an error is a warning."""
+        """Write one record; every level below error becomes a warning."""
         level: Level = "error" if record.levelno >= logging.ERROR else "warning"
         error = record.exc_info[1] if record.exc_info else None
         fields: dict[str, Field] = {"message": record.getMessage().strip(), **_traceback(error)}
@@ -164,7 +154,7 @@ def _word(value: Field) -> str:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds for how long a request takes (s)."""
+"""Upper bounds (s) of the duration of a request."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -201,7 +191,7 @@ class _Metric(ABC):
 
 
 class _LabelledNumber(_Metric):
-    """One number for each combination of labels, kept here or asked for when it is told."""
+    """Number for each combination of labels, stored here or read when it is fetched."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
         super().__init__(name, text, labels, lock)
@@ -209,15 +199,11 @@ class _LabelledNumber(_Metric):
         self._read: Callable[[], float | Mapping[tuple[str, ...], float]] | None = None
 
     def follow(self, read: Callable[[], float | Mapping[tuple[str, ...], float]]) -> None:
-        """Ask ``read`` whenever the metrics are fetched.
-
-        Args:
-            read: returns the number, or the numbers by the values of the labels.
-        """
+        """Call ``read`` at every fetch; it returns the number, or numbers by values of labels."""
         self._read = read
 
     def refresh(self) -> None:
-        """Ask what it follows, outside any lock of ours."""
+        """Read the followed number, outside any lock of the registry."""
         if self._read is None:
             return
         reading = self._read()
@@ -226,12 +212,12 @@ class _LabelledNumber(_Metric):
             self._values = {self._key(labels): value for labels, value in values.items()}
 
     def lines(self) -> list[str]:
-        """Return its samples."""
+        """Return the samples."""
         return [self._line(labels, value) for labels, value in sorted(self._values.items())]
 
 
 class Counter(_LabelledNumber):
-    """How often something has happened; only grows."""
+    """Number of occurrences of an event; it only grows."""
 
     kind = "counter"
 
@@ -241,7 +227,7 @@ class Counter(_LabelledNumber):
             self._values[()] = 0.0
 
     def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Add to the count for these values of its labels."""
+        """Increase the count for these values of the labels."""
         if not by >= 0:
             raise ValueError(f"'{self.name}' only grows, given {by}")
         with self._lock:
@@ -250,24 +236,24 @@ class Counter(_LabelledNumber):
 
 
 class Gauge(_LabelledNumber):
-    """How much there is now."""
+    """Current amount of a quantity."""
 
     kind = "gauge"
 
     def set(self, value: float, *labels: str) -> None:
-        """Say how much there is for these values of its labels."""
+        """Set the amount for these values of the labels."""
         with self._lock:
             self._values[self._key(labels)] = value
 
     def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Add to it; ``by`` may be negative."""
+        """Add to the amount; ``by`` may be negative."""
         with self._lock:
             key = self._key(labels)
             self._values[key] = self._values.get(key, 0.0) + by
 
 
 class Histogram(_Metric):
-    """How values are spread: counts up to each bound, their sum and number."""
+    """Distribution of values: counts up to each bound, sum and number."""
 
     kind = "histogram"
 
@@ -287,7 +273,7 @@ class Histogram(_Metric):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count one value for these values of its labels."""
+        """Count one value for these values of the labels."""
         with self._lock:
             key = self._key(labels)
             counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
@@ -295,7 +281,7 @@ class Histogram(_Metric):
             self._sums[key] = self._sums.get(key, 0.0) + value
 
     def lines(self) -> list[str]:
-        """Return its samples."""
+        """Return the samples."""
         text_lines: list[str] = []
         for labels, counts in sorted(self._counts.items()):
             total = 0
@@ -308,7 +294,7 @@ class Histogram(_Metric):
 
 
 class MetricsRegistry:
-    """The metrics of one service, passed to whoever counts."""
+    """Metrics of one service."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -331,7 +317,7 @@ class MetricsRegistry:
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
     ) -> Histogram:
-        """Return a new histogram with these upper bounds; infinity is added."""
+        """Return a new histogram with these upper bounds and infinity."""
         metric = Histogram(name, text, labels, self._lock, bounds)
         self._add(metric)
         return metric
@@ -342,7 +328,7 @@ class MetricsRegistry:
         self._metrics[metric.name] = metric
 
     def render(self) -> str:
-        """Return all of them as text, of the type `CONTENT_TYPE`."""
+        """Return all metrics as text of the type `CONTENT_TYPE`."""
         for metric in self._metrics.values():
             if isinstance(metric, _LabelledNumber):
                 metric.refresh()
@@ -369,10 +355,7 @@ STATES = ("queued", "running", "completed", "failed", "cancelled")
 class ServiceCounters:
     """Counters of one service.
 
-    Args:
-        metrics: where they are kept.
-        depth: says how many runs there are in each state.
-        lost: says how many leases have run out since the service began.
+    ``depth`` returns the runs by state, ``lost`` the expired leases since the service started.
     """
 
     def __init__(
@@ -409,7 +392,7 @@ class ServiceCounters:
         runs.follow(by_state)
 
     def claimed(self, outcome: str) -> None:
-        """Count an answer to a claim."""
+        """Count an answer to a request for a lease."""
         self._claims.inc(outcome)
 
     def resulted(self, kind: str) -> None:

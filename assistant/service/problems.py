@@ -1,8 +1,7 @@
-"""What a client is told when something is wrong: RFC 9457, application/problem+json.
+"""Problems: the answers to refused requests (RFC 9457, application/problem+json).
 
-Every refusal has the same shape: type, title, status, detail (one sentence about this request),
-instance (the request), and where there is one a hint of what to do. Faults of ours say no more
-than that; the log has the rest under the same request id.
+A problem has type, title, status, detail (one sentence about this request), instance (the request
+id) and optionally a hint. Internal errors reveal no more; the log has them under the request id.
 """
 
 import errno
@@ -37,7 +36,8 @@ from assistant.core.errors import (
     VersionConflictError,
 )
 from assistant.service.strict_json import RefusedJsonError
-from sim.model.errors import DamagedCodeError, SimError
+from sim.api import SimError
+from sim.model.errors import DamagedCodeError
 from strategies.space.errors import StrategyError
 
 MEDIA_TYPE = "application/problem+json"
@@ -84,7 +84,7 @@ HINTS: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """What is wrong with one field of a request."""
+    """Fault of one field of a request."""
 
     field: str
     message: str
@@ -92,16 +92,10 @@ class FieldFault:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One refusal. Title and hint come from the status unless said otherwise.
+    """Answer to a refused request; its status (4xx or 5xx) determines an empty title or hint.
 
-    Args:
-        status: of HTTP, 4xx or 5xx.
-        detail: a sentence about this request.
-        title: what is wrong in general.
-        hint: what to do.
-        headers: sent beside it.
-        fields: faults field by field, of a body or a query.
-        error: name of our own error, so that a client can raise it again; empty if it is none.
+    ``detail`` is a sentence about this request, ``fields`` has the faults of a body or a query, and
+    ``error`` names the error class (may be empty), so that a client can raise it again.
     """
 
     status: int
@@ -113,7 +107,7 @@ class Problem:
     error: str = ""
 
     def body(self, request_id: str = "") -> bytes:
-        """Return it as JSON."""
+        """Return the problem as JSON."""
         title = self.title or TITLES.get(self.status) or HTTPStatus(self.status).phrase.lower()
         content: dict[str, object] = {
             "type": f"urn:copperline:problem:{title.replace(' ', '-')}",
@@ -133,7 +127,7 @@ class Problem:
         return json.dumps(content).encode()
 
     def all_headers(self) -> tuple[tuple[str, str], ...]:
-        """Return its headers; whoever is told to come back is told when."""
+        """Return the headers, with Retry-After for status 503."""
         names = {name.lower() for name, _ in self.headers}
         if self.status == 503 and "retry-after" not in names:
             return (*self.headers, ("Retry-After", str(RETRY_AFTER_S)))
@@ -141,7 +135,7 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """Raised by a route that knows what to answer."""
+    """Error of a route that carries its answer."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -149,17 +143,15 @@ class ProblemError(Exception):
 
 
 def refusal(status: int, detail: str, hint: str | None = None) -> ProblemError:
-    """Return what a route raises to refuse: a status and a sentence."""
+    """Return the error for a route to raise: a status and a sentence."""
     return ProblemError(Problem(status, detail, hint=hint))
 
 
 def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
-    """Return what a client is told of an error.
+    """Return the problem that a client receives for an error of its request.
 
-    Args:
-        error: raised while a request was answered.
-        conditional: whether the request carried If-Match, so that an experiment which has gone
-            on is a failed condition (412) and not a conflict (409).
+    With ``conditional`` the request carried If-Match: then a changed experiment is a failed
+    condition (412) and not a conflict (409).
     """
     if isinstance(error, ProblemError):
         return error.problem
@@ -194,12 +186,12 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (LeaseLostError, 409),
     (IdempotencyKeyReusedError, 409),
     (ServiceError, 503),
-    # Raised on what is stored or executed here, never on what a client sent:
+    # Errors of what is stored or executed here, never of what a client sent:
     (CodecError, 500),
     (RunError, 500),
     (DamagedCodeError, 500),
     (StoreError, 503),
-    # What is left of our own errors is said of values that came with the request:
+    # The remaining errors are about values of the request:
     (AssistantError, 422),
     (SimError, 422),
     (StrategyError, 422),
@@ -207,7 +199,7 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def _is_full(error: BaseException | None) -> bool:
-    """Return whether an error, or what a store's error came from, is a full disk."""
+    """Return whether an error, or the cause of a store's error, is a full disk."""
     if isinstance(error, StoreError):
         return _is_full(error.__cause__)
     if isinstance(error, sqlite3.Error):
@@ -217,11 +209,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the refusal of a request whose fields are wrong, the first of them in its sentence.
-
-    Args:
-        errors: as pydantic lists them.
-    """
+    """Return the problem of a request with faulty fields, as pydantic lists them."""
     fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
     if not fields:
         return Problem(422, "the request does not fit its schema")
@@ -254,7 +242,7 @@ def _field_fault(error: Mapping[str, Any]) -> FieldFault:
 
 
 async def send_problem(send: Send, problem: Problem, request_id: str = "") -> None:
-    """Answer a request below any framework."""
+    """Send a problem as the answer, without a framework."""
     body = problem.body(request_id)
     headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
     headers += [(n.lower().encode(), v.encode("latin-1")) for n, v in problem.all_headers()]
@@ -263,12 +251,12 @@ async def send_problem(send: Send, problem: Problem, request_id: str = "") -> No
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id under which the log knows a request; empty outside the walls."""
+    """Return the id of a request in the log; empty without the middleware."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of an app's routes, and of finding one, a problem of this shape."""
+    """Turn every error of an app's routes, and of routing, into a problem."""
     for kind in (
         ProblemError,
         HTTPException,
@@ -285,7 +273,7 @@ def install(app: FastAPI) -> None:
 async def _answer(request: Request, error: Exception) -> Response:
     problem = _of_request(request, error)
     if problem.status >= 500:
-        request.scope.setdefault("state", {})["fault"] = error  # for the log, at the outer wall
+        request.scope.setdefault("state", {})["fault"] = error  # for the log
     return Response(
         problem.body(request_id_of(request)),
         status_code=problem.status,
@@ -313,7 +301,7 @@ def _of_request(request: Request, error: Exception) -> Problem:
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what a route's ``responses`` says of these refusals in the OpenAPI document."""
+    """Return the argument ``responses`` of a route for these statuses, for the OpenAPI document."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": schema}}}
@@ -344,4 +332,4 @@ PROBLEM_SCHEMA: Mapping[str, Any] = {
         },
     },
 }
-"""For ``components.schemas.Problem`` of the OpenAPI document."""
+"""Schema ``components.schemas.Problem`` of the OpenAPI document."""

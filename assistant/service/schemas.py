@@ -1,8 +1,6 @@
-"""What may come in a request: strict types, nothing unknown, bounded sizes.
+"""Schemas of the service: request bodies (strict, bounded, no unknown fields) and answers.
 
-What is shown of experiments and runs: the bodies of answers, and how they are made.
-
-Answers as lines of ``name=value``, for programs that read no JSON, such as a shell script.
+Answers can also be lines of ``name=value``, for programs that read no JSON, such as shell scripts.
 """
 
 from __future__ import annotations
@@ -154,7 +152,7 @@ class SlaIn(RequestBody):
     at_goal: AtGoal = "stop"
 
     def agreement(self) -> Sla:
-        """Return it as a value. Raises SettingsError where terms do not go together."""
+        """Return the SLA as a value. Raises SettingsError if its terms contradict each other."""
         terms = self.model_dump()
         tariff = terms.pop("tariff")
         return Sla(**terms, tariff=None if tariff is None else Tariff(**tariff))
@@ -462,7 +460,7 @@ class ExecutionOut(BaseModel):
 
 
 def execution(house: ExperimentService, experiment_id: str) -> ExecutionOut:
-    """Return who executes the runs of an experiment."""
+    """Return the state of execution of an experiment."""
     return ExecutionOut(
         active=house.queue.is_active(experiment_id),
         executes=house.executes,
@@ -529,7 +527,7 @@ def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
 
 
 def summary_fields(experiment: OverviewOut) -> dict[str, object]:
-    """Return of an experiment what a line each can say: how far it is, and what is best."""
+    """Return the progress and the best run of an experiment as one line each."""
     best = experiment.best
     ended = {"finished": experiment.finished, "passed_limit": experiment.passed_limit}
     return {
@@ -558,16 +556,12 @@ MEDIA_TYPE = "text/plain"
 
 
 def wants_plain_text(accept: str) -> bool:
-    """Return whether a header Accept asks for lines; anything else is given JSON."""
+    """Return whether the header Accept asks for lines of text; the default is JSON."""
     return accept.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
 def plain_text(mapping: Mapping[str, Any]) -> str:
-    """Return an answer as lines.
-
-    Raises:
-        ProblemError: 406, a name or a value holds what a line cannot carry.
-    """
+    """Return an answer as lines. Raises ProblemError (406) if a line cannot hold a value."""
     return "".join(f"{line}\n" for line in _lines("", mapping))
 
 

@@ -1,6 +1,6 @@
-"""A service on a socket of our own: in the foreground until a signal, or beside other work.
+"""HTTP/1.1 server on a socket of its own, with uvicorn and h11: in this thread or beside a block.
 
-HTTP/1.1 as uvicorn reads it with h11, for clients that are slow or wrong on purpose.
+It limits the time and size of heads and connections, because clients may be slow or hostile.
 """
 
 import asyncio
@@ -31,14 +31,10 @@ from assistant.service.problems import MEDIA_TYPE, Problem
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How long and how much a connection may take.
+    """Limits of a connection.
 
-    Args:
-        head_s: from the first byte of a request to the end of its head, and from the connection
-            to its first byte (s).
-        keep_alive_s: between two requests (s).
-        max_head_bytes: of a head that has not ended.
-        connections: at once; the next ones are turned away.
+    ``head_s`` is the time for the head of a request, and for its first byte; ``keep_alive_s`` the
+    time between two requests; ``connections`` the number that may be open at once.
     """
 
     head_s: float = 20.0
@@ -48,7 +44,7 @@ class ConnectionLimits:
 
 
 class LimitedHttpProtocol(H11Protocol):
-    """One connection, which ends if the head of a request does not come in time."""
+    """Protocol of one connection, which closes if the head of a request is late."""
 
     log: ClassVar[ServiceLog]
     patience: ClassVar[ConnectionLimits]
@@ -56,7 +52,7 @@ class LimitedHttpProtocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head, or turn the connection away."""
+        """Wait for a head, or refuse the connection."""
         self.logger = python_logger(self.log)
         super().connection_made(transport)
         if len(self.connections) > self.patience.connections:
@@ -65,14 +61,14 @@ class LimitedHttpProtocol(H11Protocol):
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; the head is timed from its first byte."""
+        """Process received data; the time of a head runs from its first byte."""
         self._wait_for_head()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
 
     def on_response_complete(self) -> None:
-        """Go on to the next request, part of which may be here already."""
+        """Continue with the next request, part of which may have arrived already."""
         super().on_response_complete()
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
@@ -80,12 +76,12 @@ class LimitedHttpProtocol(H11Protocol):
             self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Cancel the timer."""
         self._head_has_come()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
-        """Answer what is no HTTP in the shape of every other refusal."""
+        """Answer data that is not HTTP with a problem, like every other refusal."""
         error = sys.exc_info()[1]  # called while uvicorn handles what h11 raised
         status = getattr(error, "error_status_hint", 400)
         self._answer(Problem(status, f"not a request of HTTP/1.1 that this service takes: {error}"))
@@ -106,7 +102,7 @@ class LimitedHttpProtocol(H11Protocol):
             self._answer(Problem(408, sentence))
 
     def _answer(self, problem: Problem) -> None:
-        """Say what is wrong, below any app, and close."""
+        """Send a problem without an app, and close."""
         body = problem.body()
         phrase = HTTPStatus(problem.status).phrase
         lines = [f"HTTP/1.1 {problem.status} {phrase}".encode()]
@@ -116,11 +112,11 @@ class LimitedHttpProtocol(H11Protocol):
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or not cycle.response_started or cycle.response_complete:
             self.transport.write(b"\r\n".join([*lines, b"connection: close", b"", body]))
-        self.transport.close()  # in the middle of another answer there is nothing to say
+        self.transport.close()  # nothing can be sent in the middle of another answer
 
 
 def protocol_of(log: ServiceLog, patience: ConnectionLimits) -> type[LimitedHttpProtocol]:
-    """Return the protocol of one service, which tells its own log."""
+    """Return the protocol class of one service, bound to its log."""
     return type("GuardedOfOneService", (LimitedHttpProtocol,), {"log": log, "patience": patience})
 
 
@@ -130,15 +126,10 @@ _MARGIN_S = 5.0
 
 
 def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None) -> socket.socket:
-    """Return a socket that nobody else has, on which a `HttpServer` will listen.
+    """Return an exclusive socket on which a `HttpServer` will listen; port 0 means any free one.
 
-    Args:
-        host: an address or name of this machine.
-        port: 0 for any that is free.
-        tokens: the file of tokens, which must exist for an address that other machines reach.
-
-    Raises:
-        ServiceError: the address cannot be had, or would be open without tokens.
+    Raises ServiceError if the address is not available, or if other machines can reach it and the
+    file of tokens does not exist.
     """
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -168,7 +159,7 @@ def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None)
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return where a socket is reached from this machine."""
+    """Return the URL of a socket for clients on this machine."""
     host, port = listening.getsockname()[:2]
     address = ipaddress.ip_address(host.partition("%")[0])
     if address.is_unspecified:
@@ -177,7 +168,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 class DrainState:
-    """Whether the service is ending: no more claims; streams and waiting requests should end."""
+    """State of the end of a service: no more leases; streams and waiting requests should end."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -185,36 +176,28 @@ class DrainState:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it is ending. May be asked from any thread."""
+        """Whether the service is ending; safe from any thread."""
         return self._begun.is_set()
 
     def begin(self) -> None:
-        """Say that it is ending; from any thread or signal handler."""
+        """Start the end; safe from any thread or signal handler."""
         self._begun.set()
 
     async def wait(self) -> None:
-        """Return once it is ending; for requests that wait for something."""
+        """Return when the end begins, for requests that wait for something."""
         await self._woken.wait()
 
     def wake(self) -> None:
-        """End what waits; in the thread of the server."""
+        """End the waiting requests; call it in the thread of the server."""
         self.begin()
         self._woken.set()
 
 
 class HttpServer:
-    """Serves an app until it is told to end, and then lets requests in flight finish.
+    """Server of an app that takes at most ``drain_s`` for the requests in flight before it ends.
 
-    ``with Server(app, bind(), log) as server: ...`` serves in a thread beside the block;
-    `run` serves in this thread until SIGTERM or SIGINT.
-
-    Args:
-        app: what answers.
-        listening: from `bind`; closed at the end.
-        log: told of start, end and faults.
-        drain: shared with the app.
-        drain_s: how long requests in flight may take at the end (s).
-        patience: with single connections.
+    ``with HttpServer(app, bind(), log) as server: ...`` serves in a thread beside the block;
+    `run` serves in this thread until SIGTERM or SIGINT. It closes the socket at the end.
     """
 
     def __init__(
@@ -239,9 +222,9 @@ class HttpServer:
             ws="none",
             lifespan="on",
             log_config=None,
-            log_level="warning",  # whatever somebody else in this process has told its loggers
+            log_level="warning",  # independent of other loggers of this process
             access_log=False,
-            proxy_headers=False,  # nobody may choose the address that failures are counted for
+            proxy_headers=False,  # clients must not choose the address of the rate limiter
             server_header=False,
             workers=1,
             backlog=BACKLOG,
@@ -253,28 +236,27 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it is reached from this machine."""
+        """URL for clients on this machine."""
         return self._url
 
     @property
     def drain(self) -> DrainState:
-        """Whether it is ending."""
+        """State of the end."""
         return self._drain
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; a second SIGINT ends at once. For the main thread.
+        """Serve until SIGTERM or SIGINT, in the main thread; a second SIGINT ends at once.
 
-        Raises:
-            ServiceError: the app did not start.
+        Raises ServiceError if the app does not start.
         """
         with self._signals(), self._words_of_uvicorn():
             self._serve()
         self._check()
 
     def start(self) -> Self:
-        """Serve in a thread, from now until `stop`. Raises ServiceError if the app does not start.
+        """Serve in a thread until `stop`. Raises ServiceError if the app does not start.
 
-        The thread ends with the process even if nobody stops it.
+        The thread ends with the process, also without `stop`.
         """
         self._thread = threading.Thread(target=self._serve, name="copperline-serve", daemon=True)
         self._thread.start()
@@ -283,7 +265,7 @@ class HttpServer:
         return self
 
     def stop(self) -> None:
-        """Let requests in flight finish, at most ``drain_s``, and end the thread."""
+        """Wait at most ``drain_s`` for the requests in flight, and end the thread."""
         self._drain.begin()
         self._server.should_exit = True
         if self._thread is not None:
@@ -296,7 +278,7 @@ class HttpServer:
     def _serve(self) -> None:
         try:
             self._server.run(sockets=[self._listening])
-        except SystemExit:  # uvicorn's word for an app that does not start
+        except SystemExit:  # raised by uvicorn if the app does not start
             self._log.error("not started", url=self._url)
         except BaseException as error:
             self._log.error("fault", error, url=self._url)
@@ -312,7 +294,7 @@ class HttpServer:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Make the signals that end a process end the service first, and nothing more."""
+        """Let the signals that end a process end only the service."""
 
         def end(number: int, _frame: FrameType | None) -> None:
             if self._server.should_exit and number == signal.SIGINT:
@@ -332,7 +314,7 @@ class HttpServer:
 
     @contextlib.contextmanager
     def _words_of_uvicorn(self) -> Iterator[None]:
-        """Let uvicorn's own warnings come out as lines of our log; the process is ours here."""
+        """Write uvicorn's warnings to the log."""
         logger, relay = logging.getLogger("uvicorn.error"), LogRelay(self._log)
         before = logger.propagate
         logger.addHandler(relay)
@@ -356,7 +338,7 @@ class HttpServer:
 
 
 class _UvicornServer(uvicorn.Server):
-    """Uvicorn, whose signals are ours, and which says when it listens."""
+    """Uvicorn server without its signal handlers; it reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, drain: DrainState) -> None:
         super().__init__(config)
@@ -365,18 +347,18 @@ class _UvicornServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `HttpServer`; uvicorn would catch them, and raise them again at the end."""
+        """Leave signals to `HttpServer`; uvicorn would raise them again at the end."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Start to listen, and report it."""
         await super().startup(sockets)
         self.settled.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wake what waits, let what is in flight finish, and leave those who do not read."""
+        """End the waiting requests, finish those in flight, and drop clients that do not read."""
         self._drain.wake()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        await asyncio.sleep(0)  # for the transports to close
+        await asyncio.sleep(0)  # lets the transports close

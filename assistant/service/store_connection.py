@@ -1,10 +1,8 @@
-"""The door to a store: straight to the file, or to the process that serves it.
+"""Connection to a store: to its file, or to the process that serves it.
 
-One process at a time writes a store, the one that holds its key. Who comes while another serves
-speaks to it; who comes first takes the key, and serves while it stays (`serving`). Whether a
-command, a browser or a service came first makes no difference to what they can do.
-
-The service beside a browser UI: one is used if it runs, else one is started and kept alive.
+One process at a time writes a store, the holder of its lock. It serves while it stays
+(`embedded_service`), and other processes use its service: the order of a command, a browser and
+a service makes no difference. The supervisor keeps a service alive beside a browser UI.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ T = TypeVar("T")
 
 
 class LockedStore(SqliteStore):
-    """A file of journals whose key this process holds until it is closed; None if it has none."""
+    """SQLite store whose lock this process holds until it is closed; None means no lock."""
 
     def __init__(self, path: Path, key: StoreLock | None) -> None:
         self.key = key
         if key is not None:
-            weakref.finalize(self, key.release)  # for whoever forgets to close it
+            weakref.finalize(self, key.release)  # for callers that never close it
         try:
             super().__init__(path)
         except BaseException:
@@ -45,7 +43,7 @@ class LockedStore(SqliteStore):
             raise
 
     def close(self) -> None:
-        """Close the file and give the key back."""
+        """Close the file and release the lock."""
         super().close()
         self._release()
 
@@ -56,11 +54,9 @@ class LockedStore(SqliteStore):
 
 
 class StoreConnection:
-    """A store that is reached whichever way there is: the service may end, or another begin.
+    """Store that reconnects when its service ends or another one starts.
 
-    Args:
-        path: of the store.
-        take_key: whether this process may hold the key while nobody else serves.
+    With ``take_key`` this process may hold the lock while no other process serves.
     """
 
     def __init__(self, path: Path, *, take_key: bool = True) -> None:
@@ -89,7 +85,7 @@ class StoreConnection:
         except ServiceError:
             if isinstance(self.inner, HttpStore) and find_endpoint(self._path) is None:
                 self.inner.close()
-                self.inner = self._reach()  # whoever served has ended
+                self.inner = self._reach()  # the service has ended
                 return ask(self.inner)
             raise
 
@@ -101,24 +97,21 @@ class StoreConnection:
 
 
 def open_store(path: Path, *, take_key: bool = True) -> StoreConnection:
-    """Return the store at a path: through the service that runs, else the file itself.
+    """Return the store at a path: through the running service, else the file itself.
 
-    A process that holds the key and does not serve (a short command) does not keep others out:
-    each append is a transaction of its own, and sessions catch up with one another.
+    A process that holds the lock and does not serve (a short command) does not block others:
+    each append is a transaction of its own, and sessions read the events of one another.
 
     Raises:
-        StoreError: it cannot be read; ServiceError: the service that runs does not answer.
+        StoreError: it cannot be read; ServiceError: the running service does not answer.
     """
     return StoreConnection(path, take_key=take_key)
 
 
 def api_client_of(path: Path, endpoint: Endpoint, tries: int = TRIES) -> ApiClient:
-    """Return a connection to the service of a store, which finds it again after a restart.
+    """Return a client of the service of a store, which finds it again after a restart.
 
-    Args:
-        path: of the store.
-        endpoint: where it is served now.
-        tries: how often a request is sent while no answer comes; 6 last about 3 s.
+    ``tries`` is the maximum number of requests without an answer; 6 take about 3 s.
     """
 
     def again() -> tuple[str, str] | None:
@@ -130,12 +123,10 @@ def api_client_of(path: Path, endpoint: Endpoint, tries: int = TRIES) -> ApiClie
 
 @contextlib.contextmanager
 def embedded_service(path: Path) -> Iterator[StoreConnection]:
-    """Hold a store for long: others reach it through this process meanwhile.
-
-    Where a service runs already, that one is used.
+    """Hold a store for a block and serve it to others; use a running service if there is one.
 
     Raises:
-        StoreError: it cannot be read; ServiceError: the service that runs does not answer.
+        StoreError: it cannot be read; ServiceError: the running service does not answer.
     """
     store = open_store(path)
     try:
@@ -150,7 +141,7 @@ def embedded_service(path: Path) -> Iterator[StoreConnection]:
 
 @contextlib.contextmanager
 def _private(store: SqliteStore, key: StoreLock) -> Iterator[None]:
-    """Serve a store on the loopback, to whoever may read its folder."""
+    """Serve a store on the loopback, for every user who may read its folder."""
     from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
     from assistant.service.app import make_service
     from assistant.service.auth import RoleTokens
@@ -170,7 +161,7 @@ def _private(store: SqliteStore, key: StoreLock) -> Iterator[None]:
 
 
 def needs_service(path: Path) -> ApiClient:
-    """Return a connection to the service of a store. Raises ServiceError if none runs."""
+    """Return a client of the service of a store. Raises ServiceError if none runs."""
     endpoint = find_endpoint(path)
     if endpoint is None:
         raise ServiceError(
@@ -185,11 +176,9 @@ _AGAIN_S = 2.0
 
 
 class ServiceSupervisor:
-    """Keeps a service for a store, as long as this process lives or until `end`.
+    """Supervisor of a service for a store, until `end` or the end of this process.
 
-    Args:
-        store: the file of journals; it need not exist yet.
-        log: file that the service's lines go to; None is this process's standard error.
+    The store need not exist yet; a log of None means standard error of this process.
     """
 
     def __init__(self, store: Path, log: Path | None = None) -> None:
@@ -197,18 +186,13 @@ class ServiceSupervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._not_before_s = 0.0
-        self._port = 0  # where it was: workers that outlived it tell their results there
+        self._port = 0  # the same port again: workers that survived send their results there
         self._ended = threading.Event()
 
     def reach(self, patience_s: float = UP_WITHIN_S, tries: int = TRIES) -> ApiClient:
-        """Return a connection to the service, started if there is none.
+        """Return a client of the service; start the service if there is none.
 
-        Args:
-            patience_s: how long to wait for it to come up.
-            tries: see `door.link_to`.
-
-        Raises:
-            ServiceError: it does not come up in time; the sentence says what to do.
+        Raises ServiceError if it does not start within ``patience_s``; the message says what to do.
         """
         until_s = time.monotonic() + patience_s
         while True:
@@ -224,7 +208,7 @@ class ServiceSupervisor:
             time.sleep(_LOOK_S)
 
     def ensure(self) -> None:
-        """Start a service if none runs; returns at once."""
+        """Start a service if none runs; return at once."""
         with self._lock:
             endpoint = find_endpoint(self._store)
             if endpoint is not None:
@@ -232,19 +216,19 @@ class ServiceSupervisor:
             if self._ended.is_set() or endpoint is not None:
                 return
             if self._child is not None and self._child.poll() is None:
-                return  # it is coming up, or going down
+                return  # the service is starting or ending
             if time.monotonic() < self._not_before_s:
                 return
             self._not_before_s = time.monotonic() + _AGAIN_S
             self._child = self._started(self._port)
-            self._port = 0  # once: somebody else may have taken it
+            self._port = 0  # only once: another process may have taken the port
 
     def keep(self) -> None:
-        """Look after it from a thread of its own, from now on."""
+        """Supervise the service in a thread from now on."""
         threading.Thread(target=self._keep, name="copperline-companion", daemon=True).start()
 
     def end(self) -> None:
-        """End the service that was started here, giving its runs and requests a little time."""
+        """End the service that was started here, with a little time for its runs and requests."""
         self._ended.set()
         with self._lock:
             child, self._child = self._child, None
@@ -262,7 +246,7 @@ class ServiceSupervisor:
             try:
                 self.ensure()
             except AssistantError:
-                continue  # a file beside the store that cannot be read yet; said by `reach`
+                continue  # a file beside the store is not readable yet; `reach` reports it
 
     def _started(self, port: int) -> subprocess.Popen[bytes]:
         command = [

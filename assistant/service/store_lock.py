@@ -1,9 +1,8 @@
-"""The key of a store, and where whoever holds it can be reached.
+"""Lock of a store, and the endpoint of the process that serves it.
 
-One process at a time writes a store: the one that holds the key, a lock on ``<store>.key``. The
-kernel takes the key back when that process ends, however it ends. While it serves, the file
-``<store>.service`` says where; a file that a killed process left is not believed, since the key
-is free.
+One process at a time writes a store: the one that holds the lock on ``<store>.key``. The kernel
+releases it when that process ends, however it ends. While it serves, ``<store>.service`` contains
+its endpoint; the file of a killed process is ignored, because the lock is free.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ _PAUSE_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a service is reached, and the token that lets in."""
+    """URL of a service, and the token for it."""
 
     url: str
     pid: int
@@ -35,10 +34,7 @@ class Endpoint:
 
 
 class StoreLock:
-    """The right to write a store, held until `release` or the end of the process.
-
-    A process that is forked from the holder does not hold it.
-    """
+    """Right to write a store, until `release` or the end of the process; forks do not hold it."""
 
     def __init__(self, store: Path, descriptor: int) -> None:
         self._store = store
@@ -47,15 +43,13 @@ class StoreLock:
 
     @classmethod
     def take(cls, store: Path, patience_s: float = PATIENCE_S) -> Self | None:
-        """Take the key of a store; return None if another process or caller holds it.
+        """Take the lock of a store; return None if another process or caller holds it.
 
-        Args:
-            store: the file of the store; its folder is made if it is missing.
-            patience_s: how long to try. Whoever asks with `find_endpoint` or `is_locked` holds the key for
-                some microseconds, which must not look like a process that serves.
+        It waits at most ``patience_s``, because `find_endpoint` and `is_locked` hold the lock for
+        some microseconds, which must not look like a process that serves. A missing folder is made.
 
         Raises:
-            ServiceError: the key cannot be made where the store lies.
+            ServiceError: the lock cannot be made beside the store.
         """
         path = path_beside(store, "key")
         until_s = time.monotonic() + patience_s
@@ -64,23 +58,23 @@ class StoreLock:
                 return None
             time.sleep(_PAUSE_S)
         key = cls(store, descriptor)
-        key.withdraw()  # what a killed holder left
+        key.withdraw()  # from a killed holder
         return key
 
     @property
     def store(self) -> Path:
-        """The store that this is the key of."""
+        """Path of the store."""
         return self._store
 
     def publish(self, url: str, token: str) -> None:
-        """Say where the store is served. Raises ServiceError if that cannot be written."""
+        """Write the endpoint of the service. Raises ServiceError if that fails."""
         if self._descriptor is None:
             raise ServiceError(f"the key of '{self._store}' is given back; take it again")
         body = {"url": url, "pid": os.getpid(), "token": token}
         replace_private(path_beside(self._store, "service"), json.dumps(body).encode())
 
     def release(self) -> None:
-        """Give the key back, and say no longer where the store is served."""
+        """Release the lock and remove the endpoint."""
         if self._descriptor is None:
             return
         self.withdraw()
@@ -88,12 +82,12 @@ class StoreLock:
         os.close(descriptor)
 
     def withdraw(self) -> None:
-        """Say no more where the store is served; the key is kept."""
+        """Remove the endpoint but keep the lock."""
         with contextlib.suppress(FileNotFoundError):
             path_beside(self._store, "service").unlink()
 
     def _forget(self) -> None:
-        """In a forked child: close the copy, which would hold the lock beyond its parent's end."""
+        """Close the copy in a forked child, which would hold the lock after its parent's end."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -111,7 +105,7 @@ class StoreLock:
 
 
 def is_locked(store: Path) -> bool:
-    """Return whether somebody holds the key of a store. Raises ServiceError if none can tell."""
+    """Return whether a process holds the lock of a store. Raises ServiceError if unknown."""
     path = path_beside(store, "key")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -129,10 +123,9 @@ def is_locked(store: Path) -> bool:
 
 
 def find_endpoint(store: Path) -> Endpoint | None:
-    """Return where a store is served, None if nobody serves it now.
+    """Return the endpoint of the service of a store, None if there is none now.
 
-    Raises:
-        ServiceError: the file that says it can be read by others, or is damaged.
+    Raises ServiceError if other users can read the file of the endpoint, or it is damaged.
     """
     path = path_beside(store, "service")
     if not is_locked(store) or (content := read_private(path)) is None:
@@ -149,7 +142,7 @@ def find_endpoint(store: Path) -> Endpoint | None:
 
 
 def _locked(path: Path) -> int | None:
-    """Return a locked descriptor of the key, None if somebody has locked it."""
+    """Return a locked descriptor of the lock file, None if another process has locked it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -170,7 +163,7 @@ def _locked(path: Path) -> int | None:
     return descriptor
 
 
-_held: WeakSet[StoreLock] = WeakSet()  # the one global: forking is a matter of the whole process
+_held: WeakSet[StoreLock] = WeakSet()  # the only global: a fork concerns the whole process
 
 
 def _forget_all() -> None:

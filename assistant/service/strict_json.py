@@ -1,7 +1,7 @@
-"""JSON as the service takes it: one reading, no surprises.
+"""Strict JSON: a text that readers could understand differently is refused.
 
 RFC 8259 leaves to the reader what duplicate keys, numbers out of range and lone surrogates mean;
-readers that differ are how two programs come to see two requests in one. Here each is refused.
+two programs could therefore see two requests in one.
 """
 
 import json
@@ -16,22 +16,20 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
-MAX_DIGITS = 4300
-"""Of one number: the length up to which Python reads an integer (sys.int_info)."""
+MAX_DIGITS = 4300  # of a number: Python's limit for integers (sys.int_info)
 
 INT64 = 2**63
 
-# Possessive, so that no text makes it go back: a string, closed or not, or a bracket.
+# Possessive, so that no text makes it backtrack: a string, closed or not, or a bracket.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class RefusedJsonError(AssistantError):
-    """A text that is not JSON, or JSON that means different things to different readers.
+    """Text that is not JSON, or is ambiguous JSON.
 
-    Attributes:
-        status: as HTTP would say it: 400 for what is no JSON and for keys given twice, 413 for
-            what is too large, 422 for values that have no place here.
+    ``status`` is that of HTTP: 400 for invalid JSON and duplicate keys, 413 for a text that is too
+    large, 422 for values that are not allowed here.
     """
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -43,19 +41,13 @@ class RefusedJsonError(AssistantError):
 
 
 def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text in UTF-8, without a byte-order mark.
 
-    Args:
-        body: UTF-8, without a byte-order mark.
-        max_bytes: how long it may be.
-        max_depth: how many arrays and objects may stand within each other; looked at before
-            anything is read, since readers recurse.
-
-    Returns:
-        The value; integers within 64 bits, finite numbers, texts that UTF-8 can hold.
+    Integers are within 64 bits, numbers finite, texts representable in UTF-8. The nesting of arrays
+    and objects is checked before parsing, because parsers recurse.
 
     Raises:
-        RefusedJsonError: anything else, with the status that says so.
+        RefusedJsonError: any other text.
     """
     if len(body) > max_bytes:
         raise RefusedJsonError(413, f"{len(body)} bytes are too many; at most {max_bytes} may come")
@@ -145,7 +137,7 @@ def _check_texts(value: Json) -> None:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Yield every text and key, without recursion."""
+    """Yield all texts and keys, without recursion."""
     waiting: list[Json] = [value]
     while waiting:
         node = waiting.pop()

@@ -1,9 +1,7 @@
-"""What is done next while nobody decides: the paper's agent with a confidence of 100 %.
+"""Auto-steering: the next step of a sweep without a person (confidence 100 % in the paper).
 
-What comes next follows from the state alone, so that it can be taken over at any point and ends
-where an unbroken sweep would have ended. An agent that executes the runs itself asks for a step
-whenever nothing waits any more; so does a service whose workers execute them.
-
+The step follows from the state alone, so that a sweep can be interrupted and continued anywhere.
+Agents and the service call `auto_steer_step` whenever no run waits or is running.
 Source: Silva et al., section 4.2 (confidence), figure 3 (the loop).
 """
 
@@ -30,18 +28,17 @@ def auto_steer_step(
     max_runs: int | None = None,
     on_advice: Callable[[MissWarning], None] | None = None,
 ) -> str | None:
-    """Submit what comes next, now that nothing waits or goes on. Returns why it ends, or None.
+    """Submit the next runs when none waits or is running; return why the sweep ends, or None.
 
-    Today's configuration comes first, then the first runs, then batches. It ends where a limit of
-    the agreement is used up, and once the goal is reached, unless the agreement says to go on. If
-    results vary, what reached the goal is repeated twice before, and the last runs of a budget
-    repeat the winner.
+    The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
+    SLA, and at the goal unless the SLA continues there. If results vary, the run that reached the
+    goal is repeated twice before, and the last runs of a budget repeat the winner.
 
     Args:
-        session: of which no run waits or goes on.
-        how: it steers itself.
-        max_runs: end here although the budget may allow more.
-        on_advice: told of each warning before it is answered.
+        session: session without waiting or running runs.
+        how: settings of auto-steering.
+        max_runs: limit beside the budget.
+        on_advice: callback for each warning, before it is answered.
     """
     limits = SubmissionLimits(session, max_runs)
     passed = session.passed_limit()
@@ -58,7 +55,7 @@ def auto_steer_step(
 
 
 def _confirm_goal(session: Session, limits: "SubmissionLimits") -> str | None:
-    """Repeat what reached the goal where results vary, else end."""
+    """Repeat the run that reached the goal where results vary; else return the reason to end."""
     doubted = goal_to_confirm(session.experiment)
     if doubted is None or limits.left == 0:
         return reached_goal(session.experiment)
@@ -82,37 +79,32 @@ def _search(
         n = limits.room(how.batch or session.batch_size)
         try:
             proposals = session.suggest(n).suggestions if n else ()
-        except VersionConflictError:  # somebody steered while it was thought about: think again
+        except VersionConflictError:  # somebody steered in between: suggest again
             continue
         if proposals:
             continue
         if is_confirmation_due(session.experiment, limits.limit, limits.left):
-            session.confirm(1)  # one at a time: what it shows decides what is repeated next
+            session.confirm(1)  # one at a time, because its result decides what is repeated next
             continue
         exhausted = n > 0 or (bool(limits.left) and is_exhausted(session.experiment))
         return _ended(session.experiment, exhausted=exhausted)
 
 
 class SubmissionLimits:
-    """How many runs may still be spent, as the session stands when it is asked.
-
-    Args:
-        session: that is steered.
-        max_runs: a limit beside that of the agreement.
-    """
+    """Number of runs that may still be submitted, by the present state of the session."""
 
     def __init__(self, session: Session, max_runs: int | None) -> None:
         self._session, self._max_runs = session, max_runs
 
     @property
     def limit(self) -> int | None:
-        """Runs that may be spent in all; None without a limit."""
+        """Runs that may be submitted in all; None without a limit."""
         limits = (self._session.experiment.sla.max_runs, self._max_runs)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def left(self) -> int | None:
-        """Runs that may be spent from now on; None without a limit."""
+        """Runs that may be submitted from now on; None without a limit."""
         limit = self.limit
         return None if limit is None else max(0, limit - self._session.experiment.n_charged)
 
@@ -125,7 +117,7 @@ class SubmissionLimits:
 def _answer(
     session: Session, how: AutoSteering, on_advice: Callable[[MissWarning], None] | None
 ) -> str | None:
-    """Answer the open warning. Returns why it stops if it waits for somebody else's answer."""
+    """Answer the open warning; return a reason to stop if a person must answer."""
     advice = session.experiment.open_advice
     if advice is None:
         return None
@@ -139,7 +131,7 @@ def _answer(
 
 
 def _take_open_batch(session: Session, limits: SubmissionLimits) -> bool:
-    """Submit what may be of the open batch. Returns whether anything was."""
+    """Submit the allowed part of the open batch; return whether any run was submitted."""
     batch = session.experiment.open_batch
     if batch is None:
         return False

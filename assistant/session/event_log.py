@@ -1,6 +1,6 @@
-"""The journal of one session: what is recorded is stored first, then applied, one decision a time.
+"""Event log of a session: events are stored first, then applied, one decision at a time.
 
-Effects are thin here: a lock, a store and a clock around the pure fold of `Experiment`.
+A lock, a store and a clock around the pure fold of `Experiment`.
 """
 
 import threading
@@ -15,17 +15,17 @@ from assistant.core.experiment import Experiment
 from assistant.core.ports import Clock, Store
 
 Listener = Callable[[Experiment, Event], None]
-"""Told of an event that is stored and applied; it returns at once, and raises nothing."""
+"""Callback for stored and applied events; it must return at once and raise nothing."""
 
 OF_RUNS = get_args(RunEvent)
 
 
 class EventLog:
-    """An experiment with the store that keeps its events and the clock that dates them.
+    """An experiment with its store and its clock.
 
-    Calls may come from several threads; whoever decides does so within `deciding`. Workers go on
-    meanwhile: what the queue of the store records in between is caught up with, and what was
-    decided is stored behind it if it still follows.
+    Calls may come from several threads; decisions are made within `deciding`. Workers go on
+    meanwhile: events that the queue stored in between are applied first, and a decision is stored
+    after them if it still follows.
     """
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
@@ -41,40 +41,37 @@ class EventLog:
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """Look at the latest state and record what follows, one decision at a time."""
+        """Catch up, then hold the lock for one decision."""
         with self._lock:
             self.catch_up()
             yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Have nobody else of this process decide or catch up meanwhile."""
+        """Hold the lock against decisions and catching up in other threads."""
         with self._lock:
             yield
 
     def catch_up(self) -> tuple[Event, ...]:
-        """Take in what was stored by others since, and return it."""
+        """Apply the events that others have stored since, and return them."""
         with self._lock:
             events = self._store.load(self._id, since=self.experiment.n_events)
             self._apply(events)
             return events
 
     def decide(self, decision: Callable[..., Event | None], *arguments: object) -> None:
-        """Record what a function of `decisions` makes of the experiment and of what is wanted.
-
-        None is what changes nothing.
-        """
+        """Record the event that a function of `assistant.core.commands` returns, if any."""
         with self.deciding():
             event = decision(self.experiment, *arguments, self.now_s())
             if event is not None:
                 self.record(event)
 
     def record(self, *events: Event) -> None:
-        """Store, then apply: what is applied has been stored, and can be read back.
+        """Store events, then apply them.
 
         Raises:
-            ExperimentError: an event that would not be read back as it is, or that does not follow
-                what was stored meanwhile.
+            ExperimentError: an event that cannot be decoded again, or that does not follow what was
+                stored meanwhile.
             StoreError: it could not be stored. Nothing is applied then.
         """
         if not events:
@@ -88,20 +85,20 @@ class EventLog:
             except VersionConflictError:
                 foreign_events = self.catch_up()
                 if not foreign_events or not (_of_runs(events) or _of_runs(foreign_events)):
-                    raise  # somebody else has decided something, and so has this session
-                self.experiment.supposing(events)  # raises where it does not follow any more
+                    raise  # two decisions at once
+                self.experiment.supposing(events)  # raises if they do not follow any more
         self._apply(events)
 
     def listen(self, listener: Listener) -> None:
-        """Tell this listener of every event from now on."""
+        """Call this listener with every event from now on."""
         self._listeners.append(listener)
 
     def unlisten(self, listener: Listener) -> None:
-        """Tell this listener of nothing more."""
+        """Stop calling this listener."""
         self._listeners.remove(listener)
 
     def events(self) -> tuple[Event, ...]:
-        """Return all that was stored so far."""
+        """Return all stored events."""
         return self._store.load(self._id)
 
     @property
@@ -121,7 +118,7 @@ def _of_runs(events: tuple[Event, ...]) -> bool:
 
 
 def _refuse_unreadable(event: Event) -> None:
-    """Raise ExperimentError for an event that would not be read back as it is."""
+    """Raise ExperimentError for an event that would be decoded to another one."""
     try:
         if decode_event(encode_event(event)) == event:
             return

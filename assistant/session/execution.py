@@ -1,8 +1,7 @@
-"""Executing what waits: the loop between a journal and an executor.
+"""Execution of waiting runs: the loop between an event log and an executor.
 
-What is done while runs are executed: reports are recorded, and runs are ended that shall end.
-
-Who executes an experiment in its own process: one at a time, until it ends however it ends.
+Also the monitor that records intermediate results meanwhile, and the lock that lets only one
+process execute an experiment.
 """
 
 from __future__ import annotations
@@ -40,20 +39,15 @@ from assistant.core.run import Run, RunState
 from assistant.session.event_log import EventLog
 
 LOOK_S = 1.0
-"""How often reports are recorded, and it is looked what others have decided."""
+"""Seconds between records of intermediate results, and between looks at others' decisions."""
 
 
 class RunMonitor:
-    """Looks after the runs that are under way in an executor.
-
-    Args:
-        journal: of their experiment.
-        executor: where they execute; it is told which of them shall end.
-    """
+    """Monitor of the runs under way in an executor: records intermediate results, ends runs."""
 
     def __init__(self, journal: EventLog, executor: Executor) -> None:
         self.under_way: set[int] = set()
-        """Numbers of the runs; whoever executes says so."""
+        """Numbers of the runs under way; `run_queued` maintains it."""
         self._journal, self._executor = journal, executor
         self._latest: dict[int, Mapping[str, Measure]] = {}
         self._news, self._ended = threading.Event(), threading.Event()
@@ -64,8 +58,8 @@ class RunMonitor:
         executor.listen(self._reported)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Return what `Executor.collect` does, and look out meanwhile."""
-        for run_id in tuple(self.under_way):  # it may have been given up while it was submitted
+        """Return the result of `Executor.collect`, and monitor the runs meanwhile."""
+        for run_id in tuple(self.under_way):  # it may have been cancelled while it was submitted
             if self._journal.experiment.run(run_id).state is not RunState.RUNNING:
                 self._executor.stop(run_id)
         if self._thread is None:
@@ -78,11 +72,11 @@ class RunMonitor:
         try:
             return self._executor.collect()
         finally:
-            with self._acting:  # once what is being recorded is recorded
+            with self._acting:  # wait until the present record is stored
                 self._waiting = False
 
     def end(self) -> None:
-        """Look out no more. The thread ends soon; it does nothing any more."""
+        """Stop to monitor. The thread ends soon and records nothing more."""
         self._journal.unlisten(self._hear)
         self._executor.listen(lambda _run_id, _measures: None)
         with self._acting:
@@ -94,7 +88,7 @@ class RunMonitor:
         self._news.set()
 
     def _hear(self, _experiment: Experiment, event: Event) -> None:
-        """Have a run ended that shall end; it is heard in whichever thread decides."""
+        """End a run that was cancelled or stopped; called in the thread that decides."""
         if isinstance(event, RunCancelled | RunStopped) and event.run_id in self.under_way:
             self._executor.stop(event.run_id)
 
@@ -103,14 +97,14 @@ class RunMonitor:
             if self._news.wait(LOOK_S):
                 self._news.clear()
             reported = bool(self._latest)
-            with suppress(AssistantError):  # whoever executes meets it, too
+            with suppress(AssistantError):  # the executing thread meets it too
                 self._look()
-            if reported:  # the first report is recorded at once, and the next ones wait
+            if reported:  # the first one is recorded at once, the next ones wait
                 self._ended.wait(LOOK_S)
 
     def _look(self) -> None:
-        """Take in what others have decided, and record what was reported since."""
-        # while somebody decides, whoever executes does not wait for this
+        """Apply the decisions of others, and record intermediate results."""
+        # the executing thread does not wait for this while somebody decides
         with self._journal.locked(), self._acting:
             if self._ended.is_set() or not self._waiting:
                 return
@@ -125,9 +119,9 @@ class RunMonitor:
         try:
             self._journal.record(RunReported(self._journal.now_s(), run_id, measures))
         except StoreError:
-            self._latest.setdefault(run_id, measures)  # unless it has reported again
+            self._latest.setdefault(run_id, measures)  # unless there is a newer one
             raise
-        except AssistantError:  # it has told what no journal can keep
+        except AssistantError:  # it cannot be stored in an event log
             return
 
 
@@ -137,17 +131,17 @@ def run_queued(
     on_change: Callable[[Run], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> None:
-    """Execute everything that waits, in its order, recording each result as it comes.
+    """Execute all waiting runs in their order, and record each result as it comes.
 
-    What runs report is recorded meanwhile, the latest of each run at most every `LOOK_S`; a run
-    that is cancelled or stopped, by whomever, is ended. Interrupting it loses no result: what is
-    under way goes back to the queue.
+    Intermediate results are recorded at most every `LOOK_S` for each run; cancelled and stopped
+    runs
+    are ended. An interruption loses no result: runs under way return to the queue.
 
     Args:
-        journal: of the experiment.
-        executor: where the runs execute.
-        on_change: told of each run that started or ended.
-        stop: asked before each start; once true, nothing more is started.
+        journal: event log of the experiment.
+        executor: executor of the runs.
+        on_change: callback for each run that started or ended.
+        stop: called before each start; once true, no more run starts.
     """
     tell = on_change or (lambda _run: None)
     halted = stop or (lambda: False)
@@ -180,18 +174,18 @@ def run_queued(
 def _end(
     experiment: Experiment, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed | ResultRefused | None:
-    """Return how a run ended; a result that nobody waits for any more is refused."""
+    """Return the event that ends a run; a result that is not expected any more is refused."""
     run = experiment.run(completion.run_id)
     if run.state is RunState.RUNNING and not run.token:
         return commands.assess_completion(experiment, completion, now_s)
     if completion.stopped:
-        return None  # it was told to end, and has ended
+        return None  # it was ended on request
     why = f"the run is {run.state}"
     return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
 
 
 def requeue_interrupted(journal: EventLog) -> int:
-    """Return runs to the queue that a process which is gone had started; say how many."""
+    """Return the runs of a dead process to the queue; return their number."""
     with journal.deciding():
         lost = _ours(journal)
         _return(journal, lost, "the process that executed it is gone")
@@ -199,7 +193,7 @@ def requeue_interrupted(journal: EventLog) -> int:
 
 
 def _ours(journal: EventLog) -> list[Run]:
-    """Return the runs that go on in the session's own process; workers hold the others."""
+    """Return the running runs of the session's own process; workers hold the others."""
     return [run for run in journal.experiment.runs_in(RunState.RUNNING) if not run.token]
 
 
@@ -227,11 +221,7 @@ _BYTES = 2**40
 
 
 class ExecutionLock:
-    """The right to execute the runs of an experiment in this process.
-
-    Args:
-        store: the file of the store.
-        experiment_id: of the experiment.
+    """Lock on the execution of an experiment's runs, held by one process.
 
     Raises:
         ExperimentError: another process executes it; StoreError: the lock cannot be made.
@@ -261,7 +251,7 @@ class ExecutionLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Let others execute it."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -282,7 +272,7 @@ _held: WeakSet[ExecutionLock] = WeakSet()
 
 
 def _let_go() -> None:
-    """In a forked child: close the copies, which would hold the locks beyond the parent's end."""
+    """Close the copied locks in a forked child, which would outlive those of the parent."""
     for lock in list(_held):
         lock.release()
 

@@ -1,4 +1,4 @@
-"""How a session comes to be: a new experiment on an application, or a stored one."""
+"""Opening of sessions: a new experiment on an application, or a stored one."""
 
 import re
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ MAX_SLUG = 48
 
 
 class ExperimentDescription(TypedDict, total=False):
-    """How an experiment begins; everything may be left out.
+    """Options of a new experiment; each may be left out.
 
     Args:
-        name: for people; the application's name if empty.
-        space: what may be proposed; the application's own if None.
-        objective: what is wanted; the application's own if None.
-        sla: the budget; no limit if None.
-        strategy: a registered strategy's name, with its ``options``.
-        options: of the strategy; its defaults if None.
+        name: display name; the application's name if empty.
+        space: space of the sweep; the application's own if None.
+        objective: objective; the application's own if None.
+        sla: SLA; no limit if None.
+        strategy: name of a registered strategy.
+        options: options of the strategy; its defaults if None.
         exploitation: share of suggestions inside regions (section 3.2); None does not split.
-        watch: how regions and pending runs are counted; defaults if None.
-        workers: runs that will be executed at once, for the forecast of a deadline.
-        seed: of every random stream of the experiment.
-        version: of the program, for the record.
-        recipe: what a command line needs to build the application again.
-        facts: what a reader should know beside the application's own facts.
+        watch: warning policy; defaults if None.
+        workers: runs executed at once, for the forecast of a deadline.
+        seed: seed of every random stream of the experiment.
+        version: version of the program, for the record.
+        recipe: sweep file as JSON, from which a command line can build the application again.
+        facts: facts for the report beside the application's own.
     """
 
     name: str
@@ -62,10 +62,10 @@ def open_session(
     """Open a new experiment on an application.
 
     Args:
-        application: what is run, with its space and today's configuration.
-        store: keeps the journal.
-        clock: the system's if None.
-        experiment_id: chosen by the caller, or made from the name.
+        application: application with its space and baseline.
+        store: store of the event log.
+        clock: clock; the system's if None.
+        experiment_id: identifier; made from the name if None.
         described: see `ExperimentDescription`.
 
     Raises:
@@ -99,9 +99,9 @@ def build_opened_event(
     recipe: str = "",
     facts: tuple[Fact, ...] = (),
 ) -> ExperimentOpened:
-    """Return how an experiment on an application would be opened, without a name and a time.
+    """Return the opening event of an experiment, without identifier and time.
 
-    See `ExperimentDescription`. Raises as `open_session` does, but for the store.
+    See `ExperimentDescription`. Raises as `open_session` does, except for the store.
     """
     steering = Steering(strategy, dict(options or {}), exploitation)
     space = space or application.space
@@ -122,7 +122,7 @@ def build_opened_event(
         baseline=None if today is None else space.from_values(today),
         version=version,
         recipe=recipe,
-        # an application that does not say is one that does not know
+        # None if the application does not state it
         deterministic=getattr(application, "deterministic", None),
     )
     _check(opened)
@@ -136,7 +136,7 @@ def open_from_event(
     clock: Clock | None = None,
     experiment_id: str | None = None,
 ) -> Session:
-    """Open a new experiment as it was described; see `build_opened_event`. Raises as `open_session` does."""
+    """Open a new experiment from `build_opened_event`. Raises as `open_session` does."""
     _check(described)
     clock = clock or SystemClock()
     opened = replace(
@@ -149,7 +149,7 @@ def open_from_event(
 
 
 def _check(described: ExperimentOpened) -> None:
-    """Refuse what is wrong before anything is stored."""
+    """Raise for a wrong description, before anything is stored."""
     steering = described.steering
     make_strategy(steering.strategy, **steering.options)
     described.watch.warns_by_forecast(described.sla)  # refuses a forecast without a goal
@@ -158,11 +158,7 @@ def _check(described: ExperimentOpened) -> None:
 
 
 def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
-    """Return the session of a stored experiment: the fold over its journal.
-
-    Raises:
-        StoreError: no such experiment, or the store cannot be read.
-    """
+    """Return the session of a stored experiment. Raises StoreError if it cannot be read."""
     experiment = Experiment.replay(store.load(experiment_id))
     return Session(experiment, store, clock or SystemClock())
 

@@ -1,14 +1,10 @@
-"""The session: figure 3 of the Copper paper, wired to a store, an executor and a clock.
+"""Session: one experiment with its store and clock, as in figure 3 of the Copper paper.
 
-It decides nothing (strategies choose, `decisions` and `advise` judge) and holds no state of its own
-(the experiment does): each call makes events, stores them, then applies them. What a person does in
-the UI, an agent in a script and a client elsewhere is the same call here.
-
-The paper's names: ``initial_evaluation`` is initialEvaluation(), ``submit`` is submitJobs(),
-``suggest`` is jobSuggestion(), ``include`` is includeUserJobs(); updateModel() happens by itself,
-since the design model is a function of what has been observed.
-
-What can be read of an experiment that is being steered, wherever it is steered from.
+It decides nothing itself (strategies and `assistant.core.commands` do) and has no state of its own
+(the experiment has): each call makes events, stores them, then applies them. UI, agents and
+clients make the same calls. The paper's names: ``initial_evaluation`` is initialEvaluation(),
+``submit`` is submitJobs(), ``suggest`` is jobSuggestion(), ``include`` is includeUserJobs();
+updateModel() is implicit, since the design model is a function of the observations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,18 +51,18 @@ from strategies import Level, Strategy, Suggestion, is_exhausted
 
 
 class ExperimentQueries(Protocol):
-    """An experiment as far as it has come, and the time."""
+    """Read-only view of an experiment and the time; shared by local and remote sessions."""
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold over the journal."""
+        """The state, which is the fold of the event log."""
 
     def now_s(self) -> float:
         """Return the time, in seconds since 1970-01-01 UTC."""
 
     @property
     def id(self) -> str:
-        """The experiment's identifier in the store."""
+        """Identifier of the experiment in the store."""
         return self.experiment.opened.experiment_id
 
     @property
@@ -76,7 +72,7 @@ class ExperimentQueries(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """Suggestions at a time that suit the strategy and the runs that execute at once."""
+        """Batch size that suits the strategy and the number of workers."""
         return batch_size(self.experiment)
 
     @property
@@ -85,29 +81,29 @@ class ExperimentQueries(Protocol):
         return is_exhausted(self.experiment.knowledge)
 
     def is_overdue(self) -> bool:
-        """Whether the deadline has passed; false without one."""
+        """Return whether the deadline has passed; False without one."""
         return is_overdue(self.experiment, self.now_s())
 
     def passed_limit(self) -> str | None:
-        """Say which limit of the agreement is used up by now: deadline or cost; None if neither.
+        """Return which limit is used up, deadline or cost, as text; None if neither.
 
-        Limits of the number of runs are kept where runs are submitted.
+        The budget of runs is checked when runs are submitted.
         """
         return passed_limit(self.experiment, self.now_s())
 
     def is_over_limit(self) -> bool:
-        """Whether nothing more should be started: the deadline has passed or the cost is used up.
+        """Return whether no more run should start, because of the deadline or the cost limit.
 
-        It is what `run_queued` may be given as ``stop``.
+        It may be the argument ``stop`` of `run_queued`.
         """
         return self.passed_limit() is not None
 
     def recommendation(self) -> Recommendation | None:
-        """Say what to take and how sure that is; None while nothing meets every constraint."""
+        """Return the recommendation; None while no result meets every constraint."""
         return recommend(self.experiment)
 
     def forecast(self) -> Forecast:
-        """Say what comes of the experiment, now: the goal, the runs and the time that are left."""
+        """Return the forecast now: the goal, and the remaining runs and time."""
         return forecast(self.experiment, self.now_s())
 
     def what_if(
@@ -123,21 +119,21 @@ class ExperimentQueries(Protocol):
         close: Iterable[tuple[str, Level]] = (),
         weights: Iterable[tuple[int, float]] = (),
     ) -> WhatIf:
-        """Say what a change would come to, and change nothing. What is None stays as it is.
+        """Return the effect of a change without making it; None means unchanged.
 
         Args:
             exploitation: share inside regions; None does not split.
-            max_runs: runs in all.
+            max_runs: budget of runs.
             deadline_s: seconds since 1970-01-01 UTC.
-            max_cost: in all, by the tariff.
+            max_cost: cost limit, by the tariff.
             goal: value of the first measure; "none" for no goal.
-            strategy: a registered name, with its ``options``.
-            options: of the strategy.
-            close: parameters with a level that is proposed no more.
-            weights: regions by their number, with how much each counts.
+            strategy: name of a registered strategy.
+            options: options of the strategy.
+            close: levels to close, as (parameter, level).
+            weights: weights of regions, as (number, weight).
 
         Raises:
-            AssistantError, StrategyError: what the change itself would be refused for.
+            AssistantError, StrategyError: the change itself would be refused.
         """
         return what_if(
             self.experiment,
@@ -150,9 +146,9 @@ class ExperimentQueries(Protocol):
 
 
 class Session(ExperimentQueries):
-    """One experiment being steered; made by `assistant.session.opening`.
+    """One experiment that is steered; made by `assistant.session.opening`.
 
-    Calls may come from several threads; each decision is taken whole.
+    Calls may come from several threads; each decision is atomic.
     """
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
@@ -160,27 +156,27 @@ class Session(ExperimentQueries):
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold over the journal."""
+        """The state, which is the fold of the event log."""
         return self._journal.experiment
 
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Propose the first runs; `include` is for choosing them oneself.
+        """Propose the initial runs; use `include` to choose them yourself.
 
-        The strategy in force chooses them if that is its way (`StrategyEntry.starts`); else they
-        are random, as in the paper.
+        The present strategy chooses them if it can (`StrategyEntry.starts`); else they are random,
+        as in
+        the paper.
         """
         return self._suggest(initial_strategy(self.experiment), n, initial=True)
 
     def suggest(self, n: int) -> BatchSuggested:
         """Propose up to ``n`` configurations by the experiment's strategy.
 
-        The batch is shorter than ``n``, and says ``exhausted``, only if the space has no more. If
-        the agreement is about to be missed, the warning comes with it: `Experiment.open_advice`.
-
-        Raises:
-            ExperimentError: the experiment is finished, or ``n`` is below 1.
+        The batch is shorter than ``n``, and ``exhausted``, only if the space has no more. A warning
+        may
+        come with it, see `Experiment.open_advice`.
+        Raises ExperimentError if the experiment is finished, or ``n`` is below 1.
         """
         return self._suggest(current_strategy(self.experiment), n)
 
@@ -217,9 +213,9 @@ class Session(ExperimentQueries):
         """Submit a batch, or only the suggestions at the positions ``keep`` (from 0).
 
         Args:
-            batch: as it was suggested.
+            batch: the suggested batch.
             keep: positions to submit; all if None.
-            edits: other levels for some parameters of a suggestion, by its position.
+            edits: changed levels of a suggestion, by its position.
 
         Raises:
             ExperimentError: a position that the batch does not have, a configuration that was
@@ -232,7 +228,7 @@ class Session(ExperimentQueries):
             )
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
-        """Submit a configuration of the analyst's own.
+        """Submit a configuration that the analyst chose.
 
         Raises:
             StrategyError: a value outside the space, or an excluded combination.
@@ -247,9 +243,9 @@ class Session(ExperimentQueries):
     def replicate(
         self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
     ) -> tuple[Run, ...]:
-        """Submit ``n`` more runs of a run's configuration, or of values that have a run.
+        """Submit ``n`` replicates of a run, given by its number or its values.
 
-        Each has a seed of its own; what is best goes by their mean.
+        Each has its own seed; the best is chosen by their mean.
 
         Raises:
             StrategyError: a value outside the space, or a level that is closed by now.
@@ -259,9 +255,9 @@ class Session(ExperimentQueries):
             return self._submit(commands.replicate_requests(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
-        """Submit today's configuration, so that there is something to compare with.
+        """Submit the baseline, for comparison; return the existing run if there is one.
 
-        Returns None if the application has no today, and the existing run if there is one.
+        Returns None if the application has no baseline.
         """
         with self._journal.deciding():
             today = self.experiment.opened.baseline
@@ -279,11 +275,11 @@ class Session(ExperimentQueries):
         return tuple(self.experiment.run(event.run_id) for event in events)
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """Propose up to ``n`` replicates that would confirm what is recommended; then `submit`.
+        """Propose up to ``n`` replicates that would confirm the recommendation; then `submit`.
 
         Raises:
-            ExperimentError: the experiment is finished, there is nothing to confirm, results do
-                not vary, or what would have to be repeated is closed by now.
+            ExperimentError: the experiment is finished, there is nothing to confirm, results do not
+                vary, or the configurations to repeat are closed by now.
             OptionError: ``n`` is no whole number of at least 1.
         """
         with self._journal.deciding():
@@ -294,23 +290,23 @@ class Session(ExperimentQueries):
             self._journal.record(batch)
             return batch
 
-    # -- advice --------------------------------------------------------------------------------
+    # -- warnings ------------------------------------------------------------------------------
 
     def answer_advice(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
-        """Answer the open advice: ``accepted``, ``changed`` (to another level) or ``ignored``.
+        """Answer the open warning: ``accepted``, ``changed`` (to another level) or ``ignored``.
 
-        Accepting makes the change and returns the batch that follows from it; all that is recorded
-        together, or none of it.
+        Accepting makes the change and returns the batch that follows from it; all of it is recorded
+        together.
 
         Args:
             answer: the answer.
-            exploitation: share inside regions, with ``changed`` only.
-            alternative: position in `Advice.alternatives` of what is accepted; the first if None.
+            exploitation: exploitation level, with ``changed`` only.
+            alternative: position in `MissWarning.alternatives`; the first if None.
 
         Raises:
-            ExperimentError: no advice is open, or what is given does not go together.
+            ExperimentError: no warning is open, or the arguments contradict each other.
             AssistantError, StrategyError: the alternative is not possible any more.
         """
         with self._journal.deciding():
@@ -331,71 +327,65 @@ class Session(ExperimentQueries):
         options: Mapping[str, Level] | None = None,
         exploitation: float | Keep | None = "keep",
     ) -> None:
-        """Choose in another way from now on.
+        """Change the strategy, its options or the exploitation level.
 
         Args:
-            strategy: a registered name; as it is if None.
-            options: of the strategy; as they are if None.
+            strategy: name of a registered strategy; unchanged if None.
+            options: options of the strategy; unchanged if None.
             exploitation: share of suggestions inside regions; None does not split any more.
         """
         self._journal.decide(commands.change_steering, strategy, options, exploitation)
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """Let a region count more or less in the division of exploitation; 1 is as it is found.
+        """Set the weight of a region in the division of exploitation; 1 is the default.
 
-        The weight stands with the region's best configuration, whatever number it has later.
+        The weight belongs to the region's best configuration, whatever number it has later.
         """
         self._journal.decide(commands.weigh_region, region_id, weight)
 
     def change_budget(self, sla: Sla) -> None:
-        """Agree on other terms from now on: all of them, as ``sla`` says."""
+        """Replace the SLA."""
         self._journal.decide(commands.change_sla, sla)
 
     def change_watch(self, watch: WarningPolicy) -> None:
-        """Count regions or pending runs, or warn, in another way from now on."""
+        """Replace the warning policy."""
         self._journal.decide(commands.change_warning_policy, watch)
 
     # -- the queue -----------------------------------------------------------------------------
 
     def reprioritise(self, run_id: int, priority: float) -> None:
-        """Let a waiting run start before those of a lower priority; from the next start on.
+        """Set the priority of a waiting run; higher ones start first.
 
-        Raises:
-            ExperimentError: no such run, it does not wait, or the priority is no finite number.
+        Raises ExperimentError if there is no such run, it does not wait, or the priority is not
+        finite.
         """
         self._journal.decide(commands.prioritise_run, run_id, priority)
 
     def run_first(self, run_id: int) -> None:
-        """Let a waiting run start before all others that wait now."""
+        """Start a waiting run before all others that wait now."""
         self._journal.decide(commands.prioritise_first, run_id)
 
     def hold(self, run_id: int) -> None:
-        """Let a waiting run wait until it is released."""
+        """Put a waiting run on hold until it is released."""
         self._journal.decide(commands.hold_run, run_id)
 
     def release(self, run_id: int) -> None:
-        """Let a run that is held start again in its turn."""
+        """Release a held run."""
         self._journal.decide(commands.release_run, run_id)
 
     def cancel(self, run_id: int, reason: str = "") -> None:
-        """Give a run up, whether it waits or goes on; one that has not begun costs nothing.
+        """Cancel a waiting or running run; one that has not begun costs nothing.
 
         Cancelling it again changes nothing. Raises ExperimentError if it is over.
         """
         self._journal.decide(commands.cancel_run, run_id, reason)
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
-        """End a run that goes on, now; what it has reported last counts as its result.
+        """End a running run now, with its last intermediate result as its result.
 
-        Stopping it again changes nothing.
-
-        Args:
-            run_id: of the run.
-            reason: kept with the run.
-            keep: False throws away what it has reported: the same as `cancel`.
-
-        Raises:
-            ExperimentError: it does not go on, or has not reported all that the objective needs.
+        Stopping it again changes nothing. With ``keep=False`` it is the same as `cancel`.
+        Raises ExperimentError if it is not running, or has not reported all that the objective
+        needs.
         """
         if keep:
             self._journal.decide(commands.stop_run, run_id, reason)
@@ -403,15 +393,15 @@ class Session(ExperimentQueries):
             self.cancel(run_id, reason)
 
     def rate(self, run_id: int, good: bool | None) -> None:
-        """Call a result good or bad, or take the verdict back (None)."""
+        """Rate a result good or bad, or withdraw the rating (None)."""
         self._journal.decide(commands.rate_run, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
-        """Propose this level no more; what was run with it stays."""
+        """Close a level, so that it is not proposed any more; runs that used it stay."""
         self._journal.decide(commands.close_level, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
-        """Propose a closed level again."""
+        """Open a closed level again."""
         self._journal.decide(commands.reopen_level, parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
@@ -419,33 +409,28 @@ class Session(ExperimentQueries):
         self._journal.decide(commands.add_level, parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
-        """Keep a share of the suggestions to this level, and to others that are preferred."""
+        """Prefer a level: a share of the suggestions keeps to preferred levels."""
         self._journal.decide(commands.prefer_level, parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
-        """Prefer a level no more."""
+        """End the preference of a level."""
         self._journal.decide(commands.unprefer_level, parameter, value)
 
     def exclude(self, condition: str) -> None:
-        """Never propose what meets this condition."""
+        """Exclude the combinations that meet a condition."""
         self._journal.decide(commands.exclude_combinations, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """Declare a range of values as the pending strategy (section 2.2)."""
+        """Declare a range of values as the plan (section 2.2)."""
         self._journal.decide(commands.submit_plan, levels)
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
-        """Take in results from before: values and measures. They cost nothing of the budget.
-
-        All or none are stored.
+        """Import earlier results, all or none; they are free of charge. Return how many were new.
 
         Args:
             results: values and measures.
-            replicates: whether other measures of a configuration that has a run are a replicate.
-                A result whose measure ``seed`` differs from those of all others is one anyway.
-
-        Returns:
-            How many were taken; the rest have a run already, and are left out.
+            replicates: whether other measures of a configuration that has a run are a replicate. A
+                result with a new measure ``seed`` always is one.
 
         Raises:
             StrategyError: a value outside the space.
@@ -465,32 +450,24 @@ class Session(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute everything that waits, in its order, recording each result as it comes.
-
-        Interrupting it loses no result: what is under way goes back to the queue.
-
-        Args:
-            executor: where the runs execute.
-            on_change: told of each run that started or ended.
-            stop: asked before each start; once true, nothing more is started.
-        """
+        """Execute all waiting runs; see `assistant.session.execution.run_queued`."""
         run_queued(self._journal, executor, on_change, stop)
 
     def recover(self) -> int:
-        """Return runs to the queue that a process which is gone had started; say how many.
+        """Return the runs of a dead process to the queue; return their number.
 
         Call it only when nothing executes runs of this experiment any more.
         """
         return requeue_interrupted(self._journal)
 
     def finish(self, reason: str) -> None:
-        """Close the experiment: the analyst is satisfied, or nothing is left to spend or try."""
+        """Finish the experiment. Raises ExperimentError if it is finished."""
         with self._journal.deciding():
             commands.refuse_if_finished(self.experiment)
             self._journal.record(ExperimentFinished(self._journal.now_s(), reason))
 
     def reopen(self) -> None:
-        """Go on with a finished experiment. Raises ExperimentError if it is not finished."""
+        """Reopen a finished experiment. Raises ExperimentError if it is not finished."""
         with self._journal.deciding():
             if self.experiment.finished is None:
                 raise ExperimentError(
@@ -499,17 +476,15 @@ class Session(ExperimentQueries):
             self._journal.record(ExperimentReopened(self._journal.now_s()))
 
     def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
-        """Let it steer itself from now on; None gives it back to the person.
+        """Start auto-steering, or (None) return the decisions to a person.
 
-        Whoever executes it takes the steps (`automatic.step`): a service for those it executes.
-
-        Raises:
-            ExperimentError: it is finished, or no limit would ever end it.
+        The executing process or service takes the steps (`auto_steer_step`).
+        Raises ExperimentError if it is finished, or has no limit that would end it.
         """
         self._journal.decide(commands.change_auto_steering, automatic, reason)
 
     def look(self) -> Experiment:
-        """Return the state as it is now, in a copy that nobody changes."""
+        """Return a copy of the present state."""
         with self._journal.deciding():
             return self.experiment.supposing(())
 
@@ -518,41 +493,41 @@ class Session(ExperimentQueries):
         return self._journal.now_s()
 
     def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every event from now on, with the experiment that took it in.
+        """Call ``listener`` with every event from now on, and with the experiment after it.
 
-        It is called while the session is locked: it shall return at once, and raise nothing.
+        It is called while the session is locked: it must return at once, and raise nothing.
         """
         self._journal.listen(listener)
 
     def deciding(self) -> AbstractContextManager[None]:
-        """Look at the latest state and decide, with nobody else deciding in between."""
+        """Catch up, then lock out other decisions."""
         return self._journal.deciding()
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
-        """Decide within the block only if the experiment is at the version that was looked at.
+        """Allow the decisions of the block only at this version of the experiment.
 
-        Raises GoneOnError if somebody has decided something since.
+        Raises VersionConflictError if something was decided since.
         """
         with self._journal.deciding():
             commands.refuse_other_version(self.experiment, version)
             yield
 
     def take(self, events: Sequence[Event]) -> None:
-        """Record what another session of this experiment has decided.
+        """Record the decisions of another session of this experiment.
 
-        Raises ExperimentError if it does not follow; nothing is stored then.
+        Raises ExperimentError if they do not follow; nothing is stored then.
         """
         with self._journal.deciding():
             self.experiment.supposing(events)
             self._journal.record(*events)
 
     def catch_up(self) -> None:
-        """Take in what others have recorded since: workers, or another process."""
+        """Apply the events that workers or other processes have stored since."""
         self._journal.catch_up()
 
     def events(self) -> tuple[Event, ...]:
-        """Return the journal so far."""
+        """Return the event log so far."""
         return self._journal.events()
 
 

@@ -1,8 +1,7 @@
-"""Statistics of an AI platform, fitted to its own logs; the shells come to them through here.
+"""Views of an AI platform: statistics fitted to its logs, a comparison with them, dashboards.
 
-A log of a platform beside what its statistics simulate, as it is told (figure 12 of PipeSim).
-
-An AI platform as it is drawn: what came, ran, waited and drifted, over time and over a day.
+The comparison of a log with its simulation follows figure 12 of PipeSim; dashboards show
+arrivals, load, waits and drift over time and over a day.
 """
 
 import math
@@ -53,7 +52,7 @@ MOST_COMPONENTS = 200
 
 @dataclass(frozen=True)
 class FittedPlatform:
-    """A model of a platform, and what it took from the log in sentences."""
+    """A model of a platform, with sentences on what was taken from the log."""
 
     model: Model
     sentences: tuple[str, ...]
@@ -63,14 +62,14 @@ def fit_platform(logs: PlatformLogs, name: str, *, components: int, seed: int) -
     """Fit the statistics of a platform.
 
     Args:
-        logs: of executed tasks, from `read_logs`.
-        name: of the log, for people.
-        components: of the mixture of data sets, at most.
-        seed: of where searches begin.
+        logs: executed tasks, from `read_logs`.
+        name: name of the log, for people.
+        components: largest number of components of the mixture of data sets.
+        seed: seed of the starting points of the fit.
 
     Raises:
-        SettingsError: a number of components or a seed that cannot be.
-        SimError: the log tells too little.
+        SettingsError: the number of components or the seed is out of range.
+        SimError: the log has too little data.
     """
     if not 1 <= components <= MOST_COMPONENTS:
         raise SettingsError(
@@ -92,16 +91,16 @@ EXAMPLE = "built-in example"
 def likeness(
     log: Path | None, model: Path | None = None, *, weeks: int = USUAL_WEEKS, seed: int = 0
 ) -> PlatformComparison:
-    """Compare a log with what is simulated.
+    """Compare a log with its simulation.
 
     Args:
-        log: of executed tasks, CSV or Parquet; None is a built-in example.
-        model: of statistics; None fits them to the log.
-        weeks: simulated.
-        seed: of the simulation, and of where a fit begins.
+        log: file of executed tasks, CSV or Parquet; None for the built-in example.
+        model: file of a model of statistics; None fits them to the log.
+        weeks: simulated weeks.
+        seed: seed of the simulation and of the starting points of the fit.
 
     Raises:
-        SimError: a file that cannot be read, or nothing to compare.
+        SimError: a file cannot be read, or there is nothing to compare.
     """
     name = EXAMPLE if log is None else log.name
     logs = example_log() if log is None else read_logs(log)
@@ -113,7 +112,7 @@ def likeness(
 
 
 def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
-    """Return a comparison as it is drawn."""
+    """Return a comparison in the form for drawing."""
     return PlatformComparison(
         log,
         accuracy.n_observed,
@@ -136,7 +135,7 @@ def as_table(result: PlatformComparison) -> Mapping[str, Any]:
 
 
 def from_table(table: Mapping[str, Any]) -> PlatformComparison:
-    """Return a comparison from what `as_table` gave."""
+    """Return a comparison from the result of `as_table`."""
     lists = ("observed", "simulated", "low", "high")
 
     def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +151,8 @@ def from_table(table: Mapping[str, Any]) -> PlatformComparison:
 
 def _quantiles(comparison: DistributionComparison, name: str) -> QuantileComparison:
     return QuantileComparison(
-        name, comparison.observed, comparison.simulated, comparison.n_observed, comparison.n_simulated, comparison.ks,
+        name, comparison.observed, comparison.simulated,
+        comparison.n_observed, comparison.n_simulated, comparison.ks,
         comparison.ks_critical, comparison.wasserstein, comparison.log_wasserstein,
     )  # fmt: skip
 
@@ -166,28 +166,28 @@ def _bands(bands: HourlyBands) -> WeekBands:
 
 
 MOST_POINTS = 750
-"""Of a series; a longer simulation is shown by means of hours, days or weeks."""
+"""Most points of a series; longer simulations are shown as means of hours, days or weeks."""
 
 STEPS_H = (1, 3, 6, 24, 168)
 
 FULL_TRAINING: Mapping[str, Level] = {**TODAY, "training_capacity": 4}
-"""The exploratory case of the PipeSim paper: arrivals peak, and training is full behind them."""
+"""The exploratory case of the PipeSim paper: training is full after the peak of arrivals."""
 
 BUSY_KINDS = ("preprocess", "train", "evaluate")
-"""Of the tasks whose coming is drawn: before, in and behind the training cluster."""
+"""Kinds of tasks whose arrivals are drawn: before, in and behind the training cluster."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlatformDashboard:
-    """What is shown of a finished run of a platform.
+    """The dashboard of a finished run of a platform.
 
     Attributes:
-        title: what was simulated.
-        parameters: name and value, as far as they are known.
+        title: name of the simulation.
+        parameters: names and values, as far as they are known.
         summary: tasks, waits and counts.
-        over_time: from the beginning to the end.
-        day: means by hour of the day.
-        words: what the day says.
+        over_time: drawing from begin to end.
+        day: drawing of means by hour of the day.
+        words: sentences on the day.
         tables: tasks and waits, by title.
     """
 
@@ -203,7 +203,7 @@ class PlatformDashboard:
 def platform_drawing(
     application: AiPlatform, values: Mapping[str, Level]
 ) -> tuple[PlatformDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration and return how it went, with its measures."""
+    """Simulate one configuration and return its drawing over time and its measures."""
     board, measures = simulated_dashboard(application, values)
     return board.over_time, measures
 
@@ -211,12 +211,12 @@ def platform_drawing(
 def simulated_dashboard(
     application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
 ) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
-    """Simulate one configuration and return what is shown of it, with its measures.
+    """Simulate one configuration and return its dashboard and its measures.
 
     Args:
-        application: with the future.
-        values: a level of every parameter.
-        folder: where the whole trace is written; None writes none.
+        application: application with the future.
+        values: level of every parameter.
+        folder: folder for the whole trace; None writes none.
     """
     scenario = application.scenario(values)
     result = application.simulate(values, folder)
@@ -227,16 +227,12 @@ def simulated_dashboard(
 
 
 def trace_dashboard(folder: Path) -> PlatformDashboard:
-    """Return what is shown of a trace in a folder.
-
-    Raises:
-        TraceError: it is none.
-    """
+    """Return the dashboard of a trace in a folder. Raises TraceError if the trace is invalid."""
     return dashboard(f"AI platform: trace {folder.name}", summarise_folder(folder))
 
 
 def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
-    """Return what is shown of a simulation."""
+    """Return the dashboard of a summary."""
     n = len(summary.hours["arrivals"])
     step = next((step_h for step_h in STEPS_H if n <= step_h * MOST_POINTS), STEPS_H[-1])
     start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
@@ -259,7 +255,7 @@ def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
 
 
 def panels(scenario: PlatformScenario, result: PlatformResult) -> tuple[PlatformPanel, ...]:
-    """Return what the dashboard shows over time of a simulation that kept its trace in memory."""
+    """Return the panels over time of a simulation with its trace in memory."""
     return dashboard("", summarise(scenario, result)).over_time.panels
 
 
@@ -288,7 +284,7 @@ class _DayMeans:
     """Means by hour of the day.
 
     Args:
-        hours: int64 [h], hour of the day of each hour of a simulation.
+        hours: int64 [h], hour of the day of each simulated hour.
     """
 
     def __init__(self, hours: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
@@ -384,7 +380,7 @@ def _waiting(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPane
 
 
 def _waits(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
-    """Return the mean wait of the tasks that begin in a stretch; nothing where none does."""
+    """Return the mean wait of the tasks that begin in each bin; NaN if none does."""
     series = {}
     for name in summary.resources:
         began, waited = hours[f"began {name}"], hours[f"waited for {name}"]
@@ -402,7 +398,7 @@ def _built(hours: Mapping[str, Floats]) -> PlatformPanel:
 
 
 def _filled(series: Floats, summary: TraceSummary) -> Floats:
-    """Return a course of models as long as the sums by hour; its last value goes on."""
+    """Return a series extended with its last value to the length of the hourly sums."""
     short = len(summary.hours["arrivals"]) - len(series)
     return np.concatenate([series, np.full(short, series[-1])]) if short > 0 else series
 
@@ -412,7 +408,7 @@ def _told(series: Floats) -> tuple[float | None, ...]:
 
 
 def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
-    """Return what was simulated by name; nothing if the trace does not tell."""
+    """Return the settings of a simulation by name; empty if the trace does not have them."""
     about = summary.about
     if about is None:
         return ()
@@ -448,7 +444,7 @@ def _rule(kind: str, limit: float) -> str:
 
 
 def day_words(summary: TraceSummary) -> tuple[str, ...]:
-    """Say when most comes, when resources are fullest, and when what is behind them is ready."""
+    """Return sentences on the busiest hours of arrivals, of resources and of later tasks."""
     n = len(summary.hours["arrivals"])
     if n < 24:
         return ()

@@ -1,7 +1,4 @@
-"""One run of a fleet of machines as it is drawn: how full it was, what was lost, who waited.
-
-One run of a testbed as it is drawn: where the runner went, where the water stood.
-"""
+"""Drawings of one run of an example application: a fleet of machines, a maze, or a flood."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -39,7 +36,7 @@ N_STEPS = 96
 def fleet_drawing(
     application: FleetPlacement, values: Mapping[str, Level]
 ) -> tuple[FleetDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration and return how it went with the first workload, with its measures.
+    """Simulate one configuration on the first workload; return its drawing and its measures.
 
     Raises:
         RunError: it cannot be simulated, or no job found a machine.
@@ -57,12 +54,12 @@ def fleet_drawing(
 
 
 def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
-    """Return what is shown of a simulation.
+    """Return the panels of a simulation.
 
     Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what came of it.
-        cores: that the machines really have.
+        scenario: simulated scenario, with allocation ``instances``.
+        result: result of the simulation.
+        cores: real number of cores of the machines.
     """
     tasks, instances = scenario.workload.tasks, result.instances
     if tasks is None or instances is None:
@@ -91,12 +88,12 @@ def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[Fl
 
 
 def mean_held(start_s: Floats, end_s: Floats, amount: Floats, edges_s: Floats) -> Floats:
-    """Return how much is held between each two edges, on average over time.
+    """Return the mean amount that is held between each two edges.
 
     Args:
-        start_s: float64 [n], since when each is held; `end_s` until when.
+        start_s: float64 [n], begin of each hold; `end_s` is its end.
         end_s: float64 [n].
-        amount: float64 [n], how much.
+        amount: float64 [n], amount held.
         edges_s: float64 [n_steps + 1], rising.
     """
     upto = np.array([(np.clip(at - start_s, 0, end_s - start_s) * amount).sum() for at in edges_s])
@@ -110,21 +107,21 @@ def _told(series: Mapping[str, Floats]) -> dict[str, tuple[float, ...]]:
 
 
 STREAM_SHARE = 0.03
-"""A cell through which that share of the catchment drains is part of a stream."""
+"""A cell is part of a stream if this share of the catchment drains through it."""
 
 
 def maze_drawing(
     application: MazeRunner, values: Mapping[str, Level], game: int = 1
 ) -> tuple[MazeDrawing, Mapping[str, Measure]]:
-    """Play one game and return how it went, with its measures.
+    """Play one game and return its drawing and its measures.
 
     Args:
-        application: its games are numbered from 1.
-        values: one of its configurations.
-        game: which one.
+        application: application with the games.
+        values: levels of a configuration.
+        game: number of the game, from 1.
 
     Raises:
-        SettingsError: there is no game of that number.
+        SettingsError: there is no game with this number.
     """
     if not 1 <= game <= application.n_games:
         raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
@@ -160,7 +157,7 @@ def maze_drawing(
 def flood_drawing(
     application: Flood, values: Mapping[str, Level]
 ) -> tuple[FloodDrawing, Mapping[str, Measure]]:
-    """Simulate once and return where water stood and ran, with the measures."""
+    """Simulate once and return a drawing of the water with the measures."""
     calibration = application.calibration
     terrain, columns = calibration.terrain, calibration.terrain.columns
     numbers = {name: float(level) for name, level in values.items()}
@@ -213,7 +210,7 @@ def _segment(plan: Plan, room: int, to: int, at_s: float) -> Segment:
 
 
 def _walls(plan: Plan) -> tuple[Segment, ...]:
-    """Return the walls: around, and between neighbours without a passage, in long pieces."""
+    """Return the walls around the maze and between rooms without a passage, as segments."""
     across = [(row, _runs(_closed_above(plan, row))) for row in range(plan.rows + 1)]
     down = [(column, _runs(_closed_left(plan, column))) for column in range(plan.columns + 1)]
     return (
@@ -223,7 +220,6 @@ def _walls(plan: Plan) -> tuple[Segment, ...]:
 
 
 def _closed_above(plan: Plan, row: int) -> list[bool]:
-    """Return for every column whether a wall is above this row."""
     if row in (0, plan.rows):
         return [True] * plan.columns
     rooms = [row * plan.columns + column for column in range(plan.columns)]
@@ -238,7 +234,7 @@ def _closed_left(plan: Plan, column: int) -> list[bool]:
 
 
 def _runs(closed: Sequence[bool]) -> list[tuple[int, int]]:
-    """Return where walls begin and end.
+    """Return begin and end of each run of true values.
 
     >>> _runs([True, True, False, True])
     [(0, 2), (3, 4)]

@@ -1,7 +1,4 @@
-"""How many servers suffice: from a model, a generator or a log, in the words of every shell.
-
-How well the jobs of a trace pack onto servers, and whether others pack as well (FFAR).
-"""
+"""Capacity questions: how many servers suffice, and how well jobs pack onto servers (FFAR)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,6 +26,7 @@ from sim.api import (
     TupleRanges,
     Workload,
     draw_tuples,
+    fit,
     fit_cloud_trace,
     generate,
     generator_named,
@@ -41,7 +39,6 @@ from sim.api import (
     requests_of,
     write_tuples,
 )
-from sim.generators.registry import fit
 
 GIB = 2**30
 
@@ -57,16 +54,17 @@ def model_for(
     """Return a model by its file or name, or fit one to a log.
 
     Args:
-        source: a file of a model or of a log (or of Bergsma et al.'s batches), or a generator with
-            published parameters.
-        generator: that is fitted to a log.
-        knobs: how.
-        window: which jobs of the log.
-        rules: for a log in the Standard Workload Format.
+        source: file of a model, of a log or of the batches of Bergsma et al., or name of a
+            generator
+            with published parameters.
+        generator: generator that is fitted to a log.
+        knobs: settings of the fit.
+        window: jobs of the log to use.
+        rules: reading rules for a log in the Standard Workload Format.
 
     Raises:
-        SimError: it is neither, cannot be read, or cannot be fitted.
-        SettingsError: knobs for a model that is there.
+        SimError: the source is unknown, cannot be read, or cannot be fitted.
+        SettingsError: knobs were passed for an existing model.
     """
     path = Path(source)
     if is_model(path) or not path.exists():
@@ -83,7 +81,7 @@ def model_for(
 def alternative_models(
     model: Model, settings: Mapping[str, Any]
 ) -> tuple[tuple[str, Model, Mapping[str, Any]], ...]:
-    """Return what is supposed beside the model as it is: nothing, or other values of parameters."""
+    """Return the model with other parameter values as a further case; empty without settings."""
     if not settings:
         return ()
     name = ", ".join(f"{parameter}={value}" for parameter, value in settings.items())
@@ -91,7 +89,7 @@ def alternative_models(
 
 
 def answer(plan: CapacityPlan) -> str:
-    """Say how many servers suffice, in one sentence."""
+    """Return one sentence on how many servers suffice."""
     first = plan.cases[0]
     needed = first.packed or first.fluid
     how = "placed by first fit" if first.packed else "if jobs were water"
@@ -103,7 +101,7 @@ def answer(plan: CapacityPlan) -> str:
 
 
 def notes(plan: CapacityPlan) -> tuple[str, ...]:
-    """Say what a reader should know of the answer."""
+    """Return sentences on the limits of the answer."""
     begin = (
         f"Each future is generated from {plan.warm_up_days:g} days before the days that count, "
         "since it begins empty."
@@ -121,12 +119,12 @@ def notes(plan: CapacityPlan) -> tuple[str, ...]:
 
 
 def share_words(plan: CapacityPlan) -> str:
-    """Return the share of the futures."""
+    """Return the required share of the futures in per cent."""
     return f"{100.0 * plan.share:.6g} %"
 
 
 def server_words(server: ServerSize) -> str:
-    """Return what a server has."""
+    """Return the size of a server in words."""
     cores = f"{server.cores:,} {'processor' if server.cores == 1 else 'processors'}"
     if server.mem_bytes is None:
         return cores
@@ -134,16 +132,12 @@ def server_words(server: ServerSize) -> str:
 
 
 def interval_words(needed: ServerRequirement) -> str:
-    """Return the interval of an answer."""
+    """Return the confidence interval in words."""
     return f"95 % interval: {_ends(needed)}"
 
 
 def plan_from_table(table: Mapping[str, Any]) -> CapacityPlan:
-    """Return a plan from what `CapacityPlan.to_dict` said, such as the command line prints.
-
-    Raises:
-        KeyError: something is missing.
-    """
+    """Return a plan from the result of `CapacityPlan.to_dict`. Raises KeyError for missing keys."""
 
     def needed(row: Mapping[str, Any]) -> ServerRequirement:
         return ServerRequirement(
@@ -176,7 +170,7 @@ def curves(plan: CapacityPlan) -> dict[str, list[tuple[int, float]]]:
 
 
 def rows(plan: CapacityPlan) -> tuple[tuple[str, ...], ...]:
-    """Return a line for each case, as `HEADINGS` name its cells."""
+    """Return one row per case with the columns `HEADINGS`."""
     return tuple(_row(case) for case in plan.cases)
 
 
@@ -201,13 +195,13 @@ CORES_ONLY = tuple(rule.name for rule in PACKING_RULES if not rule.needs_memory)
 
 @dataclass(frozen=True)
 class PackedTrace:
-    """What became of one trace.
+    """The packing results of one trace.
 
     Attributes:
-        name: for people.
-        n_jobs: that were packed, of all windows.
-        n_too_wide: jobs that are wider than every server, so that they were passed over.
-        summaries: by algorithm; ``all`` is first.
+        name: name for people.
+        n_jobs: packed jobs of all windows.
+        n_too_wide: jobs that are wider than every server and were skipped.
+        summaries: summary by algorithm; ``all`` is first.
     """
 
     name: str
@@ -216,18 +210,18 @@ class PackedTrace:
     summaries: dict[str, PackingSummary]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return the result as a JSON object."""
         return asdict(self)
 
 
 def range_of(text: str, option: str) -> tuple[float, float]:
-    """Return the two ends of ``32:96``; one number is both.
+    """Return the two ends of ``32:96``; one number is both ends.
 
     >>> range_of("32:96", "--cores"), range_of("2.5", "--memory")
     ((32.0, 96.0), (2.5, 2.5))
 
     Raises:
-        SettingsError: it is not of that form.
+        SettingsError: the text does not have this form.
     """
     low, colon, high = text.partition(":")
     try:
@@ -237,11 +231,11 @@ def range_of(text: str, option: str) -> tuple[float, float]:
 
 
 def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> TupleRanges:
-    """Return the ranges that tuples are drawn from; None leaves the usual one.
+    """Return the ranges from which tuples are drawn; None stands for the default range.
 
     Raises:
-        SettingsError: one is not of the form ``32:96``, or is not whole.
-        SimError: it is no range.
+        SettingsError: a text does not have the form ``32:96``, or its numbers are not whole.
+        SimError: a range is empty.
     """
     usual = TupleRanges()
     integer_ranges = {}
@@ -259,18 +253,18 @@ def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> Tup
 def tuples_of(
     n: int, seed: int, path: Path | None, ranges: TupleRanges, algorithms: Sequence[str]
 ) -> tuple[SchedulingTuple, ...]:
-    """Return the tuples of a file if it is there; otherwise draw some, and write them to it.
+    """Return the tuples of a file if it exists; otherwise draw some and write them to it.
 
     Args:
-        n: how many are drawn.
-        seed: of the draws.
-        path: None keeps them nowhere.
-        ranges: that they are drawn from.
-        algorithms: names; none is all of them. Of a file only those tuples are taken.
+        n: number of tuples to draw.
+        seed: seed of the draws.
+        path: file of the tuples; None writes no file.
+        ranges: ranges from which tuples are drawn.
+        algorithms: names of algorithms, to which a file is filtered; empty for all.
 
     Raises:
         SettingsError: the file has no tuples of these algorithms.
-        SimError: the file cannot be read or written, or there is no such algorithm.
+        SimError: the file cannot be read or written, or an algorithm is unknown.
     """
     if path is not None and is_there(path):
         stored = read_tuples(path)
@@ -293,13 +287,13 @@ def pack_workloads(
     departures: bool = True,
     by_memory: bool = True,
 ) -> PackedTrace:
-    """Pack jobs once for each tuple.
+    """Pack the jobs of a trace once for each tuple.
 
     Args:
-        workloads: windows of one kind, one or more; they take turns with the tuples.
-        tuples: how.
+        workloads: one or more windows of one kind; they alternate over the tuples.
+        tuples: servers and algorithms.
         departures: whether jobs leave.
-        by_memory: pack by cores and memory.
+        by_memory: whether memory is packed besides cores.
 
     Raises:
         SimError: memory is unknown, or an algorithm needs it.
@@ -330,10 +324,10 @@ def futures_of(
     """Draw windows from a model, each as long as a workload.
 
     Args:
-        model: of any generator.
-        like: whose span they have.
-        n: how many.
-        seed: of the first; the others have the next ones.
+        model: model of any generator.
+        like: workload whose span the windows have.
+        n: number of windows.
+        seed: seed of the first window; each next one is larger by 1.
         demand: factor on the rate of arrivals.
 
     Raises:
@@ -344,7 +338,7 @@ def futures_of(
 
 
 def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
-    """Return lines of a table: algorithm, then for each trace median, share above, by cores."""
+    """Return table rows: algorithm, then for each trace median, share above, share by cores."""
     return [
         [name, *(cell for trace in traces for cell in _cells(trace.summaries[name]))]
         for name in traces[0].summaries
@@ -352,15 +346,15 @@ def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
 
 
 def packing_notes(traces: Sequence[PackedTrace]) -> tuple[str, ...]:
-    """Say what the table does not: what never filled the servers, and what was passed over."""
+    """Return sentences on packings that never filled the servers and on skipped jobs."""
     sentences = []
     for trace in traces:
         every = trace.summaries[ALL]
         missing = every.n_tuples - every.n_failed
         if missing:
             sentences.append(
-                f"{trace.name}: in {missing:,} of {every.n_tuples:,} packings every job found room, "
-                "and they tell nothing; take fewer or smaller servers, or a longer trace."
+                f"{trace.name}: in {missing:,} of {every.n_tuples:,} packings every job found "
+                "room, and they tell nothing; take fewer or smaller servers, or a longer trace."
             )
         if trace.n_too_wide:
             sentences.append(

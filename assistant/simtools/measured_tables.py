@@ -1,10 +1,9 @@
-"""The whole measured table of an application: every allowed configuration, once, on disk.
+"""Measured tables of applications: every allowed configuration is measured once and stored on disk.
 
-Rows are kept in a file beside the table as they come, so that what was interrupted goes on where it
-stopped. That file begins with a fingerprint of what is measured, and its first row is measured
-again before it is believed: another seed, log or version of the program starts anew.
-
-The three search spaces of the Copper paper's evaluation, measured whole (section 4.1, figure 5).
+Rows are appended to a part file beside the table, so that an interrupted tabulation continues.
+The part file begins with a fingerprint of the task, and its first row is measured again before
+use, so that another seed, log or version of the program starts from the beginning. `paper_table`
+measures the three search spaces of the Copper paper's evaluation (section 4.1, figure 5).
 """
 
 import csv
@@ -39,7 +38,7 @@ Progress = Callable[[int], None]
 
 @runtime_checkable
 class BatchEvaluator(Protocol):
-    """An application that measures many configurations better than one after the other."""
+    """An application that measures many configurations faster than one after the other."""
 
     def evaluate_many(
         self,
@@ -48,14 +47,14 @@ class BatchEvaluator(Protocol):
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
-        """Yield each with its measures, in order; a configuration that failed is left out."""
+        """Yield each with its measures, in order; failed configurations are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One measured configuration: its value, to be minimised, and if it meets every constraint.
+    """One measured configuration: its value, to be minimised, and whether it is feasible.
 
-    ``violation`` says how far it misses them (`Objective.assess`), 0 if it does not.
+    ``violation`` is the distance to feasibility (`Objective.assess`), 0 if feasible.
     """
 
     values: Mapping[str, Level]
@@ -66,13 +65,13 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True)
 class TabulationResult:
-    """What was written.
+    """The result of a tabulation.
 
     Attributes:
-        rows: in the table.
+        rows: rows of the table.
         feasible: configurations that meet every constraint.
-        taken_up: rows that an interrupted tabulation had left.
-        best: the best row of the table, None if it has none.
+        taken_up: rows reused from an interrupted tabulation.
+        best: best row of the table, None if it has none.
     """
 
     rows: int
@@ -83,10 +82,10 @@ class TabulationResult:
 
 @dataclass(frozen=True)
 class TabulationTask:
-    """What is tabulated: an application over a space, judged by an objective.
+    """An application over a space with an objective, to be tabulated.
 
     Raises:
-        ApplicationError: its results vary from run to run, or nobody knows whether they do.
+        ApplicationError: results vary from run to run, or it is unknown whether they do.
         SettingsError: more than a million combinations.
     """
 
@@ -108,12 +107,12 @@ class TabulationTask:
 
     @classmethod
     def of(cls, application: Application) -> "TabulationTask":
-        """Return the question that an application asks by itself."""
+        """Return the task with the application's own space and objective."""
         return cls(application, application.space, application.objective)
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that is known of the question before it is asked."""
+        """Return the digest of the application's facts, the objective and all configurations."""
         facts = [f"{fact.label}: {fact.text}" for fact in self.application.facts]
         allowed = [str(configuration) for configuration in self.space.configurations()]
         parts = [self.application.name, repr(self.objective), *facts, *allowed]
@@ -121,7 +120,7 @@ class TabulationTask:
 
     @property
     def header(self) -> list[str]:
-        """Columns of the table."""
+        """Return the columns of the table."""
         return [*self.space.names, OBJECTIVE]
 
     def measured(
@@ -130,7 +129,7 @@ class TabulationTask:
         threads: int | None,
         progress: Progress | None,
     ) -> Generator[MeasuredRow, None, None]:
-        """Yield what configurations come to, in order; those that fail are left out."""
+        """Yield the rows of configurations, in order; failed ones are left out."""
         rows = [self.space.values(configuration) for configuration in configurations]
         for values, measures in self._evaluated(rows, threads, progress):
             assessment = self.objective.assess(measures)
@@ -168,13 +167,13 @@ def tabulate(
     """Measure every allowed configuration and write the table (CSV).
 
     Args:
-        question: what is measured.
-        path: of the table; it is there when all of it is, and ``PATH.part`` until then.
-        feasible_only: leave out what violates a constraint.
-        penalised: write beside what violates one not its value but one beyond the worst feasible
-            value, by how far it misses it: `strategies.data.observation.responses`, Deb's rule.
-        threads: how many work side by side, as the application has it.
-        progress: called with the number of configurations done.
+        question: task to tabulate.
+        path: file of the table, complete when it exists; ``PATH.part`` is used until then.
+        feasible_only: whether to leave out rows that violate a constraint.
+        penalised: whether a row that violates a constraint gets a value beyond the worst feasible
+            one, by its violation: `strategies.data.observation.responses`, Deb's rule.
+        threads: number of parallel evaluations, if the application supports them.
+        progress: function called with the number of configurations done.
 
     Raises:
         SettingsError: the file cannot be written.
@@ -211,10 +210,10 @@ def table_of(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MeasuredTable:
-    """Return the measured table of an application, made where it is not there yet.
+    """Return the measured table of an application; measure it if the file is missing or outdated.
 
-    A file that is there is believed if its space is the application's and its first, middle and
-    last rows are measured again and found the same; otherwise it is made anew.
+    A file is up to date if it has the application's space, and if its first, middle and last rows
+    have the same values when measured again.
 
     Raises:
         SettingsError: the file cannot be written.
@@ -235,9 +234,9 @@ def _begin(file: TextIO, question: TabulationTask) -> None:
 def _left_over(
     question: TabulationTask, part: Path, configurations: Sequence[Configuration]
 ) -> tuple[list[MeasuredRow], int]:
-    """Return the rows of an interrupted tabulation, and the place of the first one to measure.
+    """Return the rows of an interrupted tabulation, and the index of the first one to measure.
 
-    A half line at the end is cut off. Nothing is left over if it is about something else.
+    A half line at the end is cut off. A part file of another task is ignored.
     """
     if not part.is_file():
         return [], 0
@@ -281,7 +280,7 @@ def _finish(
     feasible_only: bool,
     penalised: bool,
 ) -> TabulationResult:
-    """Turn the rows into the table, and the part file into nothing."""
+    """Write the table from the part file and delete the part file."""
     n_rows = n_feasible = 0
     best: MeasuredRow | None = None
     draft = path.with_name(f"{path.name}.draft")
@@ -304,7 +303,7 @@ def _finish(
 
 
 def _penalised(space: ParameterSpace, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
-    """Return rows with the values that a strategy would learn from, had it seen all of them."""
+    """Return the rows with the values that a strategy would learn from after seeing all of them."""
     observed = [
         Observation(
             space.from_values(row.values), -row.value,
@@ -342,21 +341,21 @@ def _agrees(question: TabulationTask, table: MeasuredTable) -> bool:
 
 PaperTableName = Literal["flood", "scheduling", "maze"]
 NAMES: tuple[PaperTableName, ...] = get_args(PaperTableName)
-"""In the order of the rows of the paper's figure 6."""
+"""Names of the tables, in the order of the rows of the paper's figure 6."""
 
 BUILT_IN = "the built-in workload"
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A measured space.
+    """A measured search space of the paper.
 
     Args:
-        name: of the application.
-        path: of the table (CSV): parameters and ``objective``, which is minimised.
+        name: name of the application.
+        path: file of the table (CSV): parameters and ``objective``, which is minimised.
         shape: levels per parameter.
         feasible: combinations that meet every constraint.
-        about: what was measured, for people.
+        about: description for people.
     """
 
     name: str
@@ -367,7 +366,7 @@ class PaperTable:
 
     @property
     def description(self) -> str:
-        """What was measured, and how much of it keeps the agreement, for people."""
+        """Return a description of the space and of its feasible part, for people."""
         sentence = f"{self.feasible:,} of {self.size:,} meet every constraint"
         if not self.feasible:
             sentence = "none meets every constraint, so a value is by how far they are missed"
@@ -375,7 +374,7 @@ class PaperTable:
 
     @property
     def size(self) -> int:
-        """Combinations in all."""
+        """Return the number of combinations."""
         n = 1
         for levels in self.shape:
             n *= levels
@@ -391,24 +390,24 @@ def paper_table(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> PaperTable:
-    """Return one of the spaces, measured where it is not there yet.
+    """Return one of the paper's spaces; measure it if its table is missing.
 
-    In the table of scheduling what violates the agreement (small jobs wait too long, a job finds no
-    partition) is no failed run: it has a value beyond the worst feasible one, by how far it misses
-    the agreement (`tabulate`, penalised). That is the wrapper function of section 2.2, as the
-    product's strategies have it. Where there is no small partition the thresholds mean nothing, so
-    those combinations are equal; they are all in the table, or it would not be a product of levels.
+    In the table of scheduling, a combination that violates a constraint is not a failed run: it
+    has a
+    value beyond the worst feasible one, by its violation (`tabulate`, penalised). That is the
+    wrapper function of section 2.2. Without a small partition the thresholds have no effect, so
+    those combinations are equal; all are in the table, because it must be a product of levels.
 
     Args:
         name: one of `NAMES`.
-        folder: of the tables; made if there is none.
-        log: job log of scheduling; the built-in workload if None.
-        first: use only the first jobs of the log.
-        threads: how many work side by side.
-        progress: called with the number of combinations done.
+        folder: folder of the tables; created if missing.
+        log: job log for scheduling; the built-in workload if None.
+        first: number of jobs of the log to use, from the first on.
+        threads: number of parallel evaluations.
+        progress: function called with the number of combinations done.
 
     Raises:
-        SettingsError: no such space, or a file cannot be written.
+        SettingsError: the name is unknown, or a file cannot be written.
         AssistantError, SimError: the log cannot be read, or the application refuses.
     """
     application = _application(name, log, first)
@@ -457,7 +456,7 @@ def _about(application: Application, log: Path | None) -> str:
 
 
 def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
-    """Return a table that was made before of the same question."""
+    """Return the stored table of the same task; None if there is none."""
     if not path.is_file():
         return None
     try:
@@ -473,7 +472,7 @@ def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
 
 
 def _is_so(question: TabulationTask, table: PaperTable) -> bool:
-    """Measure the best row again: another version of the program may give another result."""
+    """Measure the best row again, because another version of the program may differ."""
     read = MeasuredTable.read(table.path)
     best = min(
         read.measurements, key=lambda configuration: read.measurements[configuration].objective

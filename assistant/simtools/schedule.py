@@ -1,7 +1,7 @@
-"""The schedule behind a run: its configuration simulated again, and a place for every job.
+"""The schedule behind a run: its configuration is simulated again, and every job gets a place.
 
-The simulator counts processors and does not name them, so where a job ran is not known. For a
-picture each job is given processors here: those it could have had, nothing more.
+The simulator counts processors without naming them, so the place of a job is unknown. For a
+picture each job is given processors here that it could have had.
 """
 
 from bisect import bisect_left
@@ -33,7 +33,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """A partition: its processors are numbered from ``first`` on, across the cluster."""
+    """A partition; its processors are numbered from ``first`` on, across the cluster."""
 
     name: str
     procs: int
@@ -46,7 +46,7 @@ class StepFunction:
 
     Attributes:
         time_s: float64 [n], strictly increasing.
-        value: float64 [n], holds from each time to the next; 0 before the first.
+        value: float64 [n], value from each time to the next; 0 before the first.
     """
 
     time_s: Floats
@@ -55,12 +55,12 @@ class StepFunction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ProcessorRanges:
-    """Processors for jobs: one row a contiguous piece, the pieces of a job in order of its start.
+    """Processors of jobs: one row per contiguous piece, the pieces in order of the jobs' starts.
 
     Attributes:
-        row: int64 [n], which job.
-        low: int64 [n], the first processor, counted from 0 across the cluster.
-        high: int64 [n], the one after the last.
+        row: int64 [n], row of the job.
+        low: int64 [n], first processor, counted from 0 across the cluster.
+        high: int64 [n], last processor + 1.
     """
 
     row: Ints
@@ -70,7 +70,7 @@ class ProcessorRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledJob:
-    """One job of a schedule. Times in seconds; None where a job that was turned away has none."""
+    """One job of a schedule. Times in seconds; None if a rejected job has no such time."""
 
     id: int
     state: str
@@ -89,21 +89,21 @@ class ScheduledJob:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobSchedule:
-    """When and on how many processors each job ran. Columns of shape [n_jobs], by submission.
+    """Times and processors of every job. Columns of shape [n_jobs], in order of submission.
 
     Attributes:
         job_id: int64, as in the log.
         submit_s: float64, seconds since the first submission.
-        start_s: float64; NaN for a job that was turned away.
-        end_s: float64; NaN for a job that was turned away.
+        start_s: float64; NaN for a rejected job.
+        end_s: float64; NaN for a rejected job.
         requested_s: float64, as logged.
         asked_procs: int64, as logged.
-        procs: int64, as run: fewer where a job was clipped.
-        partition: int64, index into ``parts``; -1 for a job that was turned away.
-        user: int64; -1 where unknown.
+        procs: int64, as run: fewer if a job was clipped.
+        partition: int64, index into ``parts``; -1 for a rejected job.
+        user: int64; -1 if unknown.
         state: int8, as in `SimulationResult`.
-        parts: the partitions, in order.
-        measures: of the whole schedule, as a run would tell them.
+        parts: partitions, in order.
+        measures: measures of the whole schedule.
     """
 
     job_id: Ints
@@ -121,45 +121,45 @@ class JobSchedule:
 
     @property
     def n_jobs(self) -> int:
-        """Jobs of the workload."""
+        """Return the number of jobs of the workload."""
         return len(self.job_id)
 
     @property
     def total_procs(self) -> int:
-        """Processors of all partitions."""
+        """Return the number of processors of all partitions."""
         return sum(part.procs for part in self.parts)
 
     @cached_property
     def ran(self) -> NDArray[np.bool_]:
-        """Jobs that were not turned away: bool [n_jobs]."""
+        """Return which jobs were not rejected: bool [n_jobs]."""
         return self.partition >= 0
 
     @cached_property
     def wait_s(self) -> Floats:
-        """Start minus submission: float64 [n_jobs], NaN for a job that was turned away."""
+        """Return start minus submission: float64 [n_jobs], NaN for a rejected job."""
         return self.start_s - self.submit_s
 
     @cached_property
     def bounded_slowdown(self) -> Floats:
-        """As `sim.metrics.schedule_metrics` has it: float64 [n_jobs], NaN for a job that was turned away."""
+        """Return the bounded slowdown as in `sim.api`: float64 [n_jobs], NaN for a rejected job."""
         runtime_s = self.end_s - self.start_s
         stretched = (self.wait_s + runtime_s) / np.maximum(runtime_s, TAU_S)
         return np.asarray(np.maximum(stretched, 1.0))
 
     @cached_property
     def span_s(self) -> float:
-        """Seconds from the first submission to the last end (to the last submission, if later)."""
+        """Return the seconds from the first submission to the last end or submission."""
         ends = self.end_s[self.ran]
         return float(max(self.submit_s[-1], ends.max(initial=0.0)))
 
     @cached_property
     def places(self) -> ProcessorRanges:
-        """Processors for the jobs; see `processor_ranges`."""
+        """Return the processors of the jobs; see `processor_ranges`."""
         return processor_ranges(self)
 
     @cached_property
     def queue(self) -> StepFunction:
-        """Jobs that wait: those submitted and not started. A job that is turned away never does."""
+        """Return the number of jobs that wait over time; a rejected job never waits."""
         rows = np.flatnonzero(self.ran)
         return _balance(self.submit_s[rows], self.start_s[rows], np.ones(len(rows)))
 
@@ -169,12 +169,12 @@ class JobSchedule:
         return _balance(self.start_s[rows], self.end_s[rows], self.procs[rows].astype(np.float64))
 
     def row_of(self, job_id: int) -> int | None:
-        """Return the row of a job by its number in the log; None if there is none."""
+        """Return the row of a job by its id in the log; None if there is none."""
         rows = np.flatnonzero(self.job_id == job_id)
         return int(rows[0]) if len(rows) else None
 
     def job(self, row: int) -> ScheduledJob:
-        """Return one job."""
+        """Return the job in a row of the columns."""
         ran = bool(self.ran[row])
 
         def number_or_none(value: float) -> float | None:
@@ -198,7 +198,7 @@ class JobSchedule:
 
 
 def schedule_of(application: Application, values: Mapping[str, Level], seed: int) -> JobSchedule:
-    """Simulate one configuration again and return its schedule, over futures that of the first.
+    """Simulate one configuration again and return its schedule; for futures that of the first.
 
     Raises:
         ApplicationError: the application does not simulate jobs.
@@ -212,7 +212,7 @@ def schedule_of(application: Application, values: Mapping[str, Level], seed: int
     scenario, result = application.simulated(values, seed)
     if isinstance(
         application, FutureScheduling
-    ):  # one schedule does not tell what all futures come to
+    ):  # one schedule does not have the measures over all futures
         return schedule(scenario, result, application.evaluate(values, seed))
     return schedule(scenario, result, application.measured(scenario, result))
 
@@ -220,7 +220,7 @@ def schedule_of(application: Application, values: Mapping[str, Level], seed: int
 def schedule(
     scenario: Scenario, result: SimulationResult, measures: Mapping[str, Measure] | None = None
 ) -> JobSchedule:
-    """Return a simulation's result as a schedule."""
+    """Return the result of a simulation as a schedule."""
     jobs = scenario.workload
     firsts = np.cumsum([0, *(part.procs for part in scenario.cluster.partitions)])
     return JobSchedule(
@@ -243,11 +243,13 @@ def schedule(
 
 
 def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
-    """Give every job processors of its partition for as long as it runs.
+    """Assign processors of its partition to every job while it runs.
 
-    In order of start (ties as submitted) each takes the lowest free processors that lie together
-    and suffice; if none do, the widest free pieces. What ends at an instant is free for what starts
-    then. No two jobs overlap, and a job without run time has no place, since it has no area.
+    In order of start (ties as submitted) each job takes the lowest contiguous free processors
+    that
+    suffice; if there are none, the widest free pieces. Processors of a job that ends at an
+    instant
+    are free for jobs that start then. No two jobs overlap; a job without run time has no place.
 
     Raises:
         ApplicationError: a partition has too few processors for the schedule.
@@ -287,7 +289,7 @@ class _FreeProcessors:
         self.low, self.high, self.n = [low], [high], high - low
 
     def take(self, width: int) -> list[tuple[int, int]]:
-        """Take processors, at most `n` of them."""
+        """Take ``width`` processors, at most `n`."""
         self.n -= width
         low, high = self.low, self.high
         for i in range(len(low)):
@@ -314,7 +316,7 @@ class _FreeProcessors:
         return start, start + width
 
     def give(self, start: int, end: int) -> None:
-        """Give processors back; neighbouring pieces become one."""
+        """Return processors; merge neighbouring pieces."""
         self.n += end - start
         low, high = self.low, self.high
         i = bisect_left(low, start)
@@ -332,7 +334,7 @@ class _FreeProcessors:
 
 
 def _balance(up_s: Floats, down_s: Floats, amount: Floats) -> StepFunction:
-    """Return the sum of amounts that have come and not gone; equal instants are one step."""
+    """Return the sum of amounts that are present over time; equal instants are one step."""
     when = np.concatenate([up_s, down_s])
     if not len(when):
         return StepFunction(np.zeros(1), np.zeros(1))

@@ -1,6 +1,7 @@
-"""What of a schedule is drawn: a window of time, the jobs in it, classes, curves, differences.
+"""The parts of a schedule that are drawn: a time window, its jobs, classes, curves, differences.
 
-Pure: a schedule in, values of `assistant.presentation.charts.schedule` out. What is left out is counted.
+Pure functions from a schedule to values of `assistant.presentation.charts.schedule`. What is
+left out of a drawing is counted.
 """
 
 from dataclasses import dataclass
@@ -22,21 +23,21 @@ from assistant.simtools.schedule import Floats, Ints, JobSchedule, StepFunction
 from sim.api import SIZE_CLASSES, format_duration
 
 MOST_JOBS = 5_000
-"""Jobs that a browser draws and that can be told apart; of more in a window some are shaded."""
+"""Most jobs drawn as boxes in a window; the others are shaded."""
 
 MOST_BOXES = 10_000
-"""Pieces that they are drawn in; a job on processors that do not lie together is in several."""
+"""Most boxes; a job on several pieces of processors has several boxes."""
 
 MOST_POINTS = 500
-"""Of a curve."""
+"""Most points of a curve."""
 
 JobGrouping = Literal["wait", "requested time", "processors", "partition", "user", "change"]
 
 _GRID = (96, 40)
-"""Stretches of time and of processors of the shade."""
+"""Bins of time and of processors in the shade."""
 
 _AT_ONCE = 20_000
-"""Pieces whose shade is summed at once, in some 15 MB."""
+"""Most pieces whose shade is summed at once (about 15 MB)."""
 
 _WAITS_S = (0.0, 600.0, 3_600.0, 10_800.0, 43_200.0)
 _WAITS = ("none", "up to 10 min", "up to 1 h", "up to 3 h", "up to 12 h", "over 12 h")
@@ -49,41 +50,41 @@ _USERS = 7
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A stretch of time, in seconds since the first submission."""
+    """A time window, in seconds since the first submission."""
 
     from_s: float
     to_s: float
 
     @property
     def width_s(self) -> float:
-        """How long it is."""
+        """Return the width in seconds."""
         return self.to_s - self.from_s
 
     def inside(self, span_s: float) -> "TimeWindow":
-        """Return it moved and cut into 0 to ``span_s``; never empty."""
+        """Return the window moved and cut into 0 to ``span_s``; never empty."""
         width = min(max(self.width_s, _least(span_s)), _whole(span_s))
         start = min(max(self.from_s, 0.0), _whole(span_s) - width)
         return TimeWindow(start, start + width)
 
     def zoomed(self, factor: float, span_s: float) -> "TimeWindow":
-        """Return it ``factor`` times as wide about its middle."""
+        """Return a window ``factor`` times as wide around the same middle."""
         middle, half = (self.from_s + self.to_s) / 2, self.width_s * factor / 2
         return TimeWindow(middle - half, middle + half).inside(span_s)
 
     def moved(self, share: float, span_s: float) -> "TimeWindow":
-        """Return it moved by a share of its width, earlier if below 0."""
+        """Return a window moved by a share of its width, earlier if below 0."""
         by = share * self.width_s
         return TimeWindow(self.from_s + by, self.to_s + by).inside(span_s)
 
     def holds(self, jobs: JobSchedule) -> NDArray[np.bool_]:
-        """Return which jobs run in it: bool [n_jobs]. One without run time has nothing to draw."""
-        lasts = jobs.end_s > jobs.start_s  # false for a job that was turned away
+        """Return which jobs run in the window: bool [n_jobs]; jobs without run time do not."""
+        lasts = jobs.end_s > jobs.start_s  # false for a rejected job
         return lasts & (jobs.start_s < self.to_s) & (jobs.end_s > self.from_s)
 
 
 @dataclass(frozen=True, eq=False)
 class JobClasses:
-    """Every job in one of several classes. ``of`` is int64 [n_jobs], indices into ``names``."""
+    """Classes of jobs. ``of`` is int64 [n_jobs], indices into ``names``."""
 
     names: tuple[str, ...]
     of: Ints
@@ -91,7 +92,7 @@ class JobClasses:
 
 @dataclass(frozen=True, slots=True)
 class WindowDrawing:
-    """What a window shows: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as shade."""
+    """The drawing of a window: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as shade."""
 
     boxes: tuple[JobBox, ...]
     shades: tuple[DensityCell, ...]
@@ -113,32 +114,32 @@ class ScheduleComparison:
 
     @property
     def n(self) -> int:
-        """Jobs that run in both."""
+        """Return the number of jobs that run in both schedules."""
         return len(self._known)
 
     @property
     def mean_s(self) -> float | None:
-        """Mean difference in wait, in seconds; None if no job runs in both."""
+        """Return the mean difference in wait, in seconds; None if no job runs in both."""
         return float(self._known.mean()) if self.n else None
 
     @property
     def earlier(self) -> tuple[int, float]:
-        """How many jobs start earlier, and their mean gain in seconds (0 if there are none)."""
+        """Return the number of jobs that start earlier, and their mean gain in seconds (or 0)."""
         return _count_and_mean(-self._known[self._known < 0])
 
     @property
     def later(self) -> tuple[int, float]:
-        """How many jobs start later, and their mean loss in seconds (0 if there are none)."""
+        """Return the number of jobs that start later, and their mean loss in seconds (or 0)."""
         return _count_and_mean(self._known[self._known > 0])
 
     def extremes(self, n: int) -> Ints:
-        """Return the rows of the jobs that moved most, the largest change first; ``n`` at most."""
+        """Return the rows of at most ``n`` jobs whose start changed most, largest change first."""
         moved = np.flatnonzero(np.nan_to_num(self.later_s) != 0.0)
         return np.asarray(moved[np.argsort(-np.abs(self.later_s[moved]), kind="stable")][:n])
 
 
 def busiest(jobs: JobSchedule, most: int = MOST_JOBS) -> TimeWindow:
-    """Return where to begin: all if at most ``most`` jobs run, else about the longest queue."""
+    """Return the first window to show: everything, or ``most`` jobs at the longest queue."""
     window = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
     queue = jobs.queue
     peak = float(queue.time_s[int(np.argmax(queue.value))])
@@ -156,13 +157,14 @@ def classes(
     """Return the jobs in classes.
 
     Args:
-        jobs: the schedule.
-        by: wait; requested time; processors, as submitted; partition; user, of whom the seven
-            with the most jobs are named; or how much later a job starts than in another schedule.
-        comparison: with the other schedule, for the last of these.
+        jobs: schedule of the jobs.
+        by: wait; requested time; processors, as submitted; partition; user (the seven with the
+            most
+            jobs by name); or change of the start compared with another schedule.
+        comparison: comparison with the other schedule, for ``change``.
 
     Raises:
-        ApplicationError: a change is asked for and there is nothing to compare with.
+        ApplicationError: ``by`` is ``change`` without a comparison.
     """
     match by:
         case "wait":
@@ -216,17 +218,18 @@ def drawing_of(
     most: int = MOST_JOBS,
     most_boxes: int = MOST_BOXES,
 ) -> WindowDrawing:
-    """Return the jobs of a window as boxes; of more than ``most`` the largest in it.
+    """Return the jobs of a window as boxes; if there are more than ``most``, the largest ones.
 
-    Size is processor-seconds inside the window. The others are shaded: the share that they take of
-    each stretch of time and processors.
+    Size is processor-seconds inside the window. The other jobs are shaded: their share of each
+    bin
+    of time and processors.
 
     Args:
-        jobs: the schedule.
-        window: of time.
-        kinds: the class of each job.
-        most: jobs that are drawn.
-        most_boxes: pieces that they are drawn in; fewer jobs if they have more.
+        jobs: schedule of the jobs.
+        window: time window.
+        kinds: class of each job.
+        most: most jobs drawn as boxes.
+        most_boxes: most boxes.
     """
     rows = np.flatnonzero(window.holds(jobs))
     until_s = np.minimum(jobs.end_s[rows], window.to_s)
@@ -267,7 +270,7 @@ def _boxes(jobs: JobSchedule, is_box: NDArray[np.bool_], kinds: JobClasses) -> t
 def _shades(
     jobs: JobSchedule, rest: NDArray[np.bool_], window: TimeWindow
 ) -> tuple[DensityCell, ...]:
-    """Return the share that jobs take of each cell of a grid; cells without any are left out."""
+    """Return the share that jobs take of each cell of a grid; empty cells are left out."""
     places = jobs.places
     pieces = np.flatnonzero(rest[places.row])
     n_times, n_bands = _GRID[0], min(_GRID[1], jobs.total_procs)
@@ -289,21 +292,19 @@ def _shades(
 
 
 def _overlaps(low: Floats | Ints, high: Floats | Ints, edges: Floats) -> Floats:
-    """Return how much of each piece lies in each bin: float64 [n_pieces, n_edges - 1]."""
+    """Return the overlap of each piece with each bin: float64 [n_pieces, n_edges - 1]."""
     start = np.maximum(low[:, None], edges[None, :-1])
     return np.asarray(np.maximum(np.minimum(high[:, None], edges[None, 1:]) - start, 0.0))
 
 
 def curve(name: str, steps: StepFunction, window: TimeWindow, scale: float = 1.0) -> StepLine:
-    """Return a number over a window: every step, or means of `MOST_POINTS` stretches.
-
-    Then the peaks tell the highest value of each stretch.
+    """Return a number over a window: every step, or means (and peaks) of `MOST_POINTS` bins.
 
     Args:
-        name: of the line.
-        steps: the number.
-        window: what is drawn.
-        scale: what a value is divided by.
+        name: name of the line.
+        steps: number over time.
+        window: time window.
+        scale: divisor of the values.
     """
     inside = (steps.time_s > window.from_s) & (steps.time_s < window.to_s)
     if np.count_nonzero(inside) <= MOST_POINTS:
@@ -324,13 +325,13 @@ def _points(times: Floats, values: Floats, end_s: float) -> tuple[tuple[float, f
 
 
 def at(steps: StepFunction, times_s: Floats) -> Floats:
-    """Return the values that hold at times: float64 of their shape."""
+    """Return the values at given times: float64 of the shape of ``times_s``."""
     values = np.concatenate([[0.0], steps.value])
     return np.asarray(values[np.searchsorted(steps.time_s, times_s, side="right")])
 
 
 def means(steps: StepFunction, edges_s: Floats) -> Floats:
-    """Return the mean over time between each two edges: float64 [n_edges - 1], exact."""
+    """Return the exact mean over time between each two edges: float64 [n_edges - 1]."""
     areas = np.cumsum(steps.value[:-1] * np.diff(steps.time_s))
     until = np.concatenate([[0.0], areas])  # area up to each step
     last = np.searchsorted(steps.time_s, edges_s, side="right") - 1
@@ -341,7 +342,7 @@ def means(steps: StepFunction, edges_s: Floats) -> Floats:
 
 
 def peaks(steps: StepFunction, edges_s: Floats) -> Floats:
-    """Return the highest value from each edge on to before the next: float64 [n_edges - 1]."""
+    """Return the highest value from each edge to before the next: float64 [n_edges - 1]."""
     values = np.concatenate([[0.0], steps.value, [-np.inf]])
     first = np.searchsorted(steps.time_s, edges_s[:-1], side="right")
     past = np.searchsorted(steps.time_s, edges_s[1:], side="left") + 1
@@ -350,7 +351,7 @@ def peaks(steps: StepFunction, edges_s: Floats) -> Floats:
 
 
 def waits(jobs: JobSchedule, window: TimeWindow, kinds: JobClasses) -> tuple[ClassWaits, ...]:
-    """Return the waits of jobs that were submitted in a window, class by class."""
+    """Return the waits of the jobs submitted in a window, by class."""
     submitted = jobs.ran & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     return tuple(
         _class_waits(name, jobs.wait_s[submitted & (kinds.of == i)])
@@ -370,7 +371,7 @@ def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparis
     """Compare the starts of the same jobs in two schedules: here minus there.
 
     Raises:
-        ApplicationError: they are not schedules of the same jobs.
+        ApplicationError: the schedules have different jobs.
     """
     if not np.array_equal(here.job_id, there.job_id):
         raise ApplicationError("the two runs are not of the same jobs and cannot be compared")
@@ -384,7 +385,7 @@ def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparis
 def changes(
     jobs: JobSchedule, comparison: ScheduleComparison, window: TimeWindow
 ) -> tuple[WaitChange, ...]:
-    """Return how starts changed, by stretches of a window in which jobs were submitted."""
+    """Return how the starts changed, by bins of a window of submission times."""
     both_start = ~np.isnan(comparison.later_s)
     inside = both_start & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     rows = np.flatnonzero(inside)
@@ -406,7 +407,7 @@ def _whole(span_s: float) -> float:
 
 
 def _least(span_s: float) -> float:
-    """Return the narrowest window: a minute, or a tenth of a schedule that is shorter."""
+    """Return the narrowest window: a minute, or a tenth of a shorter schedule."""
     return min(60.0, _whole(span_s) / 10)
 
 

@@ -1,9 +1,4 @@
-"""Workloads of one's own making: models fitted and told otherwise, workloads drawn and compared.
-
-The shells come to generators through here, so that all of them say the same.
-
-Windows of a cloud that are foreseen: from files.
-"""
+"""Generated workloads: models that are fitted or changed, workloads drawn and compared."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -42,7 +37,7 @@ from sim.api import (
 )
 
 _KEPT = ReadingRules(never_ran="keep_zero", partial_executions="keep")
-"""Reads a file that was just written without leaving out what is in it."""
+"""Rules that keep every job when a file that was just written is read back."""
 
 _COLUMNS = {
     "interarrival_s": "time between submissions",
@@ -61,7 +56,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """A line of a comparison as people read it; an empty cell is unknown."""
+    """One row of a comparison as text; an empty cell is unknown."""
 
     quantity: str
     one: str
@@ -73,28 +68,30 @@ class ComparisonRow:
 
 
 def model_of(source: str) -> Model:
-    """Return a model by the name of its generator, with published parameters, or from its file.
+    """Return a model from its file, or from the name of a generator with published parameters.
 
     Raises:
-        SimError: there is no such generator, nothing is published, or the file is no model.
+        SimError: the generator or file is unknown, has no published parameters, or is not a
+            model.
     """
     if source in (generator.name for generator in GENERATORS):
         return published_model(source)
     if source.endswith(".json") or Path(source).exists():
         return load_model(Path(source))
-    return published_model(source)  # which says what there is
+    return published_model(source)  # raises an error that lists the generators
 
 
 def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
     """Return a model with other values of some parameters.
 
     Args:
-        model: what is changed.
-        settings: by name; ``batch.serial_prob`` is an entry of a table, ``hours.3`` of a list, the
-            first being 0.
+        model: model to change.
+        settings: values by name; ``batch.serial_prob`` is an entry of a table, ``hours.3`` of a
+            list
+            (counted from 0).
 
     Raises:
-        SimError: it has no parameter of that name.
+        SimError: the model has no parameter of that name.
         SettingsError: the parameter has no such entry.
     """
     for name, value in settings.items():
@@ -109,13 +106,13 @@ def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
 
 
 def setting_of(text: str, option: str) -> tuple[str, Any]:
-    """Return name and value of ``name=value``; the value is JSON, or else a text.
+    """Return name and value of ``name=value``; the value is JSON, or else text.
 
     >>> setting_of("scale=2", "--set"), setting_of("kind=both", "--set")
     (('scale', 2), ('kind', 'both'))
 
     Raises:
-        SettingsError: it is not of that form.
+        SettingsError: the text does not have this form.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -127,11 +124,7 @@ def setting_of(text: str, option: str) -> tuple[str, Any]:
 
 
 def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
-    """Return settings of the form ``name=value``.
-
-    Raises:
-        SettingsError: one is not of that form, or a name is given twice.
-    """
+    """Return settings from ``name=value`` texts. Raises SettingsError for a bad or repeated one."""
     settings: dict[str, Any] = {}
     for text in texts:
         name, value = setting_of(text, option)
@@ -142,10 +135,10 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
-    """Return knobs of fitting: numbers, or names of kinds; true and false are 1 and 0.
+    """Return settings of a fit: numbers, or names of kinds; true and false are 1 and 0.
 
     Raises:
-        SettingsError: one is not of the form ``name=value``, or a name is given twice.
+        SettingsError: a text does not have the form ``name=value``, or a name occurs twice.
     """
     settings = settings_of(texts, option)
     for name, value in settings.items():
@@ -157,16 +150,12 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Tell whether a file is of the format that reading rules are for.
-
-    Raises:
-        SimError: it is a model.
-    """
+    """Return whether a file has the format of reading rules (SWF). Raises SimError for a model."""
     return format_of(path).name == "swf"
 
 
 def task_words(workload: Workload) -> tuple[str, ...]:
-    """Say what the jobs of a workload consist of; nothing if they are rigid."""
+    """Return a sentence on the tasks of a workload; empty if the jobs are rigid."""
     tasks = workload.tasks
     if tasks is None:
         return ()
@@ -184,7 +173,7 @@ def task_words(workload: Workload) -> tuple[str, ...]:
 
 
 def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
-    """Say what the format of a file leaves out of a workload, without reading it again."""
+    """Return what the format of a file cannot store of a workload, without reading the file."""
     if workload.tasks is None:
         return ()
     if format_by_name(path).name != "swf":
@@ -200,11 +189,7 @@ def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
 
 
 def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
-    """Write a workload, read it again and return what of it the file does not say.
-
-    Raises:
-        SimError: it cannot be written.
-    """
+    """Write a workload, read it again and return what was lost. Raises SimError on write errors."""
     write_workload(workload, path)
     try:
         return roundtrip_losses(workload, read_drawn(path))
@@ -213,15 +198,16 @@ def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
 
 
 def writable_endings() -> tuple[str, ...]:
-    """Return the endings of files that a workload can be handed out in, one a format."""
+    """Return the file endings in which a workload can be written, one per format."""
     return tuple(log_format.endings[0] for log_format in FORMATS if log_format.write is not None)
 
 
 def with_ending(workload: Workload, path: Path) -> Path:
-    """Return a file for a workload: the same, with an ending if its name has none.
+    """Return the path, with an ending for the workload if it has none.
 
-    That of JSONL if the jobs have tasks, of which SWF knows nothing, and else that of SWF, since
-    JSONL knows nothing of users and requests.
+    JSONL if the jobs have tasks, which SWF cannot store; else SWF, because JSONL cannot store
+    users
+    and requests.
     """
     if path.suffix:
         return path
@@ -229,43 +215,35 @@ def with_ending(workload: Workload, path: Path) -> Path:
 
 
 def read_drawn(path: Path) -> Workload:
-    """Read a workload that was just drawn into a file; every job of it.
-
-    Raises:
-        SimError: it cannot be read.
-    """
+    """Read every job of a workload that was just written. Raises SimError if that fails."""
     return load_workload(path, rules=_KEPT if has_rules(path) else None)
 
 
 def as_bytes(workload: Workload, ending: str, folder: Path) -> bytes:
-    """Return what would be written to a file with an ending such as ``.swf``.
-
-    Raises:
-        SimError: it cannot be written so.
-    """
+    """Return the content of a file with an ending such as ``.swf``. Raises SimError."""
     path = folder / f"workload{ending}"
     write_workload(workload, path)
     return path.read_bytes()
 
 
 def abbreviated_value(value: Any, longest: int = _LONGEST) -> str:
-    """Return the value of a parameter in a line, its end left out if it is long."""
+    """Return the value of a parameter as one line, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 2]} …"
 
 
 def distance_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
-    """Return the distances of a comparison, a line each."""
+    """Return the distances of a comparison, one row each."""
     return tuple(_distance(distance) for distance in comparison.distances)
 
 
 def quantity_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
-    """Return the figures that both workloads have, a line each."""
+    """Return the figures that both workloads have, one row each."""
     return tuple(_quantity(quantity) for quantity in comparison.quantities)
 
 
 def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
-    """Say what a comparison comes to, and how much of it chance alone would do."""
+    """Return sentences on the result of a comparison and on the number of differences by chance."""
     if not comparison.judged:
         return ("Nothing is judged: there are too few days to tell chance from difference.",)
     by_chance = 0.05 * comparison.judged
@@ -281,7 +259,7 @@ def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
 
 
 def definitions() -> tuple[tuple[str, str], ...]:
-    """Return what each figure of a comparison means."""
+    """Return the meaning of each figure of a comparison."""
     return tuple(DEFINITIONS.items())
 
 
@@ -292,8 +270,9 @@ def _named(distance: Distance) -> str:
 def _distance(distance: Distance) -> ComparisonRow:
     unit = f" [{distance.unit}]" if distance.unit else ""
     return ComparisonRow(
-        f"{_COLUMNS.get(distance.column, distance.column)}: {_METRICS[distance.metric]}{unit}", "", "",
-        _cell(distance.value), _interval(distance.low, distance.high), _cell(distance.usual), _VERDICTS[distance.verdict],
+        f"{_COLUMNS.get(distance.column, distance.column)}: {_METRICS[distance.metric]}{unit}",
+        "", "", _cell(distance.value), _interval(distance.low, distance.high),
+        _cell(distance.usual), _VERDICTS[distance.verdict],
     )  # fmt: skip
 
 
@@ -349,12 +328,11 @@ def read_windows(
     """Read two windows, either workloads or files of Bergsma et al.
 
     Args:
-        train: what is learnt from.
-        test: what is foreseen.
-        lifetimes: what lifetimes are learnt from, if `train` does not tell them; of the authors'
-            files only.
-        rules: for files in the Standard Workload Format.
-        knobs: of fitting; here those of periods and flavours matter.
+        train: file to learn from.
+        test: file to forecast.
+        lifetimes: file to learn lifetimes from, if `train` has none; only for the authors' files.
+        rules: reading rules for files in the Standard Workload Format.
+        knobs: settings of the fit; periods and flavours are used.
 
     Raises:
         SimError: a file cannot be read, has no users, is too short, or has nothing in common with

@@ -1,7 +1,4 @@
-"""Job logs before anything is simulated: read one, look at it, say what stands out.
-
-The shells come to the profile of a workload through here, so that all of them tell the same.
-"""
+"""Job logs before any simulation: reading, profile, and sentences on what stands out."""
 
 import csv
 import datetime
@@ -30,7 +27,7 @@ from sim.api import (
 )
 
 BUILT_IN_SEED = 3
-"""The one that a new experiment starts with, so that both show the same jobs."""
+"""Seed of the built-in workload, the same as in a new experiment."""
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAYS_LONG = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -63,21 +60,18 @@ def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Work
     """Read a job log.
 
     Args:
-        path: of the file.
-        reading: rules other than the defaults, such as ``{"unsorted": "sort"}``.
+        path: file of the log.
+        reading: reading rules that differ from the defaults, such as ``{"unsorted": "sort"}``.
 
     Raises:
-        SimError: the reader's own sentence: file, line, field, value and what is allowed.
+        SimError: the log is invalid; the message has file, line, field, value and what is
+            allowed.
     """
     return load_workload(Path(path), rules=rules_from_texts(dict(reading or {})))
 
 
 def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None) -> Workload:
-    """Read a job log that is no file here, under the name that it had elsewhere.
-
-    Raises:
-        SimError: as in `read_log`, with the name alone.
-    """
+    """Read an uploaded job log under its original name. Raises SimError as `read_log`."""
     with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
         path = Path(folder) / file_name(name)
         path.write_bytes(data)
@@ -88,7 +82,7 @@ def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None
 
 
 def file_name(name: str) -> str:
-    """Return a name that a file can have here, from one that it has elsewhere.
+    """Return a safe file name from the name of an upload.
 
     >>> file_name("../my log.swf.gz"), file_name("..")
     ('my_log.swf.gz', 'log')
@@ -109,7 +103,7 @@ def reading_choices() -> tuple[tuple[str, str], ...]:
 
 
 def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
-    """Return the rules that a reader's refusal names, each with the choice that lets it pass."""
+    """Return the rules that an error of the reader names, each with the choice that avoids it."""
     available = set(reading_choices())
     mentioned = dict.fromkeys(_WAY_OUT.findall(str(refused)))
     return tuple((rule, choice) for rule, choice in mentioned if (rule, choice) in available)
@@ -118,17 +112,17 @@ def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
 def log_profile(
     log: Workload, window: ProfileWindow, procs: int | None = None, time_zone: str | None = None
 ) -> WorkloadProfile:
-    """Return the profile of the jobs of a log that are in a window; see `sim.api.profile`."""
+    """Return the profile of the jobs of a log in a window; see `sim.api.profile`."""
     return profile(window.of(log), procs=procs, time_zone=time_zone)
 
 
 def window_of_days(
     log: Workload, first: datetime.date, last: datetime.date, time_zone: str | None = None
 ) -> ProfileWindow:
-    """Return the window of whole days by the log's own calendar, the last one included.
+    """Return the window of whole days by the log's own calendar, including the last day.
 
     Raises:
-        ApplicationError: the log does not say when it starts.
+        ApplicationError: the log has no start date.
     """
     clock, day = WallClock.of(log, time_zone), datetime.timedelta(days=1)
     if clock.zone is None:
@@ -151,12 +145,12 @@ def days_of(
 
 
 def local_datetime(shown_s: float) -> datetime.datetime:
-    """Return what a wall clock shows, without a zone, from its seconds since 1 January 1970."""
+    """Return local time without a zone from local seconds since 1 January 1970."""
     return _EPOCH + datetime.timedelta(seconds=shown_s)
 
 
 def time_classes(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Name the classes of times by their ends; a class begins where the one before it ends."""
+    """Return names of the classes of times by their upper ends."""
     ends = [
         _round_time(time_class.most_s)
         for time_class in profile.times
@@ -171,14 +165,14 @@ def _round_time(seconds: float) -> str:
 
 
 def size_classes(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Name the classes of sizes by their ends; a class begins where the one before it ends."""
+    """Return names of the classes of sizes by their upper ends."""
     return tuple(
         f"{'≤ ' if size_class.most > 2 else ''}{size_class.most:,}" for size_class in profile.sizes
     )
 
 
 def percentiles(profile: WorkloadProfile) -> tuple[PercentileRow, ...]:
-    """Return the rows of the table of percentiles, as far as they are known."""
+    """Return the known rows of the table of percentiles."""
     description = profile.described
     rows = (
         ("processors", "", description.procs),
@@ -202,7 +196,7 @@ def _in_hours(column: ColumnSummary) -> ColumnSummary:
 
 
 def highlights(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Say what stands out, a sentence each: load, hours, sizes, times, requests, users."""
+    """Return sentences on what stands out: load, hours, sizes, times, requests, users."""
     return tuple(sentence for sentence in _sentences(profile) if sentence)
 
 
@@ -212,7 +206,8 @@ def _sentences(profile: WorkloadProfile) -> Iterator[str]:
     yield _hour_words(profile)
     part = f" and do {share(profile.serial_work_proc_s, profile.work_proc_s)} of the work"
     yield (
-        f"{share(profile.n_serial, n_jobs)} of the jobs are serial{part if profile.work_proc_s else ''}; "
+        f"{share(profile.n_serial, n_jobs)} of the jobs are serial"
+        f"{part if profile.work_proc_s else ''}; "
         f"{share(profile.n_power_of_two, n_jobs)} take a power of two of processors."
     )
     median, most = description.runtime_s.quantiles["0.5"], description.runtime_s.quantiles["0.99"]
@@ -226,12 +221,13 @@ def _sentences(profile: WorkloadProfile) -> Iterator[str]:
         factor = profile.requests.factor.quantiles["0.5"]
         yield (
             f"Half of the jobs ask for {factor:,.2g} times their run time or more; "
-            f"{share(profile.requests.n_exceeded, profile.requests.n_jobs)} run longer than requested."
+            f"{share(profile.requests.n_exceeded, profile.requests.n_jobs)} run longer than "
+            "requested."
         )
     if profile.interarrival_cv is not None:
         yield (
-            f"Times between submissions vary {profile.interarrival_cv:.2g} times as much as those of "
-            f"a Poisson process; {share(profile.n_together, n_jobs - 1)} are 0 s."
+            f"Times between submissions vary {profile.interarrival_cv:.2g} times as much as those "
+            f"of a Poisson process; {share(profile.n_together, n_jobs - 1)} are 0 s."
         )
     yield _user_words(profile)
 
@@ -248,8 +244,8 @@ def _load_words(profile: WorkloadProfile) -> str:
     busiest = f"the busiest {stretch} brought {most.offered_proc_s / room:.2g} times what fits"
     above = f"; {n_above} of {len(profile.load.bins)} {stretch}s brought more than fits"
     return (
-        f"The jobs would keep {share(profile.offered_load, 1.0)} of {profile.procs:,} processors busy "
-        f"(offered load {profile.offered_load:.3f}); {busiest}{above if n_above else ''}."
+        f"The jobs would keep {share(profile.offered_load, 1.0)} of {profile.procs:,} processors "
+        f"busy (offered load {profile.offered_load:.3f}); {busiest}{above if n_above else ''}."
     )
 
 
@@ -281,13 +277,13 @@ def _user_words(profile: WorkloadProfile) -> str:
     n_top = -(-users.n_users // 10)
     subject = "The user" if n_top == 1 else f"The {n_top:,} users"
     return (
-        f"{subject} with the most work, of {users.n_users:,}, did {share(users.tenth_share, 1.0)} of "
-        f"it (Gini coefficient {users.gini:.2f})."
+        f"{subject} with the most work, of {users.n_users:,}, did {share(users.tenth_share, 1.0)} "
+        f"of it (Gini coefficient {users.gini:.2f})."
     )
 
 
 def bin_word(width_s: float) -> str:
-    """Name a width of the load over time: hour, day, week, or stretch of so many weeks."""
+    """Return the name of a bin width: hour, day, week, or stretch of so many weeks."""
     names = {3600.0: "hour", 86400.0: "day", 604800.0: "week"}
     return names.get(width_s) or f"stretch of {width_s / 604800.0:,.0f} weeks"
 
@@ -308,7 +304,7 @@ def share(part: float, total: float) -> str:
 
 
 def summary(profile: WorkloadProfile) -> dict[str, str]:
-    """Return the figures by which two logs are compared first, as words, by their names."""
+    """Return the main figures of a log as text, by name, to compare logs."""
     description, requests, users = profile.described, profile.requests, profile.users
     factor = None if requests is None else requests.factor.quantiles["0.5"]
     tenth = None if users is None else users.tenth_share
@@ -330,12 +326,13 @@ def summary(profile: WorkloadProfile) -> dict[str, str]:
 
 
 def figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
-    """Yield every number of a profile, a line each."""
+    """Yield every number of a profile."""
     description = profile.described
     yield ProfileFigure("log", "name", description.name, "")
     yield ProfileFigure("log", "digest", description.digest, "")
     for name, value, unit in (
-        ("jobs", description.n_jobs, ""), ("users", description.n_users, ""), ("span", description.span_s, "s"),
+        ("jobs", description.n_jobs, ""), ("users", description.n_users, ""),
+        ("span", description.span_s, "s"),
         ("processors", profile.procs, ""), ("widest job", description.widest_procs, "processors"),
         ("work", profile.work_proc_s, "processor-s"), ("offered load", profile.offered_load, ""),
         ("serial jobs", profile.n_serial, ""),
@@ -398,20 +395,20 @@ def _named(summary: ColumnSummary) -> Iterator[tuple[str, float]]:
 
 
 def bin_begin(profile: WorkloadProfile, start_s: float) -> str:
-    """Name the begin of a bin: a date and time, or what has passed since the first submission."""
+    """Return the begin of a bin: a date and time, or the hours since the first submission."""
     if profile.load.first_local_s is None:
         return f"{start_s / 3600.0:,.0f} h"
     return f"{local_datetime(profile.load.first_local_s + start_s):%Y-%m-%d %H:%M}"
 
 
 def profile_csv(profile: WorkloadProfile) -> str:
-    """Return a profile as CSV: part, name, value, unit; a cell that is unknown is empty."""
+    """Return a profile as CSV: part, name, value, unit; an unknown cell is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["part", "name", "value", "unit"])
     for figure in figures(profile):
         value = "" if figure.value is None else figure.value
-        # a name of a file could be taken for a formula by a spreadsheet
+        # a spreadsheet could take a file name for a formula
         safe = (
             f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
         )

@@ -1,4 +1,4 @@
-"""Copies of a store: taken while it is in use, and put back where nobody uses it."""
+"""Backup of a store: copy it while it is in use, and restore a copy that is unused."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from assistant.store.migrations import MIGRATIONS
 
 @dataclass(frozen=True, slots=True)
 class StoreHealth:
-    """What a look at a store's file found.
-
-    Args:
-        schema: its version.
-        experiments: how many it holds.
-        events: of all journals.
-        faults: what SQLite finds wrong with it; empty if nothing.
-    """
+    """Health of a store's file: its schema version, its size, and the faults that SQLite found."""
 
     schema: int
     experiments: int
@@ -29,7 +22,7 @@ class StoreHealth:
 
 
 def examine(path: Path) -> StoreHealth:
-    """Look at a store's file without changing it. Raises StoreError if it is no store."""
+    """Examine a store's file without changing it. Raises StoreError if it is no store."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
         try:
@@ -49,14 +42,9 @@ def examine(path: Path) -> StoreHealth:
 
 
 def back_up(path: Path, target: Path) -> StoreHealth:
-    """Copy a store, whole and at one moment, while it may be in use.
+    """Copy a store at one moment, while it may be in use.
 
-    Args:
-        path: of the store.
-        target: a file that does not exist yet; appears whole or not at all.
-
-    Raises:
-        StoreError: there is a file already, or one of both cannot be used.
+    ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise.
     """
     if target.exists():
         raise StoreError(f"there is a file '{target}' already; name another for the backup")
@@ -68,7 +56,7 @@ def back_up(path: Path, target: Path) -> StoreHealth:
         copy = sqlite3.connect(part)
         try:
             source.backup(copy, pages=4096)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file holds all of it
+            copy.execute("PRAGMA journal_mode = DELETE")  # everything in one file
         finally:
             copy.close()
             source.close()
@@ -85,17 +73,10 @@ def back_up(path: Path, target: Path) -> StoreHealth:
 
 
 def restore(copy: Path, path: Path) -> Path | None:
-    """Put a backup in the place of a store that nobody uses.
+    """Replace a store that is not in use by a backup; return the path of the former store, or None.
 
-    Args:
-        copy: as `back_up` made it; stays as it is.
-        path: of the store; what is there is kept beside it.
-
-    Returns:
-        Where the former store is kept; None if there was none.
-
-    Raises:
-        StoreError: the copy is no sound store, from a newer Copperline, or files cannot be written.
+    The former store is kept beside it, the backup is unchanged. Raises StoreError if the copy is
+    damaged, from a newer Copperline, or files cannot be written.
     """
     health = examine(copy)
     if health.faults:
@@ -109,7 +90,7 @@ def restore(copy: Path, path: Path) -> Path | None:
     try:
         if path.exists():
             former = _free(path)
-            back_up(path, former)  # with what its write-ahead log still holds
+            back_up(path, former)  # includes its write-ahead log
             for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +101,7 @@ def restore(copy: Path, path: Path) -> Path | None:
 
 
 def _free(path: Path) -> Path:
-    """Return a name beside the store that no file has."""
+    """Return an unused name beside the store."""
     n = 1
     while (candidate := path.with_name(f"{path.name}.before-restore-{n}")).exists():
         n += 1

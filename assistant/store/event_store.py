@@ -1,8 +1,6 @@
-"""A store that lasts as long as the process.
+"""Event stores: event logs in memory, or in one SQLite file in WAL mode.
 
-Where a store may lie: on a disk of this machine.
-
-Journals in one SQLite file, in WAL mode: an acknowledged event survives kill -9.
+An acknowledged event survives kill -9. A file on a network file system is refused.
 """
 
 import re
@@ -33,25 +31,25 @@ from strategies import ParameterSpace
 
 
 class MemoryStore:
-    """Keeps journals in a dictionary; what it returns is a copy."""
+    """Store of event logs in a dictionary; it returns copies."""
 
     def __init__(self) -> None:
         self._journals: dict[str, list[Event]] = {}
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position``. Raises StoreError if that is not the journal's end."""
+        """Append events at ``position``. Raises StoreError if that is not the end of the log."""
         length = len(self._journals.get(experiment_id, []))
         check_position(experiment_id, position, length)
         self._journals.setdefault(experiment_id, []).extend(events)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
+        """Return the events from ``since`` on. Raises StoreError for an unknown experiment."""
         if experiment_id not in self._journals:
             raise unknown_experiment(experiment_id, list(self._journals))
         return tuple(self._journals[experiment_id][since:])
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return what is stored, latest first."""
+        """Return the stored experiments, the latest first."""
         opened = [
             StoredExperiment(experiment_id, first.name, first.at_s, len(journal))
             for experiment_id, journal in self._journals.items()
@@ -61,7 +59,7 @@ class MemoryStore:
 
 
 def check_position(experiment_id: str, position: int, length: int) -> None:
-    """Refuse an append that does not continue the journal."""
+    """Raise StoreError for an append that does not continue the event log."""
     if position == length:
         return
     if position == 0:
@@ -87,17 +85,17 @@ NETWORK_FILE_SYSTEMS = frozenset((
     "fuse.rclone", "fuse.gcsfuse", "fuse.goofys", "fuse.davfs", "fuse.smbnetfs",
     "fuse.curlftpfs", "fuse.juicefs", "fuse.moosefs", "fuse.mfs", "fuse.lizardfs", "fuse.afp",
 ))  # fmt: skip
-"""Types as the kernel of Linux names them (see proc(5), mountinfo)."""
+"""Names of file systems in the Linux kernel (see proc(5), mountinfo)."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 
 
 def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
-    r"""Return the type of file system a path lies on, and where that is mounted.
+    r"""Return the type and the mount point of the file system of a path.
 
     Args:
-        path: absolute, with no symbolic link in it.
-        mounts: the text of ``/proc/self/mountinfo``; the latest of several mounts at one place
+        path: absolute path without symbolic links.
+        mounts: text of ``/proc/self/mountinfo``; the latest of several mounts at one place
             hides the earlier ones.
 
     >>> file_system_of("/home/a/x.db", "25 1 0:22 / / rw - ext4 /dev/sda rw\n"
@@ -117,16 +115,10 @@ def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
 
 
 def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
-    """Refuse a path on a file system that other machines write too.
+    """Raise StoreError for a path on one of `NETWORK_FILE_SYSTEMS`, which other machines write too.
 
-    Where this machine does not say what is mounted (only Linux does), nothing is refused.
-
-    Args:
-        path: of the store; need not exist yet.
-        mounts: the text of mountinfo; read from the kernel if None.
-
-    Raises:
-        StoreError: it lies on one of `NETWORK_FILE_SYSTEMS`.
+    ``mounts`` is the text of mountinfo, read from the kernel if None. Only Linux has it; elsewhere
+    nothing is refused.
     """
     if mounts is None:
         try:
@@ -151,28 +143,21 @@ def _contains(place: str, path: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Read the kernel's octal escapes of space, tab, newline and backslash."""
+    """Decode the kernel's octal escapes of space, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 Durability = Literal["full", "normal"]
-"""What a commit waits for: the disk, or the operating system only (it survives kill -9 alike)."""
+"""What a commit waits for: the disk, or only the operating system (both survive kill -9)."""
 
 LOG_PAGES = 4_000
-"""Pages of 4 KiB after which the log is taken into the file. That waits for the disk twice,
-and SQLite's own 1,000 pages are filled by less than two hundred claims and results."""
+"""Pages of 4 KiB between checkpoints. Each waits for the disk twice, and fewer than two hundred
+leases and results fill SQLite's own 1,000 pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What came of a request that bore a key.
-
-    Args:
-        request: digest of it.
-        experiment_id: the journal that it was stored in.
-        first: position of its first event.
-        n: number of its events.
-    """
+    """Reply to a request with an idempotency key: its digest and the events it stored."""
 
     request: str
     experiment_id: str
@@ -182,7 +167,7 @@ class StoredReply:
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request while it is answered, and what has come of it so far."""
+    """A request in progress, and its reply so far."""
 
     key: str | None
     request: str
@@ -190,15 +175,11 @@ class PendingRequest:
 
 
 class SqliteStore:
-    """A file of journals. Calls may come from several threads; one at a time reaches the file.
+    """Store of event logs in a SQLite file; calls may come from several threads.
 
-    Args:
-        path: of the file; made, with its folders, if it is missing.
-
-    Raises:
-        StoreError: the path is a folder, a link or a device, not writable, on a network file
-            system, no database, one of another program, or from a newer version. What is there
-            stays as it is.
+    ``path`` and its folders are made if missing. Raises StoreError, and changes nothing, if it is a
+    folder, a link or a device, not writable, on a network file system, no database, one of another
+    program, or from a newer version.
     """
 
     def __init__(self, path: Path | str = ":memory:") -> None:
@@ -219,7 +200,7 @@ class SqliteStore:
                 self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
                 migrate(self.connection, None if in_memory else Path(self._path))
             except BaseException:
-                self.connection.close()  # what began within ends, and nobody waits for it
+                self.connection.close()  # end a begun transaction; no caller can
                 raise
         self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
@@ -230,7 +211,7 @@ class SqliteStore:
                 raise StoreError(
                     f"the store '{path}' is a folder; name a file, such as {path}/sweeps.db"
                 )
-            if path.is_symlink():  # the files beside a database must lie where all look for them
+            if path.is_symlink():  # SQLite's other files must lie at the same place for all
                 raise StoreError(
                     f"the store '{path}' is a symbolic link to '{path.readlink()}'; name the file"
                 )
@@ -253,13 +234,11 @@ class SqliteStore:
                 pending_request.reply = StoredReply(
                     pending_request.request, experiment_id, position, len(events)
                 )
-                if (
-                    pending_request.key is not None
-                ):  # what was asked for and what came of it, together
+                if pending_request.key is not None:  # request and reply are stored together
                     self.remember(pending_request.key, pending_request.reply, events[0].at_s)
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Write events and what they come to, within a transaction that is under way."""
+        """Insert events and update the projection, within a transaction."""
         rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
         self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
         for i, event in enumerate(events):
@@ -267,16 +246,9 @@ class SqliteStore:
 
     @contextmanager
     def asking(self, key: str | None, request: str) -> Iterator[PendingRequest]:
-        """Keep, with what this thread appends first within, that it came of a request.
+        """Record the first append of this thread within the block as the reply to a request.
 
-        See `reply`.
-
-        Args:
-            key: that the one who asks has made for this request alone; None keeps nothing.
-            request: digest of it.
-
-        Yields:
-            Where it will stand what was appended.
+        See `reply`. ``key`` is the idempotency key (None stores no reply), ``request`` a digest.
         """
         self._asked.by = asking = PendingRequest(key, request)
         try:
@@ -285,7 +257,7 @@ class SqliteStore:
             self._asked.by = None
 
     def reply(self, key: str) -> StoredReply | None:
-        """Return what came of a request; None if nothing has."""
+        """Return the reply to a request; None if there is none."""
         with self.errors():
             row = self.connection.execute(
                 "SELECT request, experiment_id, first, n FROM reply WHERE key = ?", (key,)
@@ -293,7 +265,7 @@ class SqliteStore:
         return None if row is None else StoredReply(*row)
 
     def remember(self, key: str, reply: StoredReply, at_s: float) -> None:
-        """Keep what came of a request, within a transaction that is under way."""
+        """Store the reply to a request, within a transaction."""
         self.connection.execute(
             "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
             (key, reply.request, reply.experiment_id, reply.first, reply.n, at_s),
@@ -301,21 +273,21 @@ class SqliteStore:
 
     @property
     def changes(self) -> int:
-        """A number that grows with every row that this process writes, and costs nothing to ask."""
+        """Number of rows that this process has written; reading it costs nothing."""
         return self.connection.total_changes
 
     def forget_replies(self, before_s: float) -> int:
-        """Forget what came of requests before a time; return how many there were."""
+        """Delete the replies before a time; return their number."""
         with self.transaction("normal") as connection:
             gone = connection.execute("DELETE FROM reply WHERE at_s < ?", (before_s,))
             return gone.rowcount
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the journal from ``since`` on. Raises StoreError for an unknown experiment."""
+        """Return the events from ``since`` on. Raises StoreError for an unknown experiment."""
         return tuple(decode_event(body) for body in self.lines(experiment_id, since))
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
-        """Return the journal from ``since`` on as lines of JSON, at most ``limit`` of them."""
+        """Return the events from ``since`` on as lines of JSON, at most ``limit`` of them."""
         with self.errors():
             rows = self.connection.execute(
                 "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
@@ -328,7 +300,7 @@ class SqliteStore:
         return [body for (body,) in rows]
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return what is stored, latest first."""
+        """Return the stored experiments, the latest first."""
         with self.errors():
             rows = self.connection.execute(
                 "SELECT id, name, opened_s, n_events FROM experiment ORDER BY opened_s DESC, rowid"
@@ -336,25 +308,25 @@ class SqliteStore:
         return tuple(StoredExperiment(*row) for row in rows)
 
     def space(self, experiment_id: str) -> ParameterSpace:
-        """Return the space of an experiment as it is now, without replaying its journal."""
+        """Return the present space of an experiment, without replaying its event log."""
         event = self._known(experiment_id, self._at(experiment_id, "space_at"))
         if not isinstance(event, ExperimentOpened | SpaceChanged):
             raise AssertionError("the tables point to another event than the journal has")
         return event.space
 
     def agreement(self, experiment_id: str) -> Sla:
-        """Return the agreement of an experiment as it is now, without replaying its journal."""
+        """Return the present SLA of an experiment, without replaying its event log."""
         event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
         if not isinstance(event, ExperimentOpened | BudgetChanged):
             raise AssertionError("the tables point to another event than the journal has")
         return event.sla
 
     def objective(self, experiment_id: str) -> Objective:
-        """Return what an experiment wants, without replaying its journal."""
+        """Return the objective of an experiment, without replaying its event log."""
         return self.opened(experiment_id).objective
 
     def opened(self, experiment_id: str) -> ExperimentOpened:
-        """Return how an experiment was opened, without replaying its journal."""
+        """Return the opening event of an experiment, without replaying its event log."""
         event = self._known(experiment_id, 0)
         if not isinstance(event, ExperimentOpened):
             raise AssertionError("a journal begins with its opening")
@@ -372,13 +344,9 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
-        """Hold the file for writing; what is done within is stored whole or not at all.
+        """Open a write transaction; the block is stored whole or not at all.
 
-        Args:
-            durability: what the end waits for.
-
-        Raises:
-            StoreFullError: no room; StoreError: the file cannot be used.
+        ``durability`` is what the commit waits for. Raises StoreFullError or StoreError.
         """
         with self.errors():
             if durability != self._durability:
@@ -395,7 +363,7 @@ class SqliteStore:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Have the file to oneself among threads; what SQLite says becomes a StoreError."""
+        """Lock the file against other threads, and turn SQLite's errors into StoreError."""
         with self._lock:
             try:
                 yield
@@ -406,7 +374,7 @@ class SqliteStore:
                         "try again"
                     ) from error
                 raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
-            except UnicodeError as error:  # even SQLite's own words about it are damaged
+            except UnicodeError as error:  # SQLite's own message is damaged too
                 raise StoreError(
                     f"the store '{self._path}' cannot be used: it is damaged"
                 ) from error

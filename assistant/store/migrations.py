@@ -1,4 +1,4 @@
-"""The schema, as numbered steps. ``PRAGMA user_version`` says how many have been taken."""
+"""Schema of the store, as numbered migrations; ``PRAGMA user_version`` counts those applied."""
 
 import sqlite3
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def _journals(connection: sqlite3.Connection) -> None:
 
 
 def _queue(connection: sqlite3.Connection) -> None:
-    """Add what the journals come to, run by run, and what is no part of them: leases, replies."""
+    """Add the projection of the event logs, and the tables of leases and replies."""
     for statement in (
         """
         CREATE TABLE experiment (
@@ -103,14 +103,15 @@ MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Look, before anything is written, whether this is a store that we can write.
+    """Check, before anything is written, that the database is a store of a known version.
 
-    Raises:
-        StoreError: the database was written by a newer Copperline, or by another program.
+    Raises StoreError if a newer Copperline or another program wrote it.
     """
-    version, n_tables = connection.execute(  # at one moment: another may be making the store
-        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
-    ).fetchone()
+    version, n_tables = (
+        connection.execute(  # in one statement, because another process may be making the store
+            "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+        ).fetchone()
+    )
     if version > len(MIGRATIONS):
         raise StoreError(
             f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "
@@ -121,12 +122,10 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
-    """Bring a database that `check` let pass to the latest schema, a transaction for each step.
+    """Migrate a database that passed `check`, one transaction for each step.
 
-    Args:
-        connection: to the database.
-        path: of its file; a copy is kept beside it, ``<name>.schema<N>.backup``, before the first
-            step of an older one. None keeps none.
+    Before the first step of an older schema a copy is kept beside ``path``, as
+    ``<name>.schema<N>.backup``; None keeps none.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if path is not None and 0 < version < len(MIGRATIONS):
@@ -135,7 +134,7 @@ def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             (now,) = connection.execute("PRAGMA user_version").fetchone()
-            if now < number:  # nobody else took this step while we waited for the lock
+            if now < number:  # no other process took this step while we waited
                 step(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
         except BaseException:

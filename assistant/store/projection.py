@@ -1,8 +1,7 @@
-"""What the journals come to, kept in tables beside them in the same transaction.
+"""Projection of the event logs: tables, written in the same transaction as the events.
 
-The tables answer "what is next?" without replaying anything. They say nothing that the journal
-does not: an older store gets them by taking its events in one by one. Leases and replies are no
-part of them.
+They list runs and experiments without a replay, and contain nothing that the log does not.
+Leases and replies are no part of them.
 """
 
 import json
@@ -31,7 +30,7 @@ from assistant.core.events import (
 def project(  # noqa: PLR0912 - a case for each event
     connection: sqlite3.Connection, experiment_id: str, position: int, event: Event
 ) -> None:
-    """Take one event of a journal into the tables."""
+    """Update the tables for one event."""
     do = connection.execute
     match event:
         case ExperimentOpened(at_s=at_s, name=name, sla=sla):
@@ -85,7 +84,7 @@ def project(  # noqa: PLR0912 - a case for each event
                 (isinstance(event, ExperimentFinished), experiment_id),
             )
         case _:
-            pass  # says nothing of a run, the space or the agreement
+            pass  # changes no run, space or SLA
     do("UPDATE experiment SET n_events = ? WHERE id = ?", (position + 1, experiment_id))
 
 
@@ -103,7 +102,7 @@ def _start(connection: sqlite3.Connection, experiment_id: str, event: RunStarted
 
 
 def _end(connection: sqlite3.Connection, experiment_id: str, run_id: int, state: str) -> None:
-    """Put a run into a state in which nobody holds it."""
+    """Set the state of a run and delete its lease."""
     connection.execute(
         "DELETE FROM lease WHERE token ="
         " (SELECT token FROM run WHERE experiment_id = ? AND run_id = ?)",

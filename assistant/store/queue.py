@@ -1,18 +1,11 @@
-"""The queue of runs: claim, lease, heartbeat, result, each with its journal row in one transaction.
+"""Queue of runs: lease, heartbeat and result, each with its event in one transaction.
 
-A worker claims the next run and holds it under a token for as long as its lease is renewed. Only
-the token of the attempt that goes on may say how the run ended, so a worker that was thought dead
-changes nothing when it comes back. A run may therefore be executed more than once; its result is
-recorded exactly once.
-
-Leases are counted by a steady clock, which does not jump as the time of day may.
-
-References: Gray & Cheriton 1989, Leases; Kleppmann 2016, How to do distributed locking (tokens that
-fence off).
-
-What a worker holds, and what is known of the token that it holds it under.
-
-What workers may have, and how much of it there is.
+A worker leases the next run and holds it under a fencing token while it renews the lease. Only
+the token of the current attempt may report the end, so a worker that returns late changes
+nothing. A run may be executed more than once; its result is recorded exactly once. Leases use a
+monotonic clock, because the time of day may jump.
+References: Gray & Cheriton 1989, Leases; Kleppmann 2016, How to do distributed locking (fencing
+tokens).
 """
 
 from __future__ import annotations
@@ -50,18 +43,18 @@ from strategies import Configuration, Level
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """One run that a worker holds.
+    """Lease of one run by a worker.
 
     Args:
-        experiment_id: of the experiment.
-        run_id: in it.
-        token: the right to say how it ended.
-        attempt: how often it has been started, this time included.
+        experiment_id: identifier of the experiment.
+        run_id: number of the run.
+        token: fencing token.
+        attempt: number of this attempt, from 1.
         values: levels by parameter.
-        seed: of the run.
-        limit_s: how long it may take; None is no limit.
-        lease_s: seconds until it is taken away, unless a heartbeat comes.
-        again: whether it had been given under the same key before.
+        seed: seed of the run.
+        limit_s: time limit of the run; None for none.
+        lease_s: seconds until the lease ends without a heartbeat.
+        again: whether it was leased under the same idempotency key before.
     """
 
     experiment_id: str
@@ -77,17 +70,11 @@ class RunLease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAttempt:
-    """What is known of a token.
+    """Attempt of a run under a fencing token.
 
-    Args:
-        token: of the attempt.
-        experiment_id: of the experiment.
-        run_id: in it.
-        worker: who holds or held it.
-        result: digest of the result that was recorded under it; None if none was.
-        refused: digest of the result that came too late; None if none did.
-        is_current: whether the run goes on under it.
-        state: of the run.
+    ``result`` is the digest of its recorded result, ``refused`` that of a late one; None if there
+    is
+    none. ``is_current`` says whether the run is running under this token.
     """
 
     token: str
@@ -101,19 +88,14 @@ class LeaseAttempt:
 
 
 class QueueQueries:
-    """Which experiments are active, and the runs of theirs that go on or may start.
-
-    Args:
-        store: with the journals.
-        clock: says whether a deadline has passed.
-    """
+    """Queries on active experiments and on their waiting and running runs."""
 
     def __init__(self, store: SqliteStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._outside: dict[str, bool] = {}
 
     def set_active(self, experiment_id: str, active: bool) -> None:
-        """Let workers have runs of an experiment, or no more of them."""
+        """Set whether workers may lease runs of an experiment. Raises AssistantError if unknown."""
         with self._store.transaction("full") as connection:
             changed = connection.execute(
                 "UPDATE experiment SET active = ? WHERE id = ?", (int(active), experiment_id)
@@ -122,7 +104,7 @@ class QueueQueries:
                 raise AssistantError(f"no experiment '{experiment_id}'")
 
     def is_active(self, experiment_id: str) -> bool:
-        """Whether workers may have runs of an experiment."""
+        """Return whether workers may lease runs of an experiment."""
         with self._store.errors():
             row = self._store.connection.execute(
                 "SELECT active FROM experiment WHERE id = ?", (experiment_id,)
@@ -130,7 +112,7 @@ class QueueQueries:
         return bool(row and row[0])
 
     def active(self) -> tuple[str, ...]:
-        """Return the experiments that are not finished and whose runs workers may have."""
+        """Return the active experiments that are not finished, the oldest first."""
         with self._store.errors():
             rows = self._store.connection.execute(
                 "SELECT id FROM experiment WHERE active = 1 AND finished = 0 ORDER BY opened_s"
@@ -138,7 +120,7 @@ class QueueQueries:
             return tuple(str(name) for (name,) in rows)
 
     def demand(self) -> dict[str, int]:
-        """Return, by experiment, how many runs go on or may start now; nothing else is in it."""
+        """Return the number of running and startable runs, by experiment that has any."""
         with self._store.errors():
             rows = self._store.connection.execute(
                 """
@@ -154,13 +136,13 @@ class QueueQueries:
             return {str(name): int(n) for name, n in rows}
 
     def depth(self) -> dict[str, int]:
-        """Return how many runs there are in each state, over all experiments."""
+        """Return the number of runs in each state, over all experiments."""
         with self._store.errors():
             rows = self._store.connection.execute("SELECT state, count(*) FROM run GROUP BY state")
             return {str(state): int(n) for state, n in rows}
 
     def is_outside(self, experiment_id: str) -> bool:
-        """Whether the program of an experiment asks for its runs itself. Raises StoreError."""
+        """Return whether an external client asks for the experiment's runs. Raises StoreError."""
         is_external = self._outside.get(experiment_id)
         if is_external is None:
             is_external = self._outside[experiment_id] = has_external_client(
@@ -169,7 +151,7 @@ class QueueQueries:
         return is_external
 
     def outside(self) -> list[str]:
-        """Return the active experiments whose program asks for its runs itself."""
+        """Return the active experiments with an external client."""
         return [name for name in self.active() if self.is_outside(name)]
 
     def why_finished(self, experiment_id: str) -> str | None:
@@ -202,26 +184,26 @@ class QueueQueries:
 
 
 MAX_ATTEMPTS = 3
-"""Workers that a run may lose; then it has failed, for it may be what kills them."""
+"""Lost workers after which a run has failed, because it may be what kills them."""
 
 LEASES_S = (0.05, 86_400.0)
-"""The shortest and the longest lease."""
+"""Shortest and longest lease, in seconds."""
 
 EXPIRED_AT_ONCE = 100
-"""Leases that one claim looks after, so that it is not delayed by many."""
+"""Expired leases that one lease request handles, so that it is not delayed by many."""
 
 
 class RunQueue(QueueQueries):
-    """Runs of all experiments of a store that may execute.
+    """Queue of the runs of all experiments of a store.
 
     Args:
-        store: with the journals.
-        clock: dates the events.
-        steady_s: counts leases, in seconds; never goes back.
+        store: store of the event logs.
+        clock: clock of the events.
+        steady_s: monotonic clock of the leases, in seconds.
         max_attempts: see `MAX_ATTEMPTS`.
-        token: makes tokens.
-        results: what recording a result waits for; "normal" may lose the last ones if the power
-            fails, never if a process is killed.
+        token: factory of tokens.
+        results: durability of results; "normal" may lose the last ones if the power fails, never
+            if a process is killed.
     """
 
     def __init__(
@@ -238,7 +220,7 @@ class RunQueue(QueueQueries):
         self._max_attempts = max_attempts
         self._token = token
         self.lost = 0
-        """Leases that ran out since this queue was made."""
+        """Leases that expired since this queue was made."""
         self._results: Durability = results
 
     # -- workers -------------------------------------------------------------------------------
@@ -251,25 +233,24 @@ class RunQueue(QueueQueries):
         key: str | None = None,
         without: Collection[str] = (),
     ) -> RunLease | None:
-        """Give the next run to a worker; None if nothing may start.
+        """Lease the next run to a worker; None if no run may start.
 
-        Of all experiments that are active, not finished and not past their deadline: the highest
-        priority first, then the one that was submitted first.
+        The run is chosen over all active, unfinished experiments before their deadline: the highest
+        priority first, then the earliest.
 
         Args:
-            worker: its name, for people.
-            lease_s: seconds until the run is taken away from it, unless a heartbeat comes.
-            experiment_id: only of this experiment, which must be active too; None is any but those
-                whose program asks for its runs itself.
-            key: made by the worker for this request alone. Asked again under it, because the
-                answer was lost, the same run is given again for as long as it is held.
-            without: experiments whose runs this worker does not execute.
+            worker: name of the worker.
+            lease_s: length of the lease in seconds, without a heartbeat.
+            experiment_id: active experiment to lease from; None for all without an external client.
+            key: idempotency key; a repeated request with it returns the same run while it is
+                leased.
+            without: experiments that this worker does not execute.
 
         Raises:
             AssistantError: a lease that is not within `LEASES_S`.
-            KeyReusedError: the key was used for another request.
-            ClaimLostError: the run that was given under the key is not held any more.
-            StoreError: it cannot be stored; nothing has been given then.
+            IdempotencyKeyReusedError: the key was used for another request.
+            LeaseLostError: the run leased under the key is not leased any more.
+            StoreError: it cannot be stored; no run is leased then.
         """
         _check_lease(lease_s)
         with self._store.transaction("normal"):
@@ -296,8 +277,8 @@ class RunQueue(QueueQueries):
         """Renew a lease; return its length in seconds.
 
         Raises:
-            UnknownClaimError: no such token was ever given.
-            ClaimLostError: the run is not this worker's any more; it shall stop.
+            UnknownLeaseError: the token was never issued.
+            LeaseLostError: the lease has ended; the worker must stop the run.
         """
         with self._store.transaction("normal") as connection:
             attempt = self._held(token)
@@ -315,7 +296,7 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the lease of run {attempt.run_id} has run out; stop it")
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Keep what a run that goes on has measured so far. Raises as `heartbeat` does."""
+        """Record an intermediate result. Raises as `heartbeat` does."""
         with self._store.transaction("normal"):
             attempt = self._held(token)
             event = RunReported(self._clock.now_s(), attempt.run_id, _known(measures))
@@ -328,18 +309,19 @@ class RunQueue(QueueQueries):
         failure: str | None,
         duration_s: float,
     ) -> bool:
-        """Record how a run ended, once; return whether this was the first time it was told.
+        """Record the end of a run, once; return whether this was the first report of it.
 
         Args:
-            token: of the claim.
-            measures: what it gave; None if it failed. Numbers that are not finite are unknown.
-            failure: why it failed, in a sentence.
-            duration_s: how long it took.
+            token: token of the lease.
+            measures: measures; None if it failed. Numbers that are not finite become unknown.
+            failure: reason of the failure.
+            duration_s: duration in seconds.
 
         Raises:
-            UnknownClaimError: no such token was ever given.
-            ClaimLostError: the run is not this worker's any more, or another result was recorded
-                under the token; what came is kept as refused.
+            UnknownLeaseError: the token was never issued.
+            LeaseLostError: the lease has ended, or another result was recorded under the token;
+                this
+                one is recorded as refused.
         """
         measures = None if measures is None else _known(measures)
         digest = _digest(measures, failure)
@@ -364,10 +346,9 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the result of run {attempt.run_id} is refused: {why}")
 
     def give_back(self, token: str, reason: str) -> None:
-        """Let a run wait again that its worker cannot end; twice is as good as once.
+        """Return a run to the queue that its worker cannot end; a repetition changes nothing.
 
-        Raises:
-            UnknownClaimError: no such token was ever given.
+        Raises UnknownLeaseError if the token was never issued.
         """
         with self._store.transaction("normal"):
             attempt = self._attempt(token)
@@ -376,9 +357,9 @@ class RunQueue(QueueQueries):
                 self._record(attempt.experiment_id, event)
 
     def give_back_of(self, worker: str, reason: str) -> int:
-        """Let all runs wait again that a worker holds, which was ended; return how many.
+        """Return all runs of an ended worker to the queue; return their number.
 
-        Workers whose name begins with its own and a slash are meant, too.
+        Workers whose name begins with ``<worker>/`` are included.
         """
         with self._store.transaction("normal"):
             tokens = self._held_by(worker)
@@ -389,33 +370,33 @@ class RunQueue(QueueQueries):
         return len(tokens)
 
     def has_worker(self, worker: str) -> bool:
-        """Return whether a worker holds a run, or one whose name begins with its and a slash."""
+        """Return whether a worker, or one named ``<worker>/...``, holds a lease."""
         with self._store.errors():
             return bool(self._held_by(worker))
 
-    # -- looking after it ----------------------------------------------------------------------
+    # -- maintenance ----------------------------------------------------------------------------
 
     def expire(self) -> int:
-        """Take runs away from workers that were not heard of; return how many there were."""
+        """Expire the leases without a heartbeat; return their number."""
         with self._store.transaction("normal"):
             return self._expire()
 
     def rearm(self) -> int:
-        """Let every lease begin anew, after a time in which nobody could renew it."""
+        """Restart every lease, after a time in which workers could not renew them."""
         with self._store.transaction("normal") as connection:
             return connection.execute(
                 "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
             ).rowcount
 
     def attempt(self, token: str) -> LeaseAttempt:
-        """Return what is known of a token. Raises UnknownClaimError."""
+        """Return the attempt under a token. Raises UnknownLeaseError."""
         with self._store.errors():
             return self._attempt(token)
 
     def recover(self) -> int:
-        """Let runs wait again that go on without a token; return how many there were.
+        """Return the running runs without a token to the queue; return their number.
 
-        They were executed in a session's own process. Call it only when that is gone.
+        A session's own process executed them. Call it only when that process is gone.
         """
         with self._store.transaction("normal") as connection:
             rows = connection.execute(
@@ -452,7 +433,7 @@ class RunQueue(QueueQueries):
         return RunLease(name, run_id, token, attempt, values, seed, limit_s, lease_s)
 
     def _given(self, reply: StoredReply, request: str, lease_s: float) -> RunLease:
-        """Return what was given under a key, its lease renewed."""
+        """Return the run leased under an idempotency key, with its lease renewed."""
         if reply.request != request:
             raise IdempotencyKeyReusedError(
                 "this key was used for another request; make a new one for each"
@@ -517,7 +498,7 @@ class RunQueue(QueueQueries):
         return len(rows)
 
     def _lose(self, attempt: LeaseAttempt) -> None:
-        """Take a run from its worker: it waits again, or has failed if it lost too many."""
+        """Take a run from its worker: it waits again, or has failed if it lost too many workers."""
         if not attempt.is_current:
             return
         self.lost += 1
@@ -581,7 +562,7 @@ def _check_lease(lease_s: float) -> None:
 
 
 def _known(measures: Mapping[str, Measure]) -> Mapping[str, Measure]:
-    """Return measures with what no journal can keep as unknown, as executors do."""
+    """Return measures with non-finite numbers as unknown, as executors do."""
     return {name: finite(value) for name, value in measures.items()}
 
 

@@ -1,1 +1,1 @@
-"""Pages of the browser UI. They show values and return intents; they decide nothing."""
+"""The Streamlit user interface: pages draw values and return intents, which `app` carries out."""

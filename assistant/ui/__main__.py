@@ -1,7 +1,7 @@
-"""``python -m assistant.ui run streamlit_app.py``: Streamlit, with everything imported beforehand.
+"""Run Streamlit with the pages imported: ``python -m assistant.ui run streamlit_app.py``.
 
-Streamlit imports the pages when the first person comes; here she need not wait for that. What only
-a forecast needs is imported beside, while her browser fetches the page.
+Streamlit would import the pages only when the first browser connects. What only a forecast needs
+is imported in a second thread.
 """
 
 from importlib import import_module

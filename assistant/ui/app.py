@@ -1,4 +1,4 @@
-"""The frame around the pages: what is open, which page is drawn, what is carried out."""
+"""The app around the pages: it opens experiments, draws a page and carries out its intent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPage:
-    """A page of an experiment: its title, its icon, and what draws it."""
+    """Page of an experiment: title, icon and drawing function."""
 
     title: str
     icon: str
@@ -61,11 +61,11 @@ PAGES: Mapping[str, ExperimentPage] = {
     "steering": ExperimentPage("Steering", ":material/tune:", steering.page),
     "report": ExperimentPage("Report", ":material/description:", report.page),
 }
-"""The pages of an experiment by their address, in the order of the menu."""
+"""Pages of an experiment by their name in the address, in the order of the menu."""
 
 
 def run_app(store: Path) -> None:
-    """Draw the page that the address names, over a store file that may not exist yet."""
+    """Draw the page that the address names; the store file need not exist yet."""
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:
@@ -97,7 +97,7 @@ def run_app(store: Path) -> None:
             if desk is None:
                 return None
             experiment = desk.refresh(now=True).experiment
-            with st.container():  # a box for each part, so that what comes moves no other
+            with st.container():  # one box for each part, so that a new message moves no other part
                 intent = status_bar(desk, experiment)
             with st.container():
                 return draw(desk, experiment) or intent
@@ -147,7 +147,6 @@ def run_app(store: Path) -> None:
 
 
 def _begin(office: ServiceConnection, opened: NewExperiment) -> None:
-    """Open a new experiment and see that it is executed."""
     _choose(opened.session.id)
     desk = office.desk(opened.session.id)
     if opened.automatic is not None:
@@ -163,7 +162,7 @@ def _choose(experiment_id: str) -> None:
 
 
 def _open_view(office: ServiceConnection, pages: Mapping[str, Page]) -> ExperimentViewModel | None:
-    """Return the desk of the open experiment; the address may name one with ?e=."""
+    """Return the view of the open experiment; the address may name one with ``?e=``."""
     experiment_id = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
     if experiment_id is None:
         st.title("Copperline")

@@ -1,7 +1,6 @@
-"""What a page wants done: it returns an intent, and this is where intents are carried out.
+"""Intents: a page returns what the user wants done, and this module carries it out.
 
-A refusal is kept as one sentence and drawn at the place the intent names, beside its field, with
-everything that was typed still there.
+A refusal is kept as one sentence and drawn beside the field that it concerns. Typed values stay.
 """
 
 from collections.abc import Callable
@@ -17,13 +16,13 @@ _OWN_PACKAGES = ("assistant", "strategies", "sim", "agents")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A wish of the person at the screen.
+    """Action that the user asked for.
 
     Args:
-        place: where the answer is shown.
-        do: carries it out and returns what to say; raises what is refused.
-        waiting: what is said while it is done.
-        then: the page to go to afterwards, by its name.
+        place: place on the page where the result is drawn.
+        do: function that acts and returns the message; it raises if the action is refused.
+        waiting: text of the spinner.
+        then: name of the page to show afterwards.
     """
 
     place: str
@@ -34,7 +33,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of the last intent."""
+    """Result of the last intent."""
 
     place: str
     text: str
@@ -42,7 +41,7 @@ class ActionResult:
 
 
 class FormFieldError(Exception):
-    """A refusal that belongs beside one field."""
+    """Refusal that belongs beside one field."""
 
     def __init__(self, place: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -50,7 +49,7 @@ class FormFieldError(Exception):
 
 
 def sentence(error: Exception) -> str:
-    """Return what went wrong for people; a fault of the program is named as one.
+    """Return an error as a sentence for people; an error of the program is named as one.
 
     >>> sentence(ValueError("x"))
     'Something in Copperline went wrong (ValueError: x).'
@@ -58,13 +57,13 @@ def sentence(error: Exception) -> str:
     if isinstance(error, FormFieldError) or type(error).__module__.split(".")[0] in _OWN_PACKAGES:
         text = str(error)
         first = text.partition(" ")[0]
-        text = text[:1].upper() + text[1:] if first.isalpha() else text  # a file keeps its name
+        text = text[:1].upper() + text[1:] if first.isalpha() else text  # no change to file names
         return text + ("" if text.endswith((".", "?", "!")) else ".")
     return f"Something in Copperline went wrong ({type(error).__name__}: {error})."
 
 
 def perform(intent: Intent) -> bool:
-    """Carry an intent out and keep what came of it. Returns whether it was done."""
+    """Carry an intent out and keep its result; return whether it succeeded."""
     try:
         with st.spinner(f"{intent.waiting} …"):
             result = ActionResult(intent.place, intent.do(), refused=False)
@@ -76,9 +75,9 @@ def perform(intent: Intent) -> bool:
 
 
 def answer_at(*places: str) -> None:
-    """Draw what came of the last intent, if it belongs to one of these places."""
+    """Draw the result of the last intent if it belongs to one of these places."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
-    with st.container():  # keeps its place when empty, so that what follows does not move
+    with st.container():  # keeps its place when empty, so that nothing below moves
         if result is None or result.place not in places or not result.text:
             return
         if result.refused:
@@ -88,11 +87,11 @@ def answer_at(*places: str) -> None:
 
 
 def refusal() -> ActionResult | None:
-    """Return the last answer if it was a refusal."""
+    """Return the last result if it was a refusal."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     return result if result is not None and result.refused else None
 
 
 def forget() -> None:
-    """Drop the last answer."""
+    """Drop the last result."""
     st.session_state.pop(_RESULT_KEY, None)

@@ -1,7 +1,7 @@
-"""Commands of ours that take longer than a page may: each in a process of its own.
+"""Background jobs: ``copperline`` commands that take longer than a page may, in own processes.
 
-The script never waits for them: it starts the first, looks in twice a second, which starts the
-next, and ends the group of a process if it is told to.
+The page never waits. It starts the first command and polls twice a second; a poll starts the
+next command. Stopping a job ends its process group.
 """
 
 import atexit
@@ -27,14 +27,7 @@ _READ_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class CommandExit:
-    """How the last command ended that was begun.
-
-    Args:
-        code: its exit code.
-        out: what it printed.
-        err: what it complained of.
-        stopped: a person ended it.
-    """
+    """Exit of the last command: code, output, error output, and whether the user stopped it."""
 
     code: int
     out: str
@@ -43,20 +36,16 @@ class CommandExit:
 
     @property
     def last_word(self) -> str:
-        """The last line of its complaints, without our name before it."""
+        """The last line on standard error, without the name of the program."""
         last = (self.err.strip().splitlines() or ["it said nothing"])[-1]
         return last.removeprefix("copperline: ")
 
 
 class BackgroundJob:
-    """Commands under way; the next begins when the one before it has ended well.
+    """Commands that run one after the other in ``folder``, which `close` removes.
 
-    Args:
-        commands: arguments of ``copperline``, in order.
-        folder: where their files are; it is gone after `close`.
-
-    Raises:
-        OSError: the first process could not be started.
+    The next command starts only if the one before it succeeded. Raises OSError if the first process
+    cannot be started.
     """
 
     def __init__(
@@ -82,17 +71,17 @@ class BackgroundJob:
 
     @property
     def seconds(self) -> float:
-        """How long it has been at it."""
+        """The time since the start."""
         return time.monotonic() - self._started_s
 
     @property
     def step(self) -> int:
-        """Which of the commands is under way, from 0."""
+        """The index of the current command, from 0."""
         return self._at
 
     @property
     def is_over(self) -> bool:
-        """Whether the last process has ended. Begins the next command if one is due."""
+        """Whether the last process has ended; starts the next command if it is due."""
         if self._process.poll() is None:
             return False
         if self._stopped or self._process.returncode != 0 or self._at + 1 == len(self._commands):
@@ -102,7 +91,7 @@ class BackgroundJob:
         return False
 
     def stop(self) -> None:
-        """End the process and its group, and begin no other; does nothing if it is over."""
+        """End the process group and start no further command; does nothing if all is over."""
         if self.is_over:
             return
         self._stopped = True
@@ -114,19 +103,19 @@ class BackgroundJob:
                 return
 
     def ended(self) -> CommandExit | None:
-        """Return how it ended; None while it goes on."""
+        """Return the exit of the last command; None while a command runs."""
         if not self.is_over:
             return None
         code = self._process.returncode
         return CommandExit(code, _text(self._out), _text(self._err), self._stopped)
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove the files."""
         self._folder.cleanup()
 
 
 def work_folder(prefix: str) -> "TemporaryDirectory[str]":
-    """Return a folder for the files of some work."""
+    """Return a temporary folder for the files of a job."""
     return TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 
@@ -142,24 +131,24 @@ JobResultT_co = TypeVar("JobResultT_co", covariant=True)
 
 
 class JobHandle(Protocol[JobResultT_co]):
-    """Some work that gives a result."""
+    """A job that gives a result."""
 
     @property
     def seconds(self) -> float:
-        """How long it has been at it."""
+        """The time since the start."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         ...
 
     def stop(self) -> None:
-        """End it."""
+        """End the job."""
         ...
 
     def result(self) -> JobResultT_co | None:
-        """Return what came of it, once; None while it goes on."""
+        """Return the result, once; None while the job runs."""
         ...
 
 
@@ -167,11 +156,7 @@ ResultT = TypeVar("ResultT")
 
 
 class JobRegistry(Generic[ResultT]):
-    """The work of all browsers, one each and at most so many; they end with the app.
-
-    Args:
-        most: at a time; a further one ends the oldest.
-    """
+    """Jobs of all browsers, one each, at most ``most``; a further job ends the oldest."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -180,11 +165,7 @@ class JobRegistry(Generic[ResultT]):
         atexit.register(self.close)
 
     def begin(self, owner: str, make: Callable[[], JobHandle[ResultT]]) -> None:
-        """Begin some work for a browser, in the place of its last one.
-
-        Raises:
-            OSError: the process could not be started.
-        """
+        """Replace the job of a browser by a new one; raise OSError if it cannot start."""
         attempt = make()
         with self._lock:
             old = [self._attempts.pop(owner, None)]
@@ -197,12 +178,12 @@ class JobRegistry(Generic[ResultT]):
                 previous.result()
 
     def of(self, owner: str) -> JobHandle[ResultT] | None:
-        """Return the work of a browser that is not fetched yet."""
+        """Return the job of a browser whose result is not fetched yet."""
         with self._lock:
             return self._attempts.get(owner)
 
     def fetch(self, owner: str) -> ResultT | None:
-        """Return what came of it, once; None while it goes on or if there is none."""
+        """Return the result, once; None while the job runs or if there is none."""
         attempt = self.of(owner)
         if attempt is None or not attempt.is_over:
             return None
@@ -213,7 +194,7 @@ class JobRegistry(Generic[ResultT]):
         return attempt.result()
 
     def close(self) -> None:
-        """End them all."""
+        """End all jobs."""
         with self._lock:
             attempts = list(self._attempts.values())
             self._attempts.clear()

@@ -1,4 +1,4 @@
-"""Sentences and cells of the pages, made of values; unknown is said, never shown as a number."""
+"""Labels: short texts and table cells of the pages. An unknown value is never a number."""
 
 import time
 
@@ -30,7 +30,7 @@ VERDICTS = {True: "good", False: "bad", None: ""}
 
 
 def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
-    """Say how long it is until the deadline.
+    """Return the time until the deadline in words.
 
     >>> deadline_words(None), deadline_words(100.0, 200.0), deadline_words(7400.0, 200.0)
     ('no deadline', 'over', '2 h 00 min left')
@@ -46,16 +46,16 @@ def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Return foreign text for where Markdown is drawn: no link, no picture, no colour, no tag.
+    r"""Return text escaped so that Markdown draws it as it is, without links, images or tags.
 
-    >>> plain("![a](http://b/c) <b>")
+    >>> escape_markdown("![a](http://b/c) <b>")
     '!\\[a](http://b/c) \\<b>'
     """
     return text.replace("[", "\\[").replace("<", "\\<")
 
 
 def runs(n: int) -> str:
-    """Count runs.
+    """Return a number of runs in words.
 
     >>> runs(1), runs(20)
     ('1 run', '20 runs')
@@ -64,28 +64,28 @@ def runs(n: int) -> str:
 
 
 def column(parameter: Parameter) -> str:
-    """Return a parameter's name with its unit, as a heading."""
+    """Return a column heading: name and unit of a parameter."""
     return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
 
 
 def measure_title(name: str, unit: str) -> str:
-    """Return a measure's name with its unit, as a heading."""
+    """Return a heading: name and unit of a measure."""
     return f"{name} [{unit}]" if unit else name
 
 
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
-    """Return the levels that may be proposed, in their order."""
+    """Return the open levels of a parameter, in their order."""
     ids = space.open_ids[space.names.index(parameter.name)]
     return [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
 
 
 def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the closed levels with the names of their parameters."""
+    """Return the closed levels, each with the name of its parameter."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
 
 
 def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the preferred levels with the names of their parameters."""
+    """Return the preferred levels, each with the name of its parameter."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
 
 
@@ -96,13 +96,13 @@ def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
 
 
 def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
-    """Return the levels of a configuration as they are shown, by column."""
+    """Return the levels of a configuration as text, by column heading."""
     values = space.values(configuration)
     return {column(p): level(values[p.name]) for p in space.parameters}
 
 
 def run_label(experiment: Experiment, run: Run) -> str:
-    """Return a run in a list of runs: number, value, verdict."""
+    """Return a run in one line: number, value, verdict."""
     value = run.outcome.value if run.outcome else None
     text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
     text += "" if run.stopped is None else ", stopped early"
@@ -116,7 +116,7 @@ def batch_title(batch: BatchSuggested) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Return an interval, or that it is unknown.
+    """Return an interval as text, or ``unknown``.
 
     >>> interval(1.0, 2.5), interval(None, None)
     ('1 to 2.5', 'unknown')
@@ -125,7 +125,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
-    """Say where a region lies: the levels that its members span; all levels are left out."""
+    """Return the levels that a region spans; parameters with all levels are left out."""
     parts = []
     for parameter, ids in zip(space.parameters, box, strict=True):
         if len(ids) == parameter.n_levels:

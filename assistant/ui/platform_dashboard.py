@@ -1,4 +1,4 @@
-"""The dashboard of an AI platform, drawn wherever one is shown: a run, a trace, a trial."""
+"""Dashboard of an AI platform, for a run, a trace or a simulation."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,7 @@ _TIME, _DAY, _TABLES = "Over time", "Mean day", "Tables"
 
 
 def draw_dashboard(board: PlatformDashboard, key: str) -> None:
-    """Draw everything that is shown of a platform.
-
-    Args:
-        board: what is shown.
-        key: begins the keys of the fields.
-    """
+    """Draw the dashboard; ``key`` begins the keys of its fields."""
     _tiles(board)
     if board.words:
         st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in board.words))

@@ -1,4 +1,4 @@
-"""The terms of the agreement as fields: what was typed, and what a sweep file would say of it."""
+"""Fields of the SLA other than runs and deadline: typed text, and tables of a sweep file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ _TIME = "A time is wanted, such as 90s, 30m or 2h; empty for none."
 
 @dataclass(frozen=True, slots=True)
 class SlaFields:
-    """What was filled in beside the runs and the deadline, as it was typed; empty is not agreed.
+    """SLA fields other than runs and deadline, as typed; an empty field sets no limit.
 
     Args:
-        goal: value of the measure that is good enough.
-        go_on: whether automatic steering goes on once the goal is reached.
-        run_limit: what a single run may take, such as ``10m``.
-        cost_limit: what all runs may cost together; the cost is only counted if empty.
-        unit: of the cost, such as EUR.
+        goal: target value of the objective.
+        go_on: whether auto-steering continues once the goal is reached.
+        run_limit: longest runtime of a single run, such as ``10m``.
+        cost_limit: limit of the cost of all runs; if empty, the cost is only counted.
+        unit: unit of the cost, such as EUR.
         per_hour: price of an hour of a run; empty where a measure is the cost.
-        resources: parameter or measure by which that price is multiplied.
-        measure: the measure that is the cost.
+        resources: parameter or measure that multiplies this price.
+        measure: measure that is the cost.
     """
 
     goal: str = ""
@@ -40,7 +40,7 @@ class SlaFields:
 
     @classmethod
     def of(cls, sla: Sla) -> "SlaFields":
-        """Return the fields as they are filled in for an agreement."""
+        """Return the fields of an SLA."""
         tariff = sla.tariff
         return cls(
             goal=_field_text(sla.goal),
@@ -54,14 +54,7 @@ class SlaFields:
         )
 
     def tables(self, key: str) -> dict[str, Any]:
-        """Return what a sweep file would say.
-
-        Args:
-            key: of the fields, which a refusal is told beside.
-
-        Raises:
-            FieldError: the first field that cannot be read.
-        """
+        """Return the tables of a sweep file; raise FormFieldError for a wrong field."""
         tables: dict[str, Any] = {}
         goal = _number(self.goal, f"{key}-goal")
         if goal is not None:
@@ -84,7 +77,7 @@ class SlaFields:
 
 
 def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
-    """Raise FieldError for its place if these tables of a sweep file are wrong by themselves."""
+    """Raise FormFieldError for its place if these tables of a sweep file are invalid."""
     try:
         check_settings(tables, "the form").agreement(0.0)
     except Exception as error:
@@ -106,7 +99,7 @@ def goal_field(key: str, present: SlaFields) -> str:
 
 
 def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
-    """Draw the fields that are rarely used, and return all of them with the goal."""
+    """Draw the other fields; return all fields with the goal."""
     go_on = st.checkbox(
         "Go on automatically once the goal is reached", present.go_on, key=f"{key}-go-on"
     )

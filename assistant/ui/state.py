@@ -1,9 +1,8 @@
-"""What a page is given of an experiment: its state, and who decides about it.
+"""State of an experiment for the pages: a snapshot to read, and a session to decide through.
 
-The work is done by the service. A page reads the state as it was when it began to draw, and decides
-through the service; while that is away, the last state stays on the screen.
-
-First values of fields, which the browser is sure to hear of.
+The service does the work. A page draws the state at its start and decides through the service;
+while the service is away, the last state stays on the screen. `seed` sets the first values of
+fields.
 """
 
 import threading
@@ -26,30 +25,30 @@ from assistant.service.store_connection import ServiceSupervisor
 from assistant.session.session import Session
 
 SteerableSession = Session | RemoteSession
-"""Whoever takes decisions about an experiment: the same methods here and through a service."""
+"""Session that decides about an experiment, in this process or through a service."""
 
 AGAIN_S = 0.4
-"""So long what was read last is good enough for everybody who looks."""
+"""Seconds for which a read state is shared by all browsers."""
 
 
 class ExperimentView(Protocol):
-    """An experiment on somebody's screen."""
+    """An experiment as the pages see it."""
 
     @property
     def session(self) -> SteerableSession:
-        """Takes the decisions."""
+        """The session for decisions."""
 
     @property
     def experiment(self) -> Experiment:
-        """The state when the page was begun; it does not change while the page is drawn."""
+        """The state at the start of the page; it does not change while the page is drawn."""
 
     @property
     def snapshot(self) -> "ExperimentSnapshot":
-        """What was read last, with who executes it."""
+        """The state as last read, with its execution."""
 
 
 class Activity(StrEnum):
-    """Where the execution of an experiment stands."""
+    """Activity of the execution of an experiment."""
 
     FINISHED = "finished"
     PAUSED = "paused"
@@ -60,12 +59,11 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSnapshot:
-    """An experiment as it was read last.
+    """Experiment as last read, in a copy that no code changes.
 
     Args:
-        experiment: a copy that nobody changes.
-        execution: who executes it.
-        away: why the service cannot be asked now, in a sentence; None while it can.
+        execution: state of the process that executes the experiment.
+        away: reason why the service cannot be reached, in one sentence; None while it can.
     """
 
     experiment: Experiment
@@ -74,7 +72,7 @@ class ExperimentSnapshot:
 
     @property
     def activity(self) -> Activity:
-        """Where its execution stands."""
+        """The activity of the execution."""
         experiment = self.experiment
         if experiment.finished is not None:
             return Activity.FINISHED
@@ -88,16 +86,16 @@ class ExperimentSnapshot:
 
     @property
     def is_live(self) -> bool:
-        """Whether something may happen without anybody deciding it."""
+        """Whether something may happen without a decision."""
         return self.activity in (Activity.RUNNING, Activity.ELSEWHERE) or (
             self.execution.active and self.experiment.automatic is not None
         )
 
 
 SAME_S = 5.0
-"""So long a forecast of the same state is as good as a new one."""
+"""Seconds for which a forecast of the same state is reused."""
 SHARE = 0.05
-"""Of a processor that may go into forecasts while results come in."""
+"""Share of a processor for forecasts while results come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class _CachedForecast:
     cost_s: float
 
     def is_good(self, experiment: Experiment, now_s: float) -> bool:
-        """Whether it need not be made anew: nothing was decided, and it is young for its cost."""
+        """Return whether it can be reused: no decision since, and young for its cost."""
         age_s = now_s - self.made_s
         if experiment.n_events == self.n_events:
             return age_s < max(SAME_S, self.cost_s / SHARE)
@@ -117,18 +115,11 @@ class _CachedForecast:
 
 
 class ExperimentViewModel:
-    """One experiment of a service, for every page and browser of this process.
+    """An experiment of a service, shared by all pages and browsers of this process.
 
-    Reading has a connection of its own, so that nobody waits for a decision of somebody else.
-
-    Args:
-        watch: connection for reading, which gives up soon.
-        decide: connection for deciding.
-        experiment_id: which.
-        store: the file that it lies in.
-
-    Raises:
-        AssistantError: there is no such experiment, or the service cannot be reached.
+    ``watch`` is a connection for reading with a short timeout, so that no reader waits for a
+    decision. Raises AssistantError if the experiment does not exist or the service cannot be
+    reached.
     """
 
     def __init__(
@@ -145,16 +136,16 @@ class ExperimentViewModel:
 
     @property
     def snapshot(self) -> ExperimentSnapshot:
-        """What was read last; `refresh` reads again."""
+        """The state as last read; `refresh` reads again."""
         return self._seen
 
     @property
     def experiment(self) -> Experiment:
-        """The state as it was read last."""
+        """The experiment as last read."""
         return self._seen.experiment
 
     def refresh(self, *, now: bool = False) -> ExperimentSnapshot:
-        """Read what has happened since, unless that was just done; ``now`` reads in any case."""
+        """Read the state unless that was just done; ``now`` reads in any case."""
         with self._lock:
             if now or time.monotonic() >= self._read_s + AGAIN_S:
                 self._seen = self._read()
@@ -162,9 +153,9 @@ class ExperimentViewModel:
             return self._seen
 
     def forecast(self) -> Forecast:
-        """Return what comes of it, made once for everybody who looks.
+        """Return the forecast, computed once for all browsers.
 
-        While results come in, it is made as often as `SHARE` of a processor allows.
+        While results come in, it is computed as often as `SHARE` of a processor permits.
         """
         with self._thinking:
             experiment, now_s = self._seen.experiment, time.monotonic()
@@ -188,11 +179,7 @@ class ExperimentViewModel:
 
 
 class ServiceConnection:
-    """The service of a store, as the pages of this process use it.
-
-    Args:
-        store: the file of journals; it need not exist.
-    """
+    """Connection of this process to the service of a store, whose file need not exist."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -202,11 +189,11 @@ class ServiceConnection:
         self._links: tuple[ApiClient, ApiClient] | None = None
 
     def http_store(self) -> HttpStore:
-        """Return the stored experiments, by the service."""
+        """Return the client of the service for stored experiments."""
         return HttpStore(self._reached()[0])
 
     def desk(self, experiment_id: str) -> ExperimentViewModel:
-        """Return the desk of an experiment. Raises AssistantError if it cannot be opened."""
+        """Return the view of an experiment; raise AssistantError if it cannot be opened."""
         with self._lock:
             view = self._desks.get(experiment_id)
         if view is None:
@@ -225,7 +212,7 @@ class ServiceConnection:
 
 @st.cache_resource(show_spinner="Starting the service …")
 def service_connection(store: str) -> ServiceConnection:
-    """Return the one office of a store in this process."""
+    """Return the service connection of a store, one for each process."""
     return ServiceConnection(Path(store))
 
 
@@ -233,7 +220,7 @@ _UNHEARD = "seeding-unheard"
 
 
 def seed(key: str, value: object) -> None:
-    """Fill a field in before it is drawn for the first time."""
+    """Set the first value of a field before it is drawn, and send it until the browser has it."""
     unheard: set[str] = st.session_state.setdefault(_UNHEARD, set())
     if key not in st.session_state:
         st.session_state[key] = value
@@ -243,5 +230,5 @@ def seed(key: str, value: object) -> None:
 
 
 def mark_rendered() -> None:
-    """Note that a run of the script has come to its end: all that it drew is sent."""
+    """Note that the page is completely drawn, so that the browser has all first values."""
     st.session_state.setdefault(_UNHEARD, set()).clear()

@@ -1,6 +1,6 @@
-"""The bar on top of every page of an experiment: its name, where it stands, start and pause.
+"""The status bar of an experiment: name, activity, numbers, and start or pause.
 
-What changes by itself is a fragment without any input, so that nothing typed is lost.
+The part that changes by itself is a fragment without input, so a redraw loses no typed text.
 """
 
 import streamlit as st
@@ -28,7 +28,7 @@ _DRAWN, _FRESH = "drawn", "drawn-now"
 
 
 def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw name, state and numbers. Returns start or pause, if that is wanted."""
+    """Draw the status bar; return the intent to start or pause."""
     snapshot = desk.snapshot
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
@@ -47,7 +47,7 @@ def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | No
 
 
 def state_words(snapshot: ExperimentSnapshot) -> str:
-    """Return where the execution stands, with its icon."""
+    """Return the activity of the execution in words, with an icon."""
     icon, text = _ACTIVITY_LABELS[snapshot.activity]
     experiment = snapshot.experiment
     running = len(experiment.runs_in(RunState.RUNNING))
@@ -65,14 +65,14 @@ def state_words(snapshot: ExperimentSnapshot) -> str:
 
 
 def external_client_words(execution: ExecutionStatus) -> str:
-    """Return that the program asks for its runs itself, and when it was heard last."""
+    """Return that an external client asks for the runs, and when it last called."""
     heard_s = execution.heard_s
     contact = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
     return f"its program asks for runs itself, {contact}"
 
 
 def idle_words(execution: ExecutionStatus) -> str:
-    """Return what to do about runs that wait while none goes on."""
+    """Return what to do about waiting runs while none is running."""
     if execution.by_program:
         return f"Nothing executes at the moment: {external_client_words(execution)}."
     return (
@@ -81,7 +81,7 @@ def idle_words(execution: ExecutionStatus) -> str:
 
 
 def numbers(experiment: Experiment) -> list[str]:
-    """Return how far it is, in a few words each."""
+    """Return the progress: numbers of runs, deadline, mode."""
     done, failed, running, waiting = (
         len(experiment.runs_in(state))
         for state in (RunState.COMPLETED, RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
@@ -102,7 +102,6 @@ def numbers(experiment: Experiment) -> list[str]:
 
 
 def _switch(desk: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent | None:
-    """Draw the button that starts or pauses the execution."""
     queued = len(snapshot.experiment.runs_in(RunState.QUEUED))
     match snapshot.activity:
         case Activity.RUNNING | Activity.READY:
@@ -127,15 +126,16 @@ def _switch(desk: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent |
 
 
 def _line(desk: ExperimentViewModel) -> None:
-    """Draw what changes by itself; the page is drawn anew once its state is another one."""
-    # With the page it shows what the page shows: to draw anew now would lose the press of a button
-    # that is drawn below.
+    """Draw the part that changes by itself; redraw the page once its activity has changed."""
+    # Directly after the page it shows the same snapshot, because a redraw now would lose the press
+    # of a button below.
     snapshot = desk.snapshot if st.session_state.pop(_FRESH, False) else desk.refresh()
     if st.session_state.get(_DRAWN, ("", 0))[0] != _sign(snapshot)[0]:
         st.rerun()
     if snapshot.away is not None:
         st.error(
-            f"The service is away; what you see is from before. {labels.escape_markdown(snapshot.away)}",
+            "The service is away; what you see is from before. "
+            f"{labels.escape_markdown(snapshot.away)}",
             icon=":material/cloud_off:",
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
@@ -159,7 +159,7 @@ def _redraw() -> None:
 
 
 def _sign(snapshot: ExperimentSnapshot) -> tuple[str, int]:
-    """Return what the whole page depends on, and what its tables show."""
+    """Return the state on which the whole page depends, and the version of its tables."""
     parts = (
         snapshot.activity,
         snapshot.experiment.automatic,
@@ -169,14 +169,14 @@ def _sign(snapshot: ExperimentSnapshot) -> tuple[str, int]:
 
 
 def start(desk: ExperimentViewModel) -> str:
-    """Let the workers of the service have the runs.
+    """Start the execution by the workers of the service.
 
     Raises:
-        SettingsError: its program cannot be built again; ExperimentError: another process
-            executes it.
+        SettingsError: the application cannot be built again.
+        ExperimentError: another process executes the experiment.
     """
-    rebuild(desk.experiment.opened)  # what cannot be executed shall not fail run by run
-    with ExecutionLock(desk.store, desk.session.id):  # nobody else is at it
+    rebuild(desk.experiment.opened)  # refuse here, instead of failing run by run
+    with ExecutionLock(desk.store, desk.session.id):  # no other process executes it
         desk.session.recover()
         desk.session.start()
     desk.refresh(now=True)
@@ -193,5 +193,5 @@ def _hooks(experiment: Experiment) -> str:
     try:
         hooks = stored_hooks(experiment)
     except AssistantError:
-        return ""  # looking on needs no recipe; starting refuses this one with its sentence
+        return ""  # a reader needs no recipe; `start` refuses this one with its sentence
     return str(hooks) if hooks.kinds else ""

@@ -1,5 +1,5 @@
-"""An AI operations platform: pipelines that build and renew models, simulated after PipeSim.
+"""Simulate an AI operations platform: pipelines that build and renew models, after PipeSim.
 
-Thomas Rausch, Waldemar Hummer, Vinod Muthusamy: PipeSim, trace-driven simulation of large-scale AI
-operations platforms, 2020.
+It may import `sim.model` and `sim.generators`. Source: Thomas Rausch, Waldemar Hummer, Vinod
+Muthusamy: PipeSim, trace-driven simulation of large-scale AI operations platforms, 2020.
 """

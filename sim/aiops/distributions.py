@@ -1,11 +1,9 @@
-"""Laws of one positive number: the three that inter-arrival times are fitted with.
+"""Distributions of positive numbers: gaps, preprocessing times, durations and data sizes.
 
-Parameters are those of `scipy.stats` under the same names, so that either side can check the other.
-Sampling goes by blocks and needs NumPy only.
-
-Seconds of preprocessing by the size of the data: an exponential curve and a long tail.
-
-Gaussian mixtures on logarithms: of durations, and of the rows, columns and bytes of data.
+Inter-arrival times have one of three families, with the parameters and names of `scipy.stats`;
+sampling goes by blocks and needs NumPy only. Preprocessing times are an exponential curve of the
+data size plus a lognormal tail. Durations, rows, columns and bytes are Gaussian mixtures of
+logarithms.
 """
 
 import math
@@ -22,20 +20,19 @@ from sim.model.errors import SetupError, UnknownNameError
 Floats = NDArray[np.float64]
 
 
-_STEPS = 8_000
-"""Of the grid on which a mean without a formula is integrated."""
+_STEPS = 8_000  # points of the grid for means without a formula
 
 
 @dataclass(frozen=True, slots=True)
 class DistributionFamily:
-    """A family of laws on z = x / scale.
+    """A family of distributions on z = x / scale.
 
     Attributes:
-        name: as `scipy.stats` calls it.
-        shapes: names of its shape parameters, in order; all above 0.
-        cdf: z and shapes to P(Z <= z).
-        log_pdf: z and shapes to the logarithm of the density.
-        quantile: u in (0, 1) and shapes to z.
+        name: name of the family in `scipy.stats`.
+        shapes: names of the shape parameters, in order; all above 0.
+        cdf: function of z and the shapes that returns P(Z <= z).
+        log_pdf: function of z and the shapes that returns the logarithm of the density.
+        quantile: function of u in (0, 1) and the shapes that returns z.
     """
 
     name: str
@@ -108,10 +105,10 @@ FAMILIES: tuple[DistributionFamily, ...] = (
 
 
 def family_named(name: str) -> DistributionFamily:
-    """Return a family.
+    """Return the family of distributions with this name.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no family has this name.
     """
     for family in FAMILIES:
         if family.name == name:
@@ -121,11 +118,11 @@ def family_named(name: str) -> DistributionFamily:
 
 @dataclass(frozen=True, slots=True)
 class PositiveDistribution:
-    """One law: a family, its shapes, and a scale in the unit of what it describes.
+    """A family with its shapes and a scale, in the unit of the described quantity.
 
     Raises:
         UnknownNameError: no such family.
-        SetupError: another number of shapes, or one that is not finite and above 0.
+        SetupError: a wrong number of shapes, or one that is not finite and above 0.
     """
 
     family: str
@@ -153,7 +150,7 @@ class PositiveDistribution:
         return np.asarray(self.scale * family_named(self.family).quantile(u, *self.shapes))
 
     def cdf(self, x: Floats) -> Floats:
-        """Return P(X <= x) of every x; 0 for those that are not above 0."""
+        """Return P(X <= x) for every x; it is 0 where x is not above 0."""
         x = np.asarray(x, dtype=float)
         inside = np.maximum(x / self.scale, 1e-300)
         return np.where(x > 0, family_named(self.family).cdf(inside, *self.shapes), 0.0)
@@ -170,7 +167,7 @@ class PositiveDistribution:
 
     @property
     def mean(self) -> float:
-        """The mean; infinite for a Pareto law with b <= 1."""
+        """Mean of the distribution; infinite for a Pareto distribution with b <= 1."""
         if self.family == "lognorm":
             return self.scale * math.exp(self.shapes[0] ** 2 / 2)
         if self.family == "pareto":
@@ -179,19 +176,19 @@ class PositiveDistribution:
         return self.scale * _exponweib_mean(*self.shapes)
 
     def scaled(self, factor: float) -> "PositiveDistribution":
-        """Return the law of `factor` times the number."""
+        """Return the distribution of `factor` times the number."""
         return PositiveDistribution(self.family, self.shapes, self.scale * factor)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the law as JSON says it."""
+        """Return the distribution as a JSON object."""
         return {"family": self.family, "shapes": list(self.shapes), "scale": self.scale}
 
     @staticmethod
     def read(parameters: dict[str, Any]) -> "PositiveDistribution":
-        """Return the law that `parameters` was made of.
+        """Read a distribution from the object that `to_dict` returns.
 
         Raises:
-            SetupError: it is no law.
+            SetupError: the object does not describe a distribution.
         """
         try:
             shapes = tuple(float(shape) for shape in parameters["shapes"])
@@ -204,10 +201,9 @@ class PositiveDistribution:
 
 @dataclass(frozen=True, slots=True)
 class PreprocessingCurve:
-    """f(x) = a b^x + c with x = ln(rows x columns), in seconds, plus a draw of a lognormal law.
+    """Preprocessing seconds f(x) = a b^x + c with x = ln(rows x columns), plus lognormal noise.
 
-    The floor c of the data holds the least of the noise as well: a fit gives both together, and
-    `c` is where the noise begins.
+    The constant c includes the smallest noise: a fit cannot separate the two.
 
     Attributes:
         a: seconds, above 0.
@@ -216,7 +212,7 @@ class PreprocessingCurve:
         noise: lognormal, in seconds.
 
     Raises:
-        SetupError: a number that cannot be, or a noise of another law.
+        SetupError: a number out of range, or a noise of another family.
     """
 
     a: float
@@ -233,23 +229,23 @@ class PreprocessingCurve:
             raise SetupError(f"the noise of a curve is 'lognorm', not '{self.noise.family}'.")
 
     def expected(self, cells: Floats) -> Floats:
-        """Return f of data sets of so many cells (rows x columns), without the noise."""
+        """Return f, without noise, of data sets of so many cells (rows x columns)."""
         return np.asarray(self.a * self.b ** np.log(cells) + self.c)
 
     def sample(self, rng: np.random.Generator, cells: Floats) -> Floats:
-        """Return seconds of preprocessing for each data set."""
+        """Return the preprocessing seconds of each data set, drawn at random."""
         return self.expected(cells) + self.noise.sample(rng, len(cells))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the curve as JSON says it."""
+        """Return the curve as a JSON object."""
         return {"a": self.a, "b": self.b, "c": self.c, "noise": self.noise.to_dict()}
 
     @staticmethod
     def read(parameters: dict[str, Any]) -> "PreprocessingCurve":
-        """Return the curve that `parameters` was made of.
+        """Read a curve from the object that `to_dict` returns.
 
         Raises:
-            SetupError: it is no curve.
+            SetupError: the object does not describe a curve.
         """
         try:
             a, b, c = (float(parameters[name]) for name in "abc")
@@ -258,24 +254,22 @@ class PreprocessingCurve:
             raise SetupError(f"a curve needs a, b, c and noise ({error!r}).") from None
 
 
-MOST_ROUNDS = 200
-"""Of drawing again what fell out of bounds; who needs more has bounds that nothing falls into."""
+MOST_ROUNDS = 200  # limit on repeated draws of values out of bounds
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A mixture of Gaussians over the logarithms of d positive numbers, cut at bounds.
+    """A Gaussian mixture over the logarithms of d positive numbers, truncated at bounds.
 
     Attributes:
         weights: float64 [k], summing to 1.
         means: float64 [k, d], of logarithms.
         covariances: float64 [k, d, d], of logarithms; positive definite.
-        lowest: float64 [d], of the numbers themselves; what is drawn below is drawn again.
-        highest: float64 [d], likewise above.
+        lowest, highest: float64 [d], bounds of the numbers themselves; draws outside are repeated.
 
     Raises:
-        SetupError: shapes that do not fit, weights that do not sum to 1, a covariance that is none,
-            or bounds that are not above 0 and in order.
+        SetupError: shapes that do not fit, weights that do not sum to 1, an invalid covariance, or
+            bounds that are not above 0 and in order.
     """
 
     weights: Floats
@@ -319,14 +313,14 @@ class Mixture:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers are drawn together."""
+        """Count of the numbers that are drawn together."""
         return int(self.means.shape[1])
 
     def sample(self, rng: np.random.Generator, n: int) -> Floats:
-        """Return `n` draws, float64 [n, d]; those out of bounds are drawn again.
+        """Return `n` draws, float64 [n, d]; draws out of bounds are repeated.
 
         Raises:
-            SetupError: hardly anything falls within the bounds.
+            SetupError: almost no draw falls within the bounds.
         """
         draws = self._free(rng, n)
         for _ in range(MOST_ROUNDS):
@@ -345,7 +339,7 @@ class Mixture:
         return np.asarray(np.exp(log))
 
     def median(self) -> float:
-        """Return the median of a mixture of one number, its bounds left aside."""
+        """Return the median of a mixture of one number, without regard to its bounds."""
         low = float(np.min(self.means[:, 0] - 9 * np.sqrt(self.covariances[:, 0, 0])))
         high = float(np.max(self.means[:, 0] + 9 * np.sqrt(self.covariances[:, 0, 0])))
         for _ in range(100):
@@ -364,7 +358,7 @@ class Mixture:
         )
 
     def with_median(self, median: float) -> "Mixture":
-        """Return the mixture of one number stretched so that its median is `median`."""
+        """Return the mixture of one number, stretched so that its median is `median`."""
         shift = math.log(median / self.median())
         return Mixture(
             self.weights, self.means + shift, self.covariances, self.lowest, self.highest
@@ -374,12 +368,12 @@ class Mixture:
 def mixture_of(
     parts: Sequence[tuple[float, float, float]], lowest: float, highest: float
 ) -> Mixture:
-    """Return a mixture of one number.
+    """Return a mixture of one number between two bounds.
 
     Args:
         parts: weight, median and standard deviation of the logarithm, of each part.
-        lowest: bound.
-        highest: bound.
+        lowest: lower bound.
+        highest: upper bound.
     """
     weights, medians, spreads = np.array(parts, dtype=float).T
     return Mixture(

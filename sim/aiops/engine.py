@@ -1,9 +1,9 @@
-"""The platform in motion, on SimPy: the only file here that knows an event loop.
+"""The event loop of the platform simulation, on SimPy.
 
-A pipeline is one process. Writing a result and reading the next input are one timeout, since
-nobody else is affected in between; a free resource is taken without an event. What is known when
-pipelines are drawn (times, bytes, metrics) comes in blocks, and rows of the trace are plain tuples
-until twenty thousand of them become columns: this is where the speed is.
+A pipeline is one process. For speed, writing a result and reading the next input are one timeout
+(no other process can notice the difference), a free resource is taken without an event, times,
+bytes and metrics are drawn in blocks, and trace rows are tuples that become columns twenty
+thousand at a time.
 """
 
 import math
@@ -46,7 +46,7 @@ from sim.generators.generator import RandomStreams
 Steps = Generator[simpy.Event, Any, None]
 
 NEW_MODEL = 0.05
-"""Potential of a pipeline that builds a model of its own, beside deployed models (ours)."""
+"""Assumed potential of a pipeline that builds a new model, compared with deployed models."""
 
 _KINDS = {kind: place for place, kind in enumerate(TASKS)}
 
@@ -59,13 +59,13 @@ def run_platform(
     """Simulate a platform.
 
     Args:
-        scenario: what is simulated; the result is a function of it alone.
-        folder: where the whole trace is written as Parquet, `pipelines`, `tasks` and `models`, with
-            what was simulated beside it; None keeps it in memory.
+        scenario: complete description of the simulation; the result depends on nothing else.
+        folder: folder for the trace in Parquet files (`pipelines`, `tasks`, `models`) and its
+            metadata; None keeps the trace in memory.
         progress: called with the simulated seconds from time to time.
 
     Raises:
-        SetupError: laws that the profile needs and that are missing, or a folder that cannot be
+        SetupError: distributions that the profile needs are missing, or the folder cannot be
             written.
     """
     result = _PlatformSimulation(scenario, folder, progress).run()
@@ -75,7 +75,7 @@ def run_platform(
 
 
 class _Pool:
-    """A resource with those that wait for it."""
+    """A resource and the queue of its requests."""
 
     __slots__ = ("free", "place", "queue")
 
@@ -92,7 +92,7 @@ class _Pool:
 
 
 class _Pipeline:
-    """A pipeline as it runs: a row of its plans and what has become of its model."""
+    """A running pipeline: a row of its plans and the current state of its model."""
 
     __slots__ = (
         "compressed", "framework", "hardened", "metrics", "model", "number", "outcome",
@@ -115,13 +115,11 @@ class _Pipeline:
         self.renewal: Retraining | None = None
 
 
-def _new_model(now_s: float) -> float:  # noqa: ARG001 - the same at any time
+def _new_model(now_s: float) -> float:  # noqa: ARG001 - constant over time
     return NEW_MODEL
 
 
 class _PlatformSimulation:
-    """One simulation."""
-
     def __init__(
         self,
         scenario: PlatformScenario,
@@ -160,7 +158,7 @@ class _PlatformSimulation:
             self.collector.close()
         return self.collector.result(self.deployed, env.now)
 
-    # Who comes
+    # Arrivals
 
     def _arrivals(self) -> Steps:
         scenario, env = self.scenario, self.env
@@ -195,7 +193,7 @@ class _PlatformSimulation:
         plan_row = next(_rows(self.scenario, plans))
         yield from self._pipeline(_Pipeline(plans.first, plan_row), submission.graph)
 
-    # What a pipeline does
+    # Tasks of a pipeline
 
     def _pipeline(self, pipeline: _Pipeline, graph: PipelineGraph) -> Steps:
         if graph.line is None:
@@ -254,9 +252,9 @@ class _PlatformSimulation:
     def _task(
         self, pipeline: _Pipeline, task: PipelineTask, owed: float
     ) -> Generator[simpy.Event, Any, float]:
-        """Run read, request, execute, release; return the seconds that writing will take.
+        """Read, wait, execute and release; return the seconds that writing will take.
 
-        `owed` seconds of the writing of the task before pass first.
+        The task first waits for `owed` seconds, in which the task before it writes.
         """
         env, kind = self.env, _KINDS[task.kind]
         yield env.timeout(owed + pipeline.read_s[kind])
@@ -317,7 +315,7 @@ class _PlatformSimulation:
             )
         )  # fmt: skip
 
-    # The run time view
+    # Deployed models
 
     def _deploy_fleet(self) -> None:
         scenario, plan = self.scenario, self.scenario.fleet
@@ -333,8 +331,8 @@ class _PlatformSimulation:
         self.collector.planned(plans, "deployed before")
         gate = scenario.recipe.gate or MetricGate()
         graph = line_of(
-            PipelineTask("preprocess"), PipelineTask("train"), PipelineTask("evaluate"), gate, PipelineTask("deploy"),
-            PipelineTask("monitor"),
+            PipelineTask("preprocess"), PipelineTask("train"), PipelineTask("evaluate"), gate,
+            PipelineTask("deploy"), PipelineTask("monitor"),
         )  # fmt: skip
         rows = _rows(scenario, plans)
         for model, (watched, plan_row) in enumerate(zip(fleet, rows, strict=True)):
@@ -366,7 +364,7 @@ class _PlatformSimulation:
             yield env.timeout(detectors.every_s)
 
     def _check(self, deployed: DeployedModel, plan_row: tuple[Any, ...]) -> Steps:
-        """Let the detector compute; train and deploy it again first if it is too old."""
+        """Run the detector of a model; train and deploy it again first if it is too old."""
         detectors = self.scenario.fleet.detectors
         number = deployed.model
         work = detectors.seconds
@@ -417,7 +415,7 @@ class _PlatformSimulation:
 
 
 def model_weight(deployed: DeployedModel) -> float:
-    """Return how much a model matters; more while it breaks what was agreed about it."""
+    """Return the weight of a model, which doubles while the model violates its SLA."""
     return deployed.watched.weight * (2.0 if deployed.is_late else 1.0)
 
 
@@ -427,7 +425,7 @@ def _change(pipeline: _Pipeline, factors: list[float]) -> None:
 
 
 def _rows(scenario: PlatformScenario, plans: Plans) -> Iterator[tuple[Any, ...]]:
-    """Yield what `_Pipeline` takes, a pipeline at a time, as Python's own numbers."""
+    """Yield the arguments of `_Pipeline` for each pipeline, as Python numbers."""
     read_s, write_s = delays_s(scenario.platform, plans)
     columns = (
         plans.user, plans.framework, plans.priority, plans.seconds, read_s, write_s,

@@ -1,10 +1,6 @@
-"""Deployed models: what moves away from them, who scores them, what was agreed about them.
+"""Deployed models: their drift, their drift detectors, and the rules that start a retraining.
 
-How the world moves away from what a model has learnt (figure 2 of the PipeSim paper).
-
-When a model is trained again: rules over what is known of it, any of which suffices.
-
-A deployed model as it lives: what it was built with, what is known of it, its versions.
+Drift patterns are those of figure 2 of the PipeSim paper.
 """
 
 import math
@@ -22,25 +18,24 @@ Floats = NDArray[np.float64]
 
 PATTERNS = ("sudden", "gradual", "incremental", "recurring", "adversarial")
 
-_SLOTS = 32
-"""Of the transition of a gradual drift, in which old and new world take turns."""
+_SLOTS = 32  # slots of a gradual drift, in which old and new world alternate
 
-_ATTACK_LENGTHS = 8.0
-"""From one attack to the next, in lengths."""
+_ATTACK_LENGTHS = 8.0  # from one attack to the next, in lengths
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One movement of the world.
+    """One change of the world that reduces the performance of models.
 
     Attributes:
-        pattern: one of `PATTERNS`. `sudden` moves at once; `gradual` takes turns between old and
-            new world, the new one ever more often, for `length_s`; `incremental` moves evenly for
-            `length_s`; `recurring` goes and comes back, `length_s` each; `adversarial` erodes with
-            the half-life `length_s`, and again with every attack, eight lengths apart.
-        at_s: when it begins, in seconds of the simulation.
-        size: loss of performance when it is complete, 0 to 1.
-        length_s: see above; above 0.
+        pattern: one of `PATTERNS`. `sudden` changes at once; `gradual` alternates between old and
+            new world, with more and more of the new one, for `length_s`; `incremental` changes
+            evenly for `length_s`; `recurring` changes and returns, `length_s` each; `adversarial`
+            fades in with the half-life `length_s`, and again with every attack, eight lengths
+            apart.
+        at_s: begin, in seconds of the simulation.
+        size: loss of performance when the change is complete, 0 to 1.
+        length_s: seconds, above 0; its meaning depends on the pattern.
     """
 
     pattern: str
@@ -55,7 +50,7 @@ class Drift:
             raise SetupError("a drift has a size from 0 to 1 and a length above 0 s.")
 
     def place(self, times_s: Floats) -> Floats:
-        """Return where the world is at times, in units of performance."""
+        """Return the state of the world at times, in units of performance."""
         since = np.asarray(times_s, dtype=float) - self.at_s
         has_begun = since >= 0
         lengths = np.where(has_begun, since, 0.0) / self.length_s
@@ -79,9 +74,9 @@ class Drift:
 
 
 def _turns(lengths: Floats) -> Floats:
-    """Return 1 in the slots of the new world: slot k is new if its bits, reversed, are below k.
+    """Return 1 in the slots of the new world: slot k is new if its reversed bits are below k.
 
-    Of the slots that read alike both ways the odd ones are new, so that half of all are.
+    Every second of the slots whose bits are palindromes is new, so that half of all slots are.
     """
     slot = np.minimum((lengths * _SLOTS).astype(int), _SLOTS - 1)
     turned = np.array([int(f"{k:05b}"[::-1], 2) for k in range(_SLOTS)])
@@ -92,17 +87,17 @@ def _turns(lengths: Floats) -> Floats:
 RULES = ("drift", "age", "data", "schedule")
 
 LEARNING_RATE = 0.1
-"""Of what a model lacks, that data as many again as it was trained with would add (ours)."""
+"""Share of the missing performance that twice the training data would add (ours)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerRule:
-    """A rule.
+    """A rule that starts a retraining.
 
     Attributes:
-        kind: `drift`: the detector reports a loss of performance above `limit`; `age`: the model is
-            older than `limit` seconds; `data`: newly labelled rows exceed `limit` times those it
-            was trained with; `schedule`: another `limit` seconds of the simulation have passed.
+        kind: `drift`: the detector reports a loss of performance above `limit`; `age`: the model
+            is older than `limit` seconds; `data`: newly labelled rows exceed `limit` times the
+            training rows; `schedule`: another `limit` seconds of the simulation have passed.
         limit: above 0.
     """
 
@@ -120,13 +115,13 @@ class TriggerRule:
 
 @dataclass(frozen=True, slots=True)
 class ModelCondition:
-    """What is known of a deployed model.
+    """Known state of a deployed model, on which rules decide.
 
     Attributes:
-        now_s: when.
-        learnt_s: when the data of its last training were taken.
-        drift: the loss of performance that its detector reports; None before a first report.
-        new_share: labelled rows since, by those that it was trained with.
+        now_s: time of the state.
+        learnt_s: time at which the data of its last training were taken.
+        drift: loss of performance that its detector reports; None before the first report.
+        new_share: rows labelled since then, divided by the rows of the training.
     """
 
     now_s: float
@@ -136,7 +131,7 @@ class ModelCondition:
 
 
 def triggered_rule(rules: Sequence[TriggerRule], condition: ModelCondition) -> str | None:
-    """Return the kind of the first rule that is met; None if none is."""
+    """Return the kind of the first rule that is met, or None."""
     for rule in rules:
         if _is_met(rule, condition):
             return rule.kind
@@ -154,17 +149,17 @@ def _is_met(rule: TriggerRule, condition: ModelCondition) -> bool:
 
 
 def data_gain(performance: float, new_share: float) -> float:
-    """Return the performance that newly labelled rows are expected to add."""
+    """Return the expected gain of performance from newly labelled rows."""
     return LEARNING_RATE * (1 - performance) * (1 - math.exp(-new_share))
 
 
 def potential(built: float, lost: float, new_share: float) -> float:
-    """Return what training now is expected to gain, in units of performance (section III-A).
+    """Return the expected gain of a retraining now, in units of performance (section III-A).
 
     Args:
         built: performance of the model when it was built.
-        lost: what it lost since, as measured.
-        new_share: labelled rows since, by those that it was trained with.
+        lost: measured loss since then.
+        new_share: rows labelled since then, divided by the rows of the training.
     """
     return max(lost, 0.0) + data_gain(built, new_share)
 
@@ -174,15 +169,15 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class DriftDetectors:
-    """The models that watch models; each is trained, and costs computing with every check.
+    """Settings of the drift detectors, which are trained and use computing time for every check.
 
     Attributes:
-        every_s: from one check of a model to the next.
-        seconds: of computing that a check takes.
-        error: standard deviation of what a check reports, with `scored` scorings since the last.
-        scored: see above; four times as many halve the error.
-        renewed_s: a detector older than this is trained and deployed again, a `monitor` task.
-        wears_s: after so long a detector errs twice as much as when it was new.
+        every_s: seconds between checks of a model.
+        seconds: computing time of a check.
+        error: standard deviation of a report, with `scored` scorings since the last one.
+        scored: reference number of scorings; four times as many halve the error.
+        renewed_s: age from which a detector is trained and deployed again, a `monitor` task.
+        wears_s: age at which the error of a detector is twice that of a new one.
     """
 
     every_s: float = 6 * 3600.0
@@ -198,29 +193,27 @@ class DriftDetectors:
             raise SetupError("times of detectors are above 0 s, their error is from 0.")
 
     def error_of(self, scored: float, age_s: float) -> float:
-        """Return the standard deviation of a check."""
+        """Return the standard deviation of the loss that a check reports."""
         return self.error * math.sqrt(self.scored / max(scored, 1.0)) * (1 + age_s / self.wears_s)
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """How a fleet of deployed models is drawn, and how it is kept.
+    """Settings of a fleet of deployed models: how it is drawn, watched and retrained.
 
     Attributes:
-        n_models: how many.
-        drifts_per_month: movements of the world, per model on average.
-        size: of a movement: mean loss of performance; exponential, at most 0.4.
+        drifts_per_month: mean number of drifts per model.
+        size: mean loss of performance of a drift; exponential, at most 0.4.
         patterns: shares of `PATTERNS`.
         scorings_per_day: median over the models; lognormal with a spread of 1.
-        labelled: share of the scorings that get a label, and may be learnt from.
-        work: factor on the training time of deployed models: those in production are larger.
-        triggers: rules, any of which starts a training.
-        detectors: who watches.
-        human_delay_s: median of the time that a person takes before a training begins; 0 is none.
-        quiet: trainings wait for an hour of low load, for a day at most.
-        keeps: a new version is deployed only if it is not worse than the old one is now.
-        allowed_loss: of performance, that the agreement of every model allows.
-        allowed_share: of the time, that it may have lost more.
+        labelled: share of the scorings that get a label and serve for training.
+        work: factor on the training time, because models in production are larger.
+        triggers: rules, any of which starts a retraining.
+        human_delay_s: median delay by a person before a retraining begins; 0 is none.
+        quiet: whether retrainings wait for an hour of low load, for a day at most.
+        keeps: whether a new version is deployed only if it is not worse than the old one is now.
+        allowed_loss: loss of performance that the SLA of every model allows.
+        allowed_share: share of the time in which the loss may be larger.
     """
 
     n_models: int = 0
@@ -260,14 +253,12 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """A deployed model as it is drawn.
+    """A deployed model as drawn at random.
 
     Attributes:
-        drifts: movements of the world that concern it.
-        scorings_per_day: how often it is asked.
-        weight: how much it matters beside others, 1 on average.
-        age_s: how old it is at the beginning.
-        check_s: when it is checked first.
+        drifts: drifts that affect the model.
+        scorings_per_day: number of its predictions per day.
+        weight: importance beside other models, 1 on average.
     """
 
     drifts: tuple[Drift, ...]
@@ -277,7 +268,7 @@ class ModelProfile:
     check_s: float
 
     def loss(self, now_s: float, learnt_s: float) -> float:
-        """Return the performance that it has lost."""
+        """Return the performance that the model has lost."""
         now = np.array([now_s])
         return float(sum(drift.loss(now, learnt_s)[0] for drift in self.drifts))
 
@@ -285,7 +276,7 @@ class ModelProfile:
 def draw_fleet(
     plan: FleetPlan, duration_s: float, streams: RandomStreams
 ) -> tuple[ModelProfile, ...]:
-    """Draw the models of a fleet, each from a stream of its own."""
+    """Draw the models of a fleet, each from its own random stream."""
     names = [name for name, _ in plan.patterns]
     until = np.cumsum([share for _, share in plan.patterns])
     fleet = []
@@ -312,12 +303,10 @@ def draw_fleet(
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A version of a model, from when it is deployed until the next one is.
+    """A version of a model, deployed until the next one.
 
     Attributes:
-        deployed_s: since when it answers.
-        learnt_s: when its data were taken.
-        built: performance when it was built.
+        learnt_s: time at which its data were taken.
     """
 
     deployed_s: float
@@ -327,7 +316,7 @@ class ModelVersion:
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """A training of a deployed model that is under way, with the time at which it took its data."""
+    """A running retraining of a deployed model, with the time at which it took its data."""
 
     deployed: "DeployedModel"
     learnt_s: float
@@ -335,18 +324,14 @@ class Retraining:
 
 @dataclass(slots=True, eq=False)
 class DeployedModel:
-    """A model that is watched.
+    """A deployed model that a detector watches.
 
     Attributes:
-        model: its number, that of the pipeline which built it.
-        watched: as it was drawn.
-        plan: of the fleet.
+        model: its number, that of the pipeline that built it.
         built: performance of the present version when it was built.
-        sizes: float64 [3], rows, columns and bytes that it was trained with.
-        versions: all so far.
-        drift: what the detector reported last; None before.
-        detector_s: when the detector was trained.
-        renewing: a training is under way.
+        sizes: float64 [3], rows, columns and bytes of its training data.
+        drift: last report of the detector; None before the first one.
+        detector_s: time at which the detector was trained.
     """
 
     model: int
@@ -369,29 +354,29 @@ class DeployedModel:
 
     @property
     def is_late(self) -> bool:
-        """The detector reports more loss than was agreed."""
+        """Whether the detector reports more loss than the SLA allows."""
         return self.drift is not None and self.drift > self.plan.allowed_loss
 
     def performance(self, now_s: float) -> float:
-        """Return what the present version really achieves."""
+        """Return the true performance of the present version."""
         return max(self.built - self.watched.loss(now_s, self.versions[-1].learnt_s), 0.0)
 
     def new_share(self, now_s: float) -> float:
-        """Return labelled rows since the last training by the rows of that."""
+        """Return the rows labelled since the last training, per row of that training."""
         days = (now_s - self.versions[-1].learnt_s) / DAY_S
         return self.watched.scorings_per_day * self.plan.labelled * days / float(self.sizes[0])
 
     def condition(self, now_s: float) -> ModelCondition:
-        """Return what triggers may reason about."""
+        """Return the state on which trigger rules decide."""
         learnt = self.versions[-1].learnt_s
         return ModelCondition(now_s, learnt, self.drift, self.new_share(now_s))
 
     def potential(self, now_s: float) -> float:
-        """Return what a training now is expected to gain, from what is known."""
+        """Return the expected gain of a retraining now, from known quantities only."""
         return potential(self.built, self.drift or 0.0, self.new_share(now_s))
 
     def report(self, now_s: float, noise: float) -> None:
-        """Let the detector report: the true loss and a normal draw times its error."""
+        """Record a report of the detector: the true loss plus `noise` standard deviations."""
         detectors = self.plan.detectors
         scored = self.watched.scorings_per_day * detectors.every_s / DAY_S
         error = detectors.error_of(scored, now_s - self.detector_s)
@@ -399,22 +384,21 @@ class DeployedModel:
         self.drift = max(lost + error * noise, 0.0)
 
     def replace(self, renewal: Retraining, now_s: float, built: float) -> None:
-        """Deploy the next version, whose detector is new as well."""
+        """Deploy the next version, with a new detector."""
         self.built, self.drift, self.detector_s = built, None, now_s
         self.versions.append(ModelVersion(now_s, renewal.learnt_s, built))
 
 
 @dataclass(frozen=True, eq=False)
 class FleetHistory:
-    """What became of the models of a fleet, at steps of time.
+    """Course of the models of a fleet over time.
 
     Attributes:
-        times_s: float64 [t].
-        performance: float64 [m, t].
-        staleness: float64 [m, t], share of the performance when built that is lost.
-        potential: float64 [m, t], what a training would truly gain.
-        late_share: float64 [m], of the time in which a model lost more than was agreed.
-        late: bool [m, t], whether it had.
+        times_s, performance: float64 [t] and [m, t].
+        staleness: float64 [m, t], lost share of the performance when built.
+        potential: float64 [m, t], true gain of a retraining.
+        late_share: float64 [m], share of the time with more loss than the SLA allows.
+        late: bool [m, t], whether the loss is larger than the SLA allows.
     """
 
     times_s: Floats
@@ -426,7 +410,7 @@ class FleetHistory:
 
 
 def fleet_history(fleet: list[DeployedModel], plan: FleetPlan, times_s: Floats) -> FleetHistory:
-    """Follow the models of a fleet over times that rise from 0."""
+    """Return the history of the models of a fleet at times that rise from 0."""
     shape = (len(fleet), len(times_s))
     built, lost, gain = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for m, model in enumerate(fleet):

@@ -1,12 +1,10 @@
-"""A user's own logs: one row per executed task, CSV or Parquet, and statistics fitted to them.
+"""Logs of executed tasks, one row per task (CSV or Parquet), and the fit of platform statistics.
 
-Columns: `task` (`preprocess`, `train`, `evaluate`, `deploy`, `monitor`) and `seconds` (of pure
-computing) are needed; `submitted` (arrival of the pipeline, a date with a time, as
+Needed columns: `task` (`preprocess`, `train`, `evaluate`, `deploy`, `monitor`) and `seconds` (of
+pure computing). Optional, and may be null: `submitted` (arrival of the pipeline, as
 2026-11-02T08:15:00) or `submit_s` (seconds since a Monday midnight), `framework`, `estimator`,
-`rows`, `columns`, `bytes` and `performance` (0 to 1) are used where they stand and not null. What a
-log says nothing of stays as published.
-
-Laws, mixtures and curves fitted to observations (section V-A of the PipeSim paper).
+`rows`, `columns`, `bytes`, `performance` (0 to 1). Quantities without data keep their published
+values. Fits follow section V-A of the PipeSim paper.
 """
 
 import math
@@ -34,38 +32,34 @@ Floats = NDArray[np.float64]
 
 
 LEAST_GAP_S = 0.5
-"""What a gap of 0 s, in a log of whole seconds, is taken for."""
+"""Value that replaces a gap of 0 s, in a log of whole seconds."""
 
 LEAST_PER_CELL = 30
-"""Gaps that an hour of the week needs for a law of its own."""
+"""Gaps that an hour of the week needs for its own distribution."""
 
 COMPONENTS = 50
-"""Of the mixture of data assets, as in the paper."""
+"""Components of the mixture of data assets, as in the paper."""
 
 MOST_PER_CELL = 4_000
 MOST_FOR_MIXTURE = 40_000
-"""Observations that a fit looks at, evenly picked in order of size if there are more."""
+"""Largest number of observations in a fit; of more, every n-th in order of size is used."""
 
 PUNCTUAL = 1e-3
-"""Spread of the logarithms of gaps that are all alike."""
+"""Standard deviation of the logarithms of gaps that are all equal."""
 
 MOST_OFF = 1.5
-"""Factor between the mean of a law and that of its data, from which on the law is left aside."""
+"""Largest factor between the means of a distribution and of its data; others are rejected."""
 
 _HISTOGRAM_BINS = 50
 _LOG_SHAPE, _LOG_C = (-5.0, 6.0), (-3.0, 3.0)
 
 
 def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
-    """Return the law of a family that makes the observations likeliest.
-
-    Args:
-        family: one of `lognorm`, `exponweib`, `pareto`.
-        gaps: at least two, above 0.
+    """Return the distribution of a family with the largest likelihood.
 
     Raises:
         UnknownNameError: no such family.
-        SetupError: too few, not above 0, or all alike.
+        SetupError: too few observations, some not above 0, or all equal.
     """
     x = np.sort(np.asarray(gaps, dtype=float))
     if len(x) < 2 or not np.all(np.isfinite(x)) or x[0] <= 0 or x[0] == x[-1]:
@@ -81,7 +75,7 @@ def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
 
 
 def _fit_exponweib(log: Floats) -> PositiveDistribution:
-    """Maximise the likelihood over ln a, ln c, ln scale; from the Weibull law of its moments."""
+    """Maximise the likelihood over ln a, ln c, ln scale, from the Weibull fit of the moments."""
     from scipy.optimize import minimize
 
     n = len(log)
@@ -97,7 +91,7 @@ def _fit_exponweib(log: Floats) -> PositiveDistribution:
         log_z = log - log_scale
         y = np.exp(np.clip(c * log_z, -300.0, 300.0))
         below = np.log(-np.expm1(-y))
-        slope = (a - 1) / np.expm1(np.minimum(y, 300.0)) - 1  # of the likelihood by y
+        slope = (a - 1) / np.expm1(np.minimum(y, 300.0)) - 1  # derivative of the likelihood by y
         likely = n * (log_parameters[0] + log_parameters[1]) - float(np.sum(log))
         likely += float((a - 1) * below.sum() - y.sum() + c * log_z.sum())
         by_a = n + a * float(below.sum())
@@ -114,10 +108,10 @@ def _fit_exponweib(log: Floats) -> PositiveDistribution:
 
 
 def sum_of_squares(law: PositiveDistribution, gaps: Floats) -> float:
-    """Return the squared differences between the densities of data and law, summed over bins.
+    """Return the sum over bins of squared differences between the densities of data and fit.
 
-    The bins are equally wide and end where 1 percent of the data is beyond, since one far gap would
-    otherwise leave all others in the first of them.
+    The bins are equally wide and end at the 99th percentile, because one long gap would otherwise
+    put all others into the first bin.
     """
     edges = np.linspace(float(np.min(gaps)), float(np.quantile(gaps, 0.99)), _HISTOGRAM_BINS + 1)
     if edges[0] == edges[-1]:
@@ -128,10 +122,10 @@ def sum_of_squares(law: PositiveDistribution, gaps: Floats) -> float:
 
 
 def best_law(gaps: Floats) -> PositiveDistribution:
-    """Return the best by `sum_of_squares` of the three laws, each fitted by likelihood.
+    """Return the best of the three families by `sum_of_squares`, each fitted by likelihood.
 
-    One whose mean is far from that of the data is left aside: a Pareto law may fit the many short
-    gaps best, and have so heavy a tail that nothing would ever arrive again.
+    A family whose mean is far from that of the data is rejected: a Pareto distribution may fit the
+    many short gaps best and have so heavy a tail that almost nothing arrives.
     """
     mean = float(np.mean(gaps))
     laws = [fit_law(family.name, gaps) for family in FAMILIES]
@@ -142,15 +136,15 @@ def best_law(gaps: Floats) -> PositiveDistribution:
 def fit_arrivals(
     times_s: Floats, *, start_s: float = 0.0, least_per_cell: int = LEAST_PER_CELL
 ) -> PipelineArrivals:
-    """Fit arrivals: one law over all gaps, and the best of three for every hour of the week.
+    """Fit one distribution to all gaps, and the best of three to every hour of the week.
 
-    A gap belongs to the hour in which it begins. An hour with too few gaps takes the law of the
-    same hour over all days; if these are too few as well, the law over all gaps.
+    A gap belongs to the hour in which it begins. An hour with too few gaps takes the fit of the
+    same hour over all days; if these are too few as well, the fit of all gaps.
 
     Args:
-        times_s: of arrival, in any order.
-        start_s: seconds since Monday midnight at which time 0 lies.
-        least_per_cell: gaps that a law of its own needs.
+        times_s: times of arrival, in any order.
+        start_s: seconds since Monday midnight at time 0.
+        least_per_cell: number of gaps that an own distribution needs.
 
     Raises:
         SetupError: fewer than three arrivals, or all at one time.
@@ -159,7 +153,7 @@ def fit_arrivals(
     if len(times) < 3 or not np.all(np.isfinite(times)):
         raise SetupError("arrivals are fitted to three times or more, all of them finite.")
     gaps = np.maximum(np.diff(times), LEAST_GAP_S)
-    if gaps.min() == gaps.max():  # by the clock
+    if gaps.min() == gaps.max():  # regular arrivals
         everywhere = PositiveDistribution("lognorm", (PUNCTUAL,), float(gaps[0]))
     else:
         everywhere = fit_law("exponweib", _thinned(gaps, MOST_FOR_MIXTURE))
@@ -193,9 +187,9 @@ def fit_mixture(
 
     Args:
         values: float64 [n, d], above 0.
-        components: at most; no more than one for every ten observations.
-        seed: of where the search begins.
-        bounds: lowest and highest per dimension; those of the data if not told.
+        components: largest number of components; at most one for every ten observations.
+        seed: seed of the start of the search.
+        bounds: lowest and highest value per dimension; None takes those of the data.
 
     Raises:
         SetupError: fewer than two observations, or one that is not above 0.
@@ -222,10 +216,10 @@ def fit_mixture(
 
 
 def fit_curve(cells: Floats, seconds: Floats) -> PreprocessingCurve:
-    """Fit a b^x + c on x = ln(cells) by least squares, and a lognormal law to what is left.
+    """Fit a b^x + c on x = ln(cells) by least squares, and a lognormal to the residuals.
 
-    What is left above the curve's rising part is lognormal from some place on; the place c is
-    found from the middle of that law being the geometric mean of any two opposite quantiles.
+    The residuals above the rising part of the curve are lognormal above some constant c; c is
+    found because the median of a lognormal is the geometric mean of any two opposite quantiles.
 
     Raises:
         SetupError: fewer than ten observations, or one that is not above 0.
@@ -281,24 +275,21 @@ TEXTS = ("task", "framework", "estimator")
 NUMBERS = ("seconds", "submit_s", "rows", "columns", "bytes", "performance")
 
 LEAST_ROWS, LEAST_COLUMNS = 50, 2
-LEAST_TASKS = 20
-"""Executions that a law of a task needs."""
+LEAST_TASKS = 20  # executions that a distribution of a task needs
 
-TASK_COMPONENTS = 8
-"""Of the mixture of durations of a task."""
+TASK_COMPONENTS = 8  # components of the mixture of durations of a task
 
 _DAY_S, _WEEK_S = 86_400.0, 604_800.0
-_FIRST_MONDAY_S = 4 * _DAY_S
-"""Of the Unix epoch, which began on a Thursday."""
+_FIRST_MONDAY_S = 4 * _DAY_S  # the Unix epoch began on a Thursday
 
 
 @dataclass(frozen=True, eq=False)
 class PlatformLogs:
-    """Executed tasks in columns of one length.
+    """Executed tasks, in columns of one length.
 
     Attributes:
-        texts: of str, by name; empty where unknown.
-        numbers: float64, by name; not a number where unknown.
+        texts: str columns by name; empty where unknown.
+        numbers: float64 columns by name; NaN where unknown.
     """
 
     texts: Mapping[str, NDArray[np.str_]]
@@ -312,7 +303,8 @@ def read_logs(path: Path) -> PlatformLogs:
     """Read a log of executed tasks.
 
     Raises:
-        TraceError: it cannot be read, is empty, lacks a column, or one holds no numbers.
+        TraceError: the file cannot be read, is empty, lacks a column, or a column holds no
+            numbers.
     """
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -380,14 +372,8 @@ def fit_statistics(
 ) -> PlatformStatistics:
     """Fit the statistics of a platform to its logs.
 
-    Args:
-        logs: of executed tasks.
-        source: what they are, for people.
-        components: of the mixture of data sets, at most.
-        seed: of where searches begin.
-
     Raises:
-        SetupError: no training job with seconds above 0.
+        SetupError: too few training jobs with seconds above 0.
     """
     usual = published_statistics()
     train, mix = _training(logs, seed)
@@ -410,7 +396,7 @@ def fit_statistics(
 
 
 def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, ...]:
-    """Return what statistics took from a log, and what they did not, a sentence each."""
+    """Return sentences on the statistics that were fitted to a log, and on those that were not."""
     usual, tasks = published_statistics(), logs.texts["task"]
     kinds, counts = np.unique(tasks, return_counts=True)
     tasks_by_kind = dict(zip(kinds.tolist(), counts.tolist(), strict=True))
@@ -526,7 +512,7 @@ def _preprocess(logs: PlatformLogs) -> Any:
 
 
 def _arrivals(logs: PlatformLogs) -> Any:
-    """Return arrivals of training jobs, as in the paper, which stand for those of pipelines."""
+    """Return the arrivals of training jobs, which stand for those of pipelines, as in the paper."""
     times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
     times = times[np.isfinite(times)]
     if len(times) < LEAST_TASKS:

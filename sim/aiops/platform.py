@@ -1,8 +1,6 @@
-"""The platform: resources with capacity, a data store, and which task runs where.
+"""The platform: its resources, queue disciplines and data store, and the graphs of pipelines.
 
-Pipelines as typed task graphs, with decisions and joins (section IV-A1 of the PipeSim paper).
-
-Which of those that wait for a resource comes next.
+Pipelines are graphs of typed tasks, with decisions and joins (section IV-A1 of the PipeSim paper).
 """
 
 import heapq
@@ -19,7 +17,7 @@ TASKS = ("preprocess", "train", "evaluate", "compress", "harden", "deploy", "mon
 """Types of tasks. `monitor` trains and deploys the detector that watches the model."""
 
 METRICS = ("performance", "clever", "size_bytes", "inference_ms")
-"""What is known of a model when it was built: quality from 0 to 1, robustness, size, latency."""
+"""Metrics of a built model: quality from 0 to 1, robustness (CLEVER), size, latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class PipelineTask:
 
     Attributes:
         kind: one of `TASKS`.
-        share: of the time that a task of this type takes: fine-tuning takes a part of a training.
+        share: share of the usual time of this type; fine-tuning takes a part of a training.
     """
 
     kind: str
@@ -43,11 +41,10 @@ class PipelineTask:
 
 @dataclass(frozen=True, slots=True)
 class MetricGate:
-    """A decision about a model: pass if every limit is kept.
+    """A decision about a model: it passes if every limit is met.
 
     Attributes:
-        least: smallest allowed value, by metric.
-        most: largest allowed value, by metric.
+        least, most: smallest and largest allowed value, by metric.
     """
 
     least: tuple[tuple[str, float], ...] = ()
@@ -67,7 +64,7 @@ class MetricGate:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Waits until every edge into it was taken; takes no time."""
+    """A node that waits for all edges into it, and takes no time."""
 
 
 Node = PipelineTask | MetricGate | Join
@@ -75,7 +72,7 @@ Node = PipelineTask | MetricGate | Join
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one node to another, taken when `source` emits `label`."""
+    """An edge between two nodes, taken when `source` emits `label`."""
 
     source: str
     target: str
@@ -84,16 +81,17 @@ class Edge:
 
 @dataclass(frozen=True)
 class PipelineGraph:
-    """A pipeline.
+    """A pipeline as a directed acyclic graph.
 
     Attributes:
-        nodes: by name, at least one.
-        edges: between them, without a way back.
-        parallel: what follows a fork runs side by side.
+        nodes: nodes by name, at least one.
+        edges: edges without a cycle.
+        parallel: whether branches run at the same time.
 
     Raises:
-        SetupError: an edge to nowhere, a label that its source never emits, no single beginning, a
-            way back, a join with one way in, or no training before what needs a model.
+        SetupError: an edge to an unknown node, a label that its source never emits, no single
+            start, a cycle, a join with one edge into it, or a task that needs a model without a
+            training before it.
     """
 
     nodes: Mapping[str, Node]
@@ -125,13 +123,13 @@ class PipelineGraph:
 
     @property
     def start(self) -> str:
-        """Where it begins."""
+        """Name of the first node."""
         targets = {edge.target for edge in self.edges}
         return next(name for name in self.nodes if name not in targets)
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The nodes, each behind all that lead to it."""
+        """Names of the nodes in topological order."""
         left = {name: sum(e.target == name for e in self.edges) for name in self.nodes}
         free = deque(name for name, ways in left.items() if not ways)
         ordered = []
@@ -149,11 +147,11 @@ class PipelineGraph:
         return tuple(ordered)
 
     def targets(self, name: str, label: str) -> tuple[str, ...]:
-        """Return where the edges of a node with a label lead, in order."""
+        """Return the targets of the edges of a node with a label, in order."""
         return tuple(e.target for e in self.edges if e.source == name and e.label == label)
 
     def ways_in(self, name: str) -> int:
-        """Return how many edges lead to a node."""
+        """Return the number of edges into a node."""
         return sum(edge.target == name for edge in self.edges)
 
     def _check_training(self) -> None:
@@ -171,7 +169,7 @@ class PipelineGraph:
 
     @cached_property
     def line(self) -> tuple[PipelineTask | MetricGate, ...] | None:
-        """The nodes in a row, if it is a line on which a failed gate ends it; else None."""
+        """Nodes in order, if they form a line that a failed gate ends; else None."""
         row: list[PipelineTask | MetricGate] = []
         name: str | None = self.start
         while name is not None:
@@ -188,7 +186,7 @@ class PipelineGraph:
     def walk(self) -> Generator[tuple[str, Node], str, None]:
         """Yield the nodes in the order in which they run one at a time.
 
-        Who walks sends the label that a node emitted.
+        The caller sends the label that the node emitted.
         """
         taken: dict[str, int] = {}
         ready = deque([self.start])
@@ -217,21 +215,19 @@ def line_of(*nodes: PipelineTask | MetricGate) -> PipelineGraph:
 
 
 PATIENCE_S = 4 * 3600.0
-"""Who waited so long counts, for `potential`, as much as a model that lost all that it could."""
+"""Wait that counts, for `potential`, as much as a model that lost all its performance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceRequest:
-    """A task that waits.
+    """A task that waits for a resource.
 
     Attributes:
-        asked_s: since when.
-        user: whose pipeline it is.
-        priority: of the pipeline; higher is sooner.
-        seconds: of computing that are expected.
-        potential: of the model at a time, 0 to 1: what a new training is expected to gain.
-        weight: of the model beside others.
-        ticket: whom to wake.
+        asked_s: time of the request.
+        priority: priority of the pipeline; higher is sooner.
+        seconds: expected computing time.
+        potential: function of time to the expected gain of the model, 0 to 1.
+        ticket: event that wakes the task.
     """
 
     asked_s: float
@@ -244,82 +240,81 @@ class ResourceRequest:
 
 
 class QueueDiscipline(Protocol):
-    """A queue."""
+    """A queue of requests for a resource."""
 
     def push(self, request: ResourceRequest) -> None:
-        """Take note of one that waits."""
+        """Add a request to the queue."""
 
     def pop(self, now_s: float) -> ResourceRequest:
-        """Return who is next, who then waits no more; there is somebody."""
+        """Remove and return the next request of a queue that is not empty."""
 
     def served(self, user: int, seconds: float) -> None:
-        """Take note that a user's task was computed for so long."""
+        """Record the computing time of a task of a user."""
 
     def __len__(self) -> int: ...
 
 
 class FifoDiscipline:
-    """First come, first served."""
+    """Serve requests in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[ResourceRequest] = deque()
 
     def push(self, request: ResourceRequest) -> None:
-        """Queue behind all others."""
+        """Add a request at the end."""
         self._waiting.append(request)
 
-    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
-        """Return who came first."""
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - independent of time
+        """Remove and return the oldest request."""
         return self._waiting.popleft()
 
     def served(self, user: int, seconds: float) -> None:
-        """Nothing to remember."""
+        """Ignore the record."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 class PriorityDiscipline:
-    """The highest priority first, then who came first."""
+    """Serve the highest priority first, and equal priorities in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, ResourceRequest]] = []
         self._came = 0
 
     def push(self, request: ResourceRequest) -> None:
-        """Queue by priority."""
+        """Add a request by its priority."""
         self._came += 1
         heapq.heappush(self._waiting, (-request.priority, self._came, request))
 
-    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
-        """Return the most important."""
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - independent of time
+        """Remove and return the request with the highest priority."""
         return heapq.heappop(self._waiting)[2]
 
     def served(self, user: int, seconds: float) -> None:
-        """Nothing to remember."""
+        """Ignore the record."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 class PotentialDiscipline:
-    """Who gains most for an hour of computing, with patience for those who wait.
+    """Serve the largest gain per hour of computing first, with a bonus for waiting.
 
-    Section III-B of the PipeSim paper asks for the scheduler, and leaves its rule open. Ours: the
-    potential of the model now, times its weight, by the seconds that are expected (Smith's rule:
-    what is worth most per second goes first), plus the share of `PATIENCE_S` that was waited, so
-    that nobody starves.
+    Section III-B of the PipeSim paper leaves the rule open. Ours: potential of the model now,
+    times its weight, divided by the expected seconds (Smith's rule), plus the waited share of
+    `PATIENCE_S`, so that no request starves.
     """
 
     def __init__(self) -> None:
         self._waiting: list[ResourceRequest] = []
 
     def push(self, request: ResourceRequest) -> None:
-        """Take note; the order is found when somebody is asked for."""
+        """Add a request; `pop` finds the order."""
         self._waiting.append(request)
 
     def pop(self, now_s: float) -> ResourceRequest:
-        """Return who has the highest score now; of equals who came first."""
+        """Remove and return the request with the highest score now; of equals the oldest."""
         waiting = self._waiting
         best, best_place = -1.0, 0
         for place, request in enumerate(waiting):
@@ -329,21 +324,21 @@ class PotentialDiscipline:
         return waiting.pop(best_place)
 
     def served(self, user: int, seconds: float) -> None:
-        """Nothing to remember."""
+        """Ignore the record."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 def potential_score(request: ResourceRequest, now_s: float) -> float:
-    """Return the score of one that waits, for `PotentialDiscipline`."""
+    """Return the score of a request for `PotentialDiscipline`."""
     hours = max(request.seconds, 60.0) / 3600.0
     gain = request.potential(now_s) * request.weight / hours
     return gain + (now_s - request.asked_s) / PATIENCE_S
 
 
 class FairDiscipline:
-    """The user first whose tasks were computed least so far; each user's own in order."""
+    """Serve the user with the least computing time so far; requests of one user in order."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[ResourceRequest]] = {}
@@ -351,12 +346,12 @@ class FairDiscipline:
         self._n = 0
 
     def push(self, request: ResourceRequest) -> None:
-        """Queue behind the user's own."""
+        """Add a request to the queue of its user."""
         self._waiting.setdefault(request.user, deque()).append(request)
         self._n += 1
 
-    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - time changes nothing
-        """Return the first request of the user who had least; of equals who waits longest."""
+    def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - independent of time
+        """Remove and return the first request of the user with the least computing time."""
         user = min(
             self._waiting,
             key=lambda candidate: (
@@ -371,7 +366,7 @@ class FairDiscipline:
         return request
 
     def served(self, user: int, seconds: float) -> None:
-        """Remember what a user had."""
+        """Add to the computing time of a user."""
         self._served[user] = self._served.get(user, 0.0) + seconds
 
     def __len__(self) -> int:
@@ -387,10 +382,10 @@ DISCIPLINES: dict[str, Callable[[], QueueDiscipline]] = {
 
 
 def discipline_named(name: str) -> QueueDiscipline:
-    """Return an empty queue of a discipline.
+    """Return an empty queue with this discipline.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no discipline has this name.
     """
     if name not in DISCIPLINES:
         raise UnknownNameError("queueing discipline", name, DISCIPLINES)
@@ -398,18 +393,16 @@ def discipline_named(name: str) -> QueueDiscipline:
 
 
 SEGMENT_BYTES, HEADER_BYTES = 1460, 40
-"""What a TCP segment carries, and its headers (TCP and IPv4 without options, on Ethernet)."""
+"""Payload and headers of a TCP segment (TCP and IPv4 without options, on Ethernet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformResource:
-    """A cluster that runs so many tasks at once.
+    """A cluster that runs a number of tasks at the same time.
 
     Attributes:
-        name: how tasks are sent to it.
-        capacity: tasks at once.
-        discipline: who of those that wait is next; one of `DISCIPLINES`.
-        cost_per_h: of one unit of capacity, whether used or not.
+        capacity: number of tasks at the same time.
+        cost_per_h: cost of one unit of capacity, used or idle.
     """
 
     name: str
@@ -431,12 +424,10 @@ class PlatformResource:
 
 @dataclass(frozen=True, slots=True)
 class DataStore:
-    """Where assets are read from and written to; everybody has the full bandwidth.
+    """The store of all assets; every task has the full bandwidth.
 
     Attributes:
-        latency_s: of every operation.
-        read_bytes_per_s: bandwidth downwards.
-        write_bytes_per_s: bandwidth upwards.
+        latency_s: seconds of every operation before its transfer.
     """
 
     latency_s: float = 0.05
@@ -449,23 +440,21 @@ class DataStore:
 
 
 def traffic_bytes(payload_bytes: float) -> float:
-    """Return what goes over the network for a payload, with TCP's headers."""
+    """Return the network traffic of a payload, with TCP headers."""
     return payload_bytes + math.ceil(payload_bytes / SEGMENT_BYTES) * HEADER_BYTES
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform.
+    """Resources of a platform, and which tasks run where.
 
     Attributes:
-        resources: at least one.
-        places: the resource of each type of task.
-        infrastructure: the resource of training by framework, where it is another one.
-        store: where assets lie.
+        places: name of the resource, by type of task.
+        infrastructure: name of the resource for training, by framework, where it differs.
 
     Raises:
-        SetupError: two resources of one name, or a type of task without a place.
-        UnknownNameError: a place that is no resource, or a type of task that is none.
+        SetupError: two resources with one name, or a type of task without a resource.
+        UnknownNameError: an unknown resource or type of task.
     """
 
     resources: tuple[PlatformResource, ...] = (
@@ -496,7 +485,7 @@ class Platform:
                 raise UnknownNameError("resource", place, names)
 
     def resource(self, name: str) -> PlatformResource:
-        """Return a resource by name."""
+        """Return the resource with this name."""
         for resource in self.resources:
             if resource.name == name:
                 return resource
@@ -520,12 +509,12 @@ class Platform:
         )
 
     def place_of(self, kind: str, framework: str) -> str:
-        """Return the resource that a task runs on."""
+        """Return the name of the resource on which a task runs."""
         if kind == "train" and framework in self.infrastructure:
             return self.infrastructure[framework]
         return self.places[kind]
 
     @property
     def cost_per_h(self) -> float:
-        """What the platform costs, whether used or not."""
+        """Cost per hour of all capacity, used or idle."""
         return sum(resource.capacity * resource.cost_per_h for resource in self.resources)

@@ -1,14 +1,11 @@
-"""When pipelines arrive: at random, by hour and weekday, or as they did once.
+"""Statistics of a platform: distributions of data, tasks, models and arrivals.
 
-Times are seconds since the beginning of the simulation, which lies at an hour of a week. `random`
-and `realistic` are section V-A3 of the PipeSim paper. There a gap is drawn whole from the cell in
-which it begins, so that a long gap of a quiet night reaches into the morning and the quick hours
-lose arrivals. `calendar` is ours: at every border of an hour what is left of the gap is stretched
-to the means of the next cell, so that each hour gets what it should.
-
-All that a simulated platform is told of the real one: laws of data, tasks, models, arrivals.
-
-The published platform: what the PipeSim paper prints, and for the rest defaults of ours.
+Times are seconds since the beginning of the simulation. The arrival profiles `random` and
+`realistic` are those of section V-A3 of the PipeSim paper, where a gap is drawn from the hour in
+which it begins, so that long gaps of a quiet night reach into the morning and busy hours lose
+arrivals. The profile `calendar` is ours: at the end of an hour, the rest of the gap is scaled to
+the mean of the next hour, so that each hour gets its expected number of arrivals. Numbers that the
+paper does not print are our defaults.
 """
 
 import math
@@ -28,8 +25,7 @@ Floats = NDArray[np.float64]
 
 
 HOUR_S = 3600.0
-CELLS = 168
-"""Hours of a week, counted from Monday midnight."""
+CELLS = 168  # hours of a week, counted from Monday midnight
 
 PROFILES = ("random", "realistic", "calendar", "replay")
 
@@ -39,13 +35,13 @@ _DRAWN = 512
 
 @dataclass(frozen=True)
 class PipelineArrivals:
-    """Laws of inter-arrival times in seconds.
+    """Distributions of inter-arrival times in seconds.
 
     Attributes:
-        everywhere: one law over all gaps, for `random`.
-        cells: a law per hour of the week from Monday midnight, for `realistic` and `calendar`;
-            empty if there are none.
-        recorded: times of arrival in seconds from the beginning of a record, for `replay`; rising.
+        everywhere: distribution of all gaps, for `random`.
+        cells: one distribution per hour of the week from Monday midnight, for `realistic` and
+            `calendar`; or empty.
+        recorded: rising times of arrival in seconds from the beginning of a record, for `replay`.
 
     Raises:
         SetupError: a number of cells other than 0 or 168, or a record that does not rise from 0.
@@ -80,16 +76,16 @@ def arrival_blocks(
     """Yield times of arrival in rising blocks, until the end.
 
     Args:
-        arrivals: the laws.
-        streams: of this stage; every cell draws from one of its own.
+        arrivals: distributions of gaps.
+        streams: random streams; every hour of the week has its own.
         profile: one of `PROFILES`.
-        factor: on every gap: 2 makes arrivals half as many.
-        start_s: seconds since Monday midnight at which time 0 lies.
-        until_s: no arrival at or after it.
+        factor: factor on every gap; 2 halves the arrivals.
+        start_s: seconds since Monday midnight at time 0.
+        until_s: end; all arrivals are before it.
 
     Raises:
         UnknownNameError: no such profile.
-        SetupError: a factor that is not above 0, or a profile without its laws.
+        SetupError: a factor that is not above 0, or a profile without its distributions.
     """
     if profile not in PROFILES:
         raise UnknownNameError("arrival profile", profile, PROFILES)
@@ -136,7 +132,7 @@ def _times(
 
 
 class _Draws:
-    """Draws of a law one by one, made in blocks."""
+    """Draws from a distribution one by one, made in blocks."""
 
     def __init__(self, law: PositiveDistribution, rng: np.random.Generator) -> None:
         self._law, self._rng = law, rng
@@ -183,36 +179,32 @@ def _calendar(
         yield time
 
 
-GENERATOR = "ai-platform"
-"""What a model of statistics names as its generator."""
+GENERATOR = "ai-platform"  # name of the generator in a model of statistics
 
 GRID = tuple(float(u) for u in np.linspace(0.0, 1.0, 101))
-"""Probabilities at which the performance of an estimator is known."""
+"""Probabilities of the quantiles of performance."""
 
 _MIXTURE = ("weights", "means", "covariances", "lowest", "highest")
 
 
 @dataclass(frozen=True, eq=False)
 class PlatformStatistics:
-    """Laws of a platform.
+    """Distributions of a platform.
 
     Attributes:
-        assets: of rows, columns and bytes of a data set.
+        assets: rows, columns and bytes of a data set.
         preprocess: seconds by rows x columns.
-        train: seconds, by framework.
-        seconds: of the other tasks whose time does not depend on training: `evaluate`, `deploy`,
-            `monitor`.
+        seconds: seconds of tasks that do not depend on training: `evaluate`, `deploy`, `monitor`.
         mix: share of the training jobs, by framework; sums to 1.
-        like_training: of tasks that take about as long as training (`compress`, `harden`):
+        like_training: for tasks that take about as long as training (`compress`, `harden`):
             standard deviation of the Gaussian noise, as a share of the training time.
-        estimators: by framework the share of each estimator type; each sums to 1.
-        performance: by estimator type its quantiles at `GRID`, from 0 to 1, rising.
-        arrivals: laws of inter-arrival times.
+        estimators: share of each estimator type, by framework; each sums to 1.
+        performance: quantiles at `GRID` by estimator type, from 0 to 1, rising.
         source: one sentence for people.
 
     Raises:
-        SetupError: shares that do not sum to 1, a framework or an estimator without its laws, or
-            quantiles that do not rise within 0 and 1.
+        SetupError: shares that do not sum to 1, a framework or an estimator without distributions,
+            or quantiles that do not rise within 0 and 1.
     """
 
     assets: Mixture
@@ -243,7 +235,7 @@ class PlatformStatistics:
                 raise SetupError(f"quantiles of '{estimator}' are 101, rising, within 0 and 1.")
 
     def model(self) -> Model:
-        """Return the statistics as a model, which is kept as JSON and npz."""
+        """Return the statistics as a model, which is stored as JSON and npz."""
         mixtures = {"assets": self.assets}
         mixtures |= {f"train {name}": mixture for name, mixture in self.train.items()}
         mixtures |= {f"seconds {name}": mixture for name, mixture in self.seconds.items()}
@@ -269,10 +261,10 @@ class PlatformStatistics:
 
 
 def statistics_of(model: Model) -> PlatformStatistics:
-    """Return the statistics that a model was made of.
+    """Return the statistics in a model.
 
     Raises:
-        SetupError: it is a model of something else, or a part is missing.
+        SetupError: a model of another generator, or a missing part.
     """
     if model.generator != GENERATOR:
         raise SetupError(f"the model is one of '{model.generator}'; allowed is '{GENERATOR}'.")
@@ -303,7 +295,7 @@ def _mixture(model: Model, name: str) -> Mixture:
 
 
 def check_shares(subject: str, shares: Mapping[str, float]) -> None:
-    """Raise `SetupError` unless shares are from 0 and sum to 1."""
+    """Raise `SetupError` unless all shares are from 0 and sum to 1."""
     if not shares or min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
         listing = ", ".join(f"{name} {share:g}" for name, share in shares.items()) or "none"
         raise SetupError(
@@ -339,7 +331,7 @@ _PERFORMANCE = {
     "boosting": (9.0, 1.8),
     "network": (10.0, 1.7),
 }
-"""Shapes a, b of Kumaraswamy's law, F(x) = 1 - (1 - x^a)^b, which has a quantile in closed form."""
+"""Shapes a, b of Kumaraswamy's F(x) = 1 - (1 - x^a)^b, whose quantile has a closed form."""
 
 HOURS = (
     0.35, 0.28, 0.24, 0.22, 0.24, 0.32, 0.45, 0.66, 0.92, 1.18, 1.36, 1.42,
@@ -349,7 +341,7 @@ HOURS = (
 
 WEEKDAYS = (1.10, 1.20, 1.20, 1.15, 1.05, 0.65, 0.65)
 GAP_SHAPES = (1.6, 0.72)
-"""a and c of the exponentiated Weibull law of a gap: somewhat burstier than a Poisson process."""
+"""Shapes a, c of the exponentiated Weibull gaps: somewhat burstier than a Poisson process."""
 
 
 @cache
@@ -379,7 +371,7 @@ def published_statistics() -> PlatformStatistics:
 
 
 def published_arrivals(mean_gap_s: float = MEAN_GAP_S) -> PipelineArrivals:
-    """Return arrivals of so many seconds apart on average over a week, by hour and weekday."""
+    """Return arrivals by hour and weekday with this mean gap over a week."""
     unit = PositiveDistribution("exponweib", GAP_SHAPES, 1.0)
     weights = np.array([day * hour for day in WEEKDAYS for hour in HOURS])
     per_hour = HOUR_S / mean_gap_s * weights * (CELLS / weights.sum())
@@ -388,7 +380,7 @@ def published_arrivals(mean_gap_s: float = MEAN_GAP_S) -> PipelineArrivals:
 
 
 def _assets() -> Mixture:
-    """Three kinds of tables: small and narrow, long and narrow, wide; 6 to 10 bytes a cell."""
+    """Return three kinds of tables: small, long, wide; 6 to 10 bytes per cell."""
     medians = np.array([[800.0, 12.0], [60_000.0, 25.0], [8_000.0, 300.0]])
     spreads = np.array([[1.0, 0.6], [1.6, 0.7], [1.3, 0.9]])
     means = np.column_stack([np.log(medians), np.log(medians).sum(axis=1) + np.log(8.0)])

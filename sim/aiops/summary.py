@@ -1,9 +1,8 @@
-"""What a trace comes to: sums by hour, waits, tasks; of any length, in bounded memory.
+"""The summary of a trace of any length, in bounded memory: sums by hour, waits, tasks.
 
-The rows are read a batch at a time and end in sums by hour and in counts by the logarithm of their
-seconds, so that quantiles are known to half a percent without keeping the rows. `about.json` and
-`fleet.parquet` beside the tables hold what no row of them tells: the platform, and what became of
-deployed models.
+Rows are read in batches and become sums by hour and histograms of logarithms of seconds, so that
+quantiles are exact to half a percent. `about.json` and `fleet.parquet` beside the tables hold
+metadata on the simulation and the history of deployed models.
 """
 
 import json
@@ -34,15 +33,14 @@ Floats = NDArray[np.float64]
 
 ABOUT, FLEET = "about.json", "fleet.parquet"
 TABLES = ("pipelines", "tasks", "models")
-BATCH = 1 << 17
-"""Rows that are in memory at once."""
+BATCH = 1 << 17  # rows in memory at the same time
 
 QUANTILES = (0.5, 0.9, 0.99)
 
 _LEAST_S = 1e-3
 _STEP = 0.01
 _BINS = 2_600
-"""Up to 1e-3 exp(26) s, some six million years; below the first is 0."""
+"""Bins up to 1e-3 exp(26) s (6 million years); the first bin holds 0."""
 
 _NEEDED = {
     "pipelines": ("pipeline", "arrived_s", "started_by", "framework"),
@@ -56,12 +54,11 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class SpreadSummary:
-    """Some lengths of time.
+    """Mean and quantiles of durations.
 
     Attributes:
-        n: how many.
-        mean_s: of them; None if there are none.
-        quantiles_s: at `QUANTILES`, to half a percent; 0 below 1 ms; None likewise.
+        mean_s: None if there are none.
+        quantiles_s: at `QUANTILES`, to half a percent; 0 below 1 ms; None if there are none.
     """
 
     n: int
@@ -71,7 +68,7 @@ class SpreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpread:
-    """Tasks of one kind, or trainings of one framework, that ended: computing and waiting."""
+    """Computing and waiting times of ended tasks of one kind, or of trainings of one framework."""
 
     name: str
     worked: SpreadSummary
@@ -80,22 +77,15 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True)
 class SimulationMetadata:
-    """What was simulated, as far as no row of a trace tells it.
+    """Metadata of a simulation that no row of its trace holds.
 
     Attributes:
-        ended_s: seconds that were simulated.
-        start_s: seconds since Monday midnight at which time 0 lies.
-        seed: of all streams.
-        profile: of arrivals.
-        interarrival_factor: on every gap.
+        ended_s: simulated seconds.
+        start_s: seconds since Monday midnight at time 0.
         resources: name, capacity, discipline and cost per hour of a unit.
-        n_models: deployed ones that were watched.
-        allowed_loss: of their performance.
-        allowed_share: of the time, that one may have lost more.
-        sla_misses: models that had lost more for longer.
-        triggers: rules with their limits.
-        least: what a gate asks for, by metric.
-        source: of the statistics.
+        allowed_loss: loss of performance that the SLA allows.
+        allowed_share: share of the time in which the loss may be larger.
+        sla_misses: number of models that violated the SLA.
     """
 
     ended_s: float
@@ -115,24 +105,21 @@ class SimulationMetadata:
 
 @dataclass(frozen=True, eq=False)
 class TraceSummary:
-    """What a trace comes to.
+    """Sums, counts and quantiles of a trace.
 
     Attributes:
-        n_pipelines: that came, trainings of deployed models among them.
-        started_by: pipelines by what started them.
-        outcomes: of those that ended.
-        pipeline_wait: of each that ended, for all its resources.
-        tasks: by kind, and training by framework; those that occurred.
-        waits: by resource.
-        resources: their names.
-        hours: float64 [h] by series, sums over each hour: `arrivals`, `renewed` (trainings of
-            deployed models), `traffic_bytes`, and `busy`, `waited`, `began`, `waited for` (by the
-            hour in which a task began, in seconds) with the name of a resource, `asked` with that
-            of a kind of task.
+        n_pipelines: number of arrived pipelines, retrainings included.
+        started_by: number of pipelines, by cause.
+        outcomes: number of ended pipelines, by outcome.
+        pipeline_wait: total wait of each ended pipeline for its resources.
+        tasks: tasks by kind, and trainings by framework; only those that occurred.
+        hours: float64 [h] by series, sums over each hour: `arrivals`, `renewed` (retrainings),
+            `traffic_bytes`, and `busy`, `waited`, `began`, `waited for` (by the hour in which a
+            task began, in seconds) with the name of a resource, `asked` with that of a kind of
+            task.
         fleet: float64 [h] by series, at the beginning of each hour: `performance`,
-            `performance_low`, `staleness`, `staleness_high` (mean and worst twentieth), `potential`
-            (sum), `late` (models); None without deployed models, or if the trace does not tell.
-        about: what was simulated; None if the trace does not tell.
+            `performance_low`, `staleness`, `staleness_high` (mean and worst twentieth),
+            `potential` (sum), `late` (models); None without deployed models or without this data.
     """
 
     n_pipelines: int
@@ -148,7 +135,7 @@ class TraceSummary:
 
 
 def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> SimulationMetadata:
-    """Return what was simulated."""
+    """Return the metadata of a simulation."""
     plan, gate = scenario.fleet, scenario.recipe.gate
     late = np.empty(0) if result.fleet is None else result.fleet.late_share
     return SimulationMetadata(
@@ -172,7 +159,7 @@ def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> S
 
 
 def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
-    """Return what became of deployed models, hour by hour."""
+    """Return the history of deployed models by hour: means, extremes and counts."""
     return {
         "performance": course.performance.mean(axis=0),
         "performance_low": np.quantile(course.performance, 0.05, axis=0),
@@ -184,7 +171,7 @@ def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
 
 
 def write_metadata(folder: Path, scenario: PlatformScenario, result: PlatformResult) -> None:
-    """Write what no row of a trace tells beside its tables.
+    """Write the metadata and the fleet history beside the tables of a trace.
 
     Raises:
         SetupError: the folder cannot be written.
@@ -203,10 +190,10 @@ def write_metadata(folder: Path, scenario: PlatformScenario, result: PlatformRes
 
 
 def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummary:
-    """Return what a simulation comes to that kept its trace in memory.
+    """Summarise a simulation that has its trace in memory.
 
     Raises:
-        SetupError: the trace was written to a folder; `summarise_folder` reads it there.
+        SetupError: the trace was written to a folder; use `summarise_folder`.
     """
     if "pipelines" not in result.tables and result.n_rows.get("pipelines"):
         raise SetupError("the trace lies in a folder; read it there (summarise_folder).")
@@ -219,10 +206,10 @@ def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummar
 
 
 def summarise_folder(folder: Path) -> TraceSummary:
-    """Return what a trace comes to that was written to a folder.
+    """Summarise a trace in a folder.
 
     Raises:
-        TraceError: it is none, or cannot be read.
+        TraceError: the folder holds no trace, or cannot be read.
     """
     adding = _SummaryBuilder({})
     for table in TABLES:
@@ -239,11 +226,11 @@ def _batches(
     from pyarrow import parquet
 
     if not path.is_file():
-        if path.name == "models.parquet":  # nothing ended
+        if path.name == "models.parquet":  # no pipeline ended
             return
         raise TraceError(path, expected="it is not there; a trace has pipelines, tasks and models.")
     try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else all of it is read
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else all is read
             missing = [name for name in needed if name not in file.schema_arrow.names]
             if missing:
                 raise TraceError(path, field=missing[0], expected="this column is missing.")
@@ -260,7 +247,7 @@ def _batches(
                     columns[name] = numbers.to_numpy(zero_copy_only=False)
                 parts.append(columns)
                 n += batch.num_rows
-                if n >= BATCH:  # a row group by itself is little, and each adding takes its time
+                if n >= BATCH:  # row groups are small, and each addition has a fixed cost
                     yield concatenate_columns(parts), texts
                     parts, n = [], 0
             if parts:
@@ -297,18 +284,14 @@ def _fleet(path: Path) -> dict[str, Floats] | None:
 
 
 class _Counts:
-    """Lengths of time of several kinds, by their logarithm.
-
-    Args:
-        n: kinds.
-    """
+    """Histograms of the logarithms of durations, one for each of `n` kinds."""
 
     def __init__(self, n: int) -> None:
         self.bins = np.zeros((n, _BINS), dtype=np.int64)
         self.sums = np.zeros(n)
 
     def add(self, kinds: NDArray[Any], seconds: Floats) -> None:
-        """Count some, each of a kind."""
+        """Count durations, each of a kind."""
         n = len(self.sums)
         places = np.zeros(len(seconds), dtype=np.int64)
         long = seconds >= _LEAST_S
@@ -319,7 +302,7 @@ class _Counts:
         self.sums += np.bincount(kinds, seconds, minlength=n)
 
     def spread(self, kind: int) -> SpreadSummary:
-        """Return those of a kind."""
+        """Return the mean and the quantiles of one kind."""
         n = int(self.bins[kind].sum())
         if not n:
             return SpreadSummary(0, None, (None,) * len(QUANTILES))
@@ -330,7 +313,7 @@ class _Counts:
 
 
 class _SummaryBuilder:
-    """Takes batches of the tables, pipelines first, and adds them up."""
+    """Sums over batches of the tables; pipelines must come first."""
 
     def __init__(self, texts: Mapping[str, tuple[str, ...]]) -> None:
         self.texts = dict(texts)
@@ -343,7 +326,7 @@ class _SummaryBuilder:
         self._last_s = 0.0
 
     def add(self, table: str, columns: Columns) -> None:
-        """Take a batch of a table."""
+        """Add a batch of a table."""
         if len(next(iter(columns.values()))):
             {"pipelines": self._pipelines, "tasks": self._tasks, "models": self._made}[table](
                 columns
@@ -416,7 +399,7 @@ class _SummaryBuilder:
     def summary(
         self, metadata: SimulationMetadata | None, fleet: Mapping[str, Floats] | None
     ) -> TraceSummary:
-        """Return what was added up."""
+        """Return the summary of all batches."""
         span = self._last_s if metadata is None else metadata.ended_s
         n_hours = max(int(-(-span // HOUR_S)), 1)
         hourly, resources = self._hours(), self.texts.get("resource", ())

@@ -1,13 +1,10 @@
-"""Pipelines and assets that might have been: drawn in blocks, each quantity from its own stream.
+"""Synthetic pipelines and assets, drawn in blocks, and the scenario of a platform simulation.
 
-Section IV-B of the PipeSim paper. Three prototypes (its figure 1): simple, extended with steps of
-its own, hierarchical with transfer learning. What a pipeline holds depends on what it holds
-already: nothing is validated before it is trained, only networks are compressed or hardened, only
-what was deployed is monitored.
-
-Table I of the PipeSim paper as a model: what pruning does to accuracy, size and latency.
-
-What is simulated: a platform, its statistics, who comes, and for how long.
+Section IV-B of the PipeSim paper, with its three prototypes (figure 1): simple, extended with more
+steps, hierarchical with transfer learning. The steps of a pipeline depend on each other: a model
+is trained before it is validated, only networks are compressed or hardened, only deployed models
+are monitored. Each quantity has its own random stream. Table I of the paper gives the effect of
+pruning.
 """
 
 import math
@@ -38,17 +35,17 @@ PRUNED = (0.0, 0.2, 0.4, 0.6, 0.8)
 ACCURACY = {"GoogleNet": (80.7, 80.9, 80.0, 77.7, 69.8), "ResNet50": (81.3, 80.9, 80.8, 79.5, 69.8)}
 SIZE_MB = {"GoogleNet": (42.5, 28.7, 20.9, 14.6, 8.5), "ResNet50": (91.1, 83.5, 65.2, 41.9, 8.5)}
 INFERENCE_MS = {"GoogleNet": (128, 117, 100, 84, 71), "ResNet50": (223, 200, 169, 141, 72)}
-"""On Food101 with Caffe; percent, megabytes, milliseconds, at each level of `PRUNED`."""
+"""Measured on Food101 with Caffe: percent, megabytes, milliseconds, at each level of `PRUNED`."""
 
 NETWORKS = ("GoogleNet", "ResNet50", "mean")
 
 
 def compression_factors(pruned: Floats, network: str = "mean") -> tuple[Floats, Floats, Floats]:
-    """Return the factors on accuracy, size and inference time.
+    """Return the factors of pruning on accuracy, size and inference time.
 
     Args:
-        pruned: shares of the weights that are taken away, 0 to 0.8.
-        network: whose changes; `mean` is the mean of both.
+        pruned: removed shares of the weights, 0 to 0.8.
+        network: measured network; `mean` is the mean of both.
 
     Raises:
         UnknownNameError: no such network.
@@ -76,10 +73,10 @@ YEAR_S = 365 * 86_400.0
 PREPROCESS, TRAIN, EVALUATE, COMPRESS, HARDEN, DEPLOY, MONITOR = range(len(TASKS))
 
 FINE_TUNING = 0.25
-"""Of the time of a training, in a pipeline that adapts a base model (ours)."""
+"""Share of a training that the adaptation of a base model takes (ours)."""
 
 VALIDATION_SHARE = 0.2
-"""Of the data, that an evaluation reads; so much again goes to a detector (ours)."""
+"""Share of the data that an evaluation reads, and a detector as well (ours)."""
 
 _PRUNED = (0.2, 0.4, 0.6, 0.8)
 _SIZE_BYTES = {
@@ -94,28 +91,24 @@ _INFERENCE_MS = {
     "boosting": (2.0, 0.5),
     "network": (60.0, 0.6),
 }
-"""Median and spread of the logarithm, by estimator type; ours. Others are taken for networks."""
+"""Median and spread of the logarithm, by estimator type (ours); other types count as networks."""
 
 
 @dataclass(frozen=True)
 class SynthesisSettings:
-    """How pipelines are made up; all of it ours, since the paper prints none of it.
+    """Settings of synthetic pipelines; all values are ours, since the paper prints none.
 
     Attributes:
         prototypes: shares of `PROTOTYPES`.
-        preprocess: probability that data are prepared first; others are curated already.
-        evaluate: of a model that is trained.
-        compress: of a network, by prototype.
-        harden: of a network that is evaluated, in extended pipelines.
-        deploy: of a model that is evaluated.
-        monitor: of a model that is deployed.
-        n_users: who have pipelines.
+        preprocess: probability that data are prepared first.
+        compress: probability that a network is compressed, by prototype.
+        harden: probability that an evaluated network is hardened, in extended pipelines.
         pareto: exponent of pipelines per user; 1.16 gives 80 percent to 20 percent of the users.
-        trend: factor per year on the share of a framework: 1.5 grows by half.
-        gate: what a model must reach behind its evaluation; None lets all pass.
+        trend: factor per year on the share of a framework; 1.5 grows by half.
+        gate: limits on a model after its evaluation; None lets all pass.
 
     Raises:
-        SetupError: a probability that is none, shares that do not sum to 1, no user.
+        SetupError: a value that is no probability, shares that do not sum to 1, or no user.
     """
 
     prototypes: Mapping[str, float] = field(
@@ -159,19 +152,17 @@ class Plans:
     """A block of n pipelines as they will run.
 
     Attributes:
-        first: number of the first of them.
-        arrived_s: float64 [n].
-        user, framework, estimator, prediction, prototype: int64 [n], places among the names.
-        priority: float64 [n].
-        graph: int64 [n], places in `Synthesiser.graphs`.
+        first: number of the first pipeline.
+        arrived_s, priority: float64 [n].
+        user, framework, estimator, prediction, prototype: int64 [n], indices of the names.
+        graph: int64 [n], indices of `Synthesiser.graphs`.
         sizes: float64 [n, 3], rows, columns, bytes of the data.
-        layers: int64 [n], of networks; 0 of others.
-        pruned: float64 [n], what compression would take away.
-        metrics: float64 [n, 4], performance, CLEVER score, size, inference time when trained.
-        compressed: float64 [n, 4], factors of compression on these.
-        hardened: float64 [n, 4], factors of hardening on these.
-        seconds: float64 [n, 7], computing by type of task.
-        read_bytes, write_bytes: float64 [n, 7], likewise.
+        layers: int64 [n], of networks; 0 for other models.
+        pruned: float64 [n], share of the weights that compression would remove.
+        metrics: float64 [n, 4], performance, CLEVER score, size, inference time after training.
+        compressed, hardened: float64 [n, 4], factors on the metrics.
+        seconds: float64 [n, 7], computing time by type of task.
+        read_bytes, write_bytes: float64 [n, 7], by type of task.
     """
 
     first: int
@@ -198,12 +189,12 @@ class Plans:
 
 
 class Synthesiser:
-    """Draws blocks of pipelines.
+    """Generator of blocks of pipelines.
 
     Args:
-        statistics: laws.
-        recipe: how pipelines are made up.
-        streams: of this stage.
+        statistics: distributions of the platform.
+        recipe: settings of synthetic pipelines.
+        streams: random streams, one per quantity.
     """
 
     def __init__(
@@ -228,7 +219,7 @@ class Synthesiser:
         return self._rng(name).random(n)
 
     def plan(self, first: int, arrived_s: Floats) -> Plans:
-        """Return pipelines for some times of arrival."""
+        """Return pipelines for times of arrival."""
         n, recipe = len(arrived_s), self.recipe
         framework = self._framework(arrived_s)
         estimator = self._estimator(framework)
@@ -289,7 +280,7 @@ class Synthesiser:
         return _place(u, until)
 
     def metrics(self, estimator: Ints, is_network: NDArray[np.bool_]) -> Floats:
-        """Return what models are like when they were trained, float64 [n, 4]."""
+        """Return the metrics of models after training, float64 [n, 4]."""
         n = len(estimator)
         u, performance = self._uniform("performance", n), np.empty(n)
         for place, name in enumerate(self.estimators):
@@ -308,7 +299,7 @@ class Synthesiser:
         return np.column_stack([performance, clever, *columns])
 
     def seconds(self, framework: Ints, sizes: Floats) -> Floats:
-        """Return seconds of computing by type of task, float64 [n, 7]."""
+        """Return the computing seconds by type of task, float64 [n, 7]."""
         n, statistics = len(framework), self.statistics
         durations = np.empty((n, len(TASKS)))
         durations[:, PREPROCESS] = statistics.preprocess.sample(
@@ -346,12 +337,12 @@ class Synthesiser:
 def prototype_graph(
     prototype: str, kinds: tuple[int, ...], gate: MetricGate | None
 ) -> PipelineGraph:
-    """Return the pipeline of a prototype that holds some types of tasks.
+    """Return the pipeline of a prototype with some types of tasks.
 
     Args:
-        prototype: one of `PROTOTYPES`. A hierarchical one trains a base model first and adapts it.
-        kinds: places in `TASKS`; training is always held.
-        gate: behind every evaluation; None if there is none.
+        prototype: one of `PROTOTYPES`; a hierarchical one trains a base model and adapts it.
+        kinds: indices of `TASKS`; training is always included.
+        gate: gate after every evaluation, or None.
     """
     nodes: list[PipelineTask | MetricGate] = []
     present_kinds = set(kinds) | {TRAIN}
@@ -380,12 +371,12 @@ def _choose(u: Floats, shares: list[float]) -> Ints:
 
 
 def _place(u: Floats, until: Floats) -> Ints:
-    """Return of every row of `until`, [n, k], the first place that u is below."""
+    """Return for every row of `until`, [n, k], the first index whose value is above u."""
     return np.asarray(np.minimum((u[:, None] >= until).sum(axis=1), until.shape[1] - 1))
 
 
 def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
-    """Return what every type of task reads and writes; preprocessed data are as large as before."""
+    """Return the bytes that each type of task reads and writes; preprocessing keeps the size."""
     none, part = np.zeros(len(data)), VALIDATION_SHARE * data
     read = [data, data, model + part, model, model + data, model, part]
     write = [data, model, none, model, model, none, none]
@@ -393,9 +384,9 @@ def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
 
 
 def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
-    """Return seconds of reading and writing by type of task, float64 [n, 7] each.
+    """Return the seconds of reading and writing by type of task, float64 [n, 7] each.
 
-    An operation takes latency plus bytes by bandwidth; who has nothing to move does nothing.
+    An operation takes the latency plus bytes by bandwidth; without bytes it takes no time.
     """
     store = platform.store
     read = np.where(plans.read_bytes > 0, store.latency_s, 0.0)
@@ -408,12 +399,10 @@ def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PipelineSubmission:
-    """A pipeline of a user's own making.
+    """A pipeline that a user defines.
 
     Attributes:
-        at_s: when it arrives.
-        graph: what it does; data, framework and times are drawn as for any other.
-        user: whose it is.
+        graph: tasks of the pipeline; data, framework and times are drawn as for other pipelines.
     """
 
     at_s: float
@@ -426,18 +415,12 @@ class PlatformScenario:
     """A simulation of a platform.
 
     Attributes:
-        platform: resources and data store.
-        statistics: laws.
-        recipe: how pipelines are made up.
-        profile: of arrivals, one of `sim.aiops.platform_statistics.PROFILES`; `none` if nobody comes by
-            chance.
-        interarrival_factor: on every gap between arrivals.
-        start_s: seconds since Monday midnight at which time 0 lies.
-        duration_s: nothing arrives, or happens, at or after it.
-        drain: go on, without arrivals, until everything that came is done.
-        fleet: deployed models that are watched and renewed.
-        submissions: pipelines beside those that come by chance.
-        seed: of all streams.
+        profile: arrival profile, one of `sim.aiops.platform_statistics.PROFILES`, or `none` for no
+            random arrivals.
+        start_s: seconds since Monday midnight at time 0.
+        duration_s: end of all arrivals and, without `drain`, of the simulation.
+        drain: whether the simulation goes on until all arrived pipelines have ended.
+        submissions: pipelines beside the random ones.
     """
 
     platform: Platform = field(default_factory=Platform)

@@ -1,10 +1,8 @@
-"""What happened, in columns: kept in memory, or written to Parquet as it comes.
+"""The trace of a platform simulation, in columns: in memory, or in Parquet files.
 
-Three tables, joined by the number of the pipeline: `pipelines` (what came), `tasks` (what ran
-where, and when), `models` (what came of it: a version of a model and its metrics, or why not).
-Sums by hour are kept along the way, whatever becomes of the rows.
-
-What is noted while a platform moves, and what it comes to.
+Three tables share the number of the pipeline: `pipelines` (arrivals), `tasks` (what ran where, and
+when), `models` (model versions with metrics, or the reason why there is none). Sums by hour are
+collected at the same time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +39,11 @@ OUTCOMES = ("deployed", "trained", "stopped by a gate")
 
 
 class PlatformTrace:
-    """Takes rows and makes columns of them.
+    """A collector of rows that turns them into columns.
 
     Args:
-        folder: where Parquet files are written; None keeps the columns in memory.
-        names: texts of columns that hold places, by column.
+        folder: folder of the Parquet files; None keeps the columns in memory.
+        names: texts of the columns that hold indices, by column.
 
     Raises:
         SetupError: the folder cannot be written.
@@ -66,17 +64,17 @@ class PlatformTrace:
                 raise SetupError(f"{folder}: cannot be made ({error.strerror}).") from None
 
     def flush_tasks(self) -> Columns:
-        """Turn the rows of tasks into columns and return them."""
+        """Turn the task rows into columns and return them."""
         rows, self.tasks[:] = list(self.tasks), []
         return self.add("tasks", _columns(rows, TASK_COLUMNS))
 
     def flush_models(self) -> Columns:
-        """Turn the rows of models into columns and return them."""
+        """Turn the model rows into columns and return them."""
         rows, self.models[:] = list(self.models), []
         return self.add("models", _columns(rows, MODEL_COLUMNS))
 
     def add(self, table: str, columns: Columns) -> Columns:
-        """Keep or write columns of a table; return them."""
+        """Store columns of a table in memory or in its file; return them."""
         n = len(next(iter(columns.values())))
         self.n_rows[table] = self.n_rows.get(table, 0) + n
         if not n:
@@ -85,7 +83,7 @@ class PlatformTrace:
             self._kept.setdefault(table, []).append(columns)
             return columns
         waiting = self._waiting.setdefault(table, [])
-        waiting.append(columns)  # a row group for every training of a model would be slow to read
+        waiting.append(columns)  # a row group for every retraining would be slow to read
         if sum(len(next(iter(part.values()))) for part in waiting) >= FLUSH_ROWS:
             self._write(table)
         return columns
@@ -114,7 +112,7 @@ class PlatformTrace:
             raise SetupError(f"{self._folder}: cannot be written ({error}).") from None
 
     def close(self) -> dict[str, Columns]:
-        """Finish the files; return what was kept in memory, a table of columns by name."""
+        """Finish the files; return the tables that are in memory."""
         for table in tuple(self._waiting):
             self._write(table)
         for writer in self._writers.values():
@@ -124,7 +122,7 @@ class PlatformTrace:
 
 
 def concatenate_columns(parts: Sequence[Columns]) -> Columns:
-    """Return some rows and further rows of one table as one."""
+    """Return several parts of one table as one table."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -136,22 +134,18 @@ def _columns(rows: Sequence[tuple[float, ...]], about: Sequence[tuple[str, Any]]
 
 
 class HourlySums:
-    """Sums by hour of several series, which grow as time goes on.
-
-    Args:
-        names: of the series.
-    """
+    """Sums by hour of several named series, which grow with time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._sums = {name: np.zeros(24) for name in names}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The series."""
+        """Names of the series."""
         return tuple(self._sums)
 
     def have(self, name: str) -> None:
-        """Have a series of this name, from 0 if it is new."""
+        """Add a series with zeros unless there is one of this name."""
         self._sums.setdefault(name, np.zeros(24))
 
     def count(self, name: str, at_s: Floats, amount: Floats | None = None) -> None:
@@ -164,7 +158,7 @@ class HourlySums:
         self._sums[name] += sums
 
     def spread(self, name: str, start_s: Floats, end_s: Floats) -> None:
-        """Add the seconds of intervals to the hours that they lie in."""
+        """Add the seconds of intervals to the hours in which they lie."""
         if not len(start_s):
             return
         last = int(end_s.max() // HOUR_S) + 2
@@ -183,7 +177,7 @@ class HourlySums:
 
 
 def _passed(end_s: Floats, start_s: Floats, n: int) -> Floats:
-    """Return seconds of intervals in each of n hours: what is ahead of an end less of a start."""
+    """Return the seconds of intervals in each of n hours: time before the ends less the starts."""
     totals = np.zeros(n + 1)
     for times, sign in ((end_s, 1.0), (start_s, -1.0)):
         hours = (times // HOUR_S).astype(np.int64)
@@ -197,12 +191,12 @@ def _passed(end_s: Floats, start_s: Floats, n: int) -> Floats:
 STARTED_BY = ("arrival", "submission", "deployed before", *RULES)
 
 QUIET_SHARE = 0.25
-"""Of the hours of a week are hours of low load: those with the fewest expected arrivals."""
+"""Share of the hours of a week that count as low load: those with the fewest expected arrivals."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow:
-    """A training of a deployed model: place of its model in the plans, number, time, cause."""
+    """A retraining: index of its model in the plans, number, time, version and rule."""
 
     plans: Plans
     place: int
@@ -214,7 +208,7 @@ class PipelineRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatistics:
-    """Of one type of task: how many ended, mean seconds of computing and of waiting."""
+    """Count, mean computing time and mean wait of ended tasks of one type."""
 
     n: int
     mean_s: float | None
@@ -223,24 +217,21 @@ class TaskStatistics:
 
 @dataclass(frozen=True, eq=False)
 class PlatformResult:
-    """What a simulation comes to.
+    """Result of a platform simulation.
 
     Attributes:
-        ended_s: seconds that were simulated.
-        n_pipelines: that came, trainings of deployed models among them.
-        outcomes: pipelines that ended, by `OUTCOMES`.
-        wait_s: mean seconds that a pipeline which ended had waited for resources; None if none did.
-        tasks: by type of task.
-        utilisation: by resource, share of its capacity over the time.
-        cost: of all capacity over the time.
-        hours: float64 [h] by series, sums over each hour of the time: `arrivals`, `started` (of
-            tasks), `busy NAME` (seconds of a resource), `waited NAME` (seconds spent in its queue),
-            `asked KIND` (tasks of a type that were ready), `traffic_bytes` (with TCP's headers).
-        tables: `pipelines`, `tasks` and `models` in columns, if no folder was told.
-        texts: of the columns that hold places, by column.
-        n_rows: by table, wherever it is.
-        fleet: what became of deployed models; None if there were none.
-        trainings: of deployed models that were started, by rule.
+        n_pipelines: number of arrived pipelines, retrainings included.
+        outcomes: number of ended pipelines, by `OUTCOMES`.
+        wait_s: mean wait of an ended pipeline for resources; None if none ended.
+        utilisation: used share of the capacity, by resource.
+        cost: cost of all capacity over the time.
+        hours: float64 [h] by series, sums over each hour: `arrivals`, `started` (tasks), `busy
+            NAME` (seconds of a resource), `waited NAME` (seconds spent in its queue), `asked KIND`
+            (tasks of a type that were ready), `traffic_bytes` (with TCP headers).
+        tables: `pipelines`, `tasks` and `models` in columns, if there is no folder.
+        texts: texts of the columns that hold indices, by column.
+        n_rows: number of rows, by table, in memory or in the folder.
+        trainings: number of retrainings, by rule.
     """
 
     ended_s: float
@@ -259,13 +250,7 @@ class PlatformResult:
 
 
 class Collector:
-    """Notes what happens.
-
-    Args:
-        scenario: what is simulated.
-        synthesiser: for the names of what its plans hold.
-        folder: see `PlatformTrace`.
-    """
+    """Collector of the trace and of the statistics of a running simulation."""
 
     def __init__(
         self, scenario: PlatformScenario, synthesiser: Synthesiser, folder: Path | None
@@ -291,7 +276,7 @@ class Collector:
         self._is_quiet = hourly <= np.quantile(hourly, QUIET_SHARE)
 
     def planned(self, plans: Plans, started_by: str = "arrival") -> None:
-        """Note pipelines that will come."""
+        """Record pipelines that will arrive."""
         numbers = plans.first + np.arange(len(plans))
         self._add(plans, np.arange(len(plans)), numbers, plans.arrived_s, 1, started_by, numbers)
         if started_by != "deployed before":
@@ -299,7 +284,7 @@ class Collector:
             self._n_pipelines += len(plans)
 
     def renewed(self, row: PipelineRow) -> None:
-        """Note a training of a deployed model."""
+        """Record a retraining of a deployed model."""
         number, at = np.array([row.number]), np.array([row.now_s])
         place = np.array([row.place])
         model = row.plans.first + place
@@ -364,7 +349,7 @@ class Collector:
         self._waited_s += float(models["wait_s"].sum())
 
     def until_quiet(self, now_s: float) -> float:
-        """Return seconds until an hour of low load begins; 0 in one, and a day at most."""
+        """Return the seconds until an hour of low load begins: 0 within one, a day at most."""
         hour = int((now_s + self._scenario.start_s) // HOUR_S)
         for ahead in range(25):
             if self._is_quiet[(hour + ahead) % CELLS]:
@@ -378,7 +363,7 @@ class Collector:
         self._tables = self.trace.close()
 
     def result(self, fleet: list[DeployedModel], ended_s: float) -> PlatformResult:
-        """Return what it comes to, once closed."""
+        """Return the result of the simulation, after `close`."""
         scenario = self._scenario
         span = max(ended_s, scenario.duration_s)
         n_hours = int(-(-span // HOUR_S))

@@ -1,8 +1,7 @@
-"""Whether a simulation is like what it was fitted to (section VI-B of the PipeSim paper).
+"""Validation of a simulation against the log that it was fitted to.
 
-How far what was simulated is from what was observed: quantiles, Kolmogorov, Wasserstein.
-
-Figure 12 of the PipeSim paper of one's own logs: is what is simulated like what was observed?
+Distributions are compared by quantiles, Kolmogorov-Smirnov and Wasserstein distance, arrivals by
+hour of the week (section VI-B and figure 12 of the PipeSim paper).
 """
 
 from collections.abc import Mapping
@@ -34,19 +33,16 @@ PROBABILITIES = tuple(float(p) for p in np.linspace(0.005, 0.995, 100))
 
 @dataclass(frozen=True, slots=True)
 class DistributionComparison:
-    """Two samples side by side.
+    """Comparison of two samples.
 
     Attributes:
-        name: of what is compared.
-        n_observed: size of the first sample.
-        n_simulated: size of the second.
-        observed: its quantiles at `PROBABILITIES`.
-        simulated: those of the second.
+        n_observed, n_simulated: sizes of the samples.
+        observed, simulated: quantiles at `PROBABILITIES`.
         ks: largest distance between the two empirical distribution functions, 0 to 1.
-        ks_critical: what `ks` exceeds in one of twenty cases if both samples are of one
-            continuous law (Smirnov's asymptotic 1.358 sqrt((n + m) / nm)).
+        ks_critical: value that `ks` exceeds in one of twenty cases if both samples have one
+            continuous distribution (Smirnov's asymptotic 1.358 sqrt((n + m) / nm)).
         wasserstein: mean distance between the two quantile functions, in the unit of the samples.
-        log_wasserstein: the same of the logarithms: 0.1 is about 10 percent.
+        log_wasserstein: the same for logarithms; 0.1 is about 10 percent.
     """
 
     name: str
@@ -64,7 +60,7 @@ def compare(name: str, observed: Floats, simulated: Floats) -> DistributionCompa
     """Compare two samples of a positive number.
 
     Raises:
-        SetupError: one is empty or holds what is not finite and above 0.
+        SetupError: one sample is empty or has a value that is not finite and above 0.
     """
     for which, sample in (("observed", observed), ("simulated", simulated)):
         if not len(sample) or not np.all(np.isfinite(sample)) or np.min(sample) <= 0:
@@ -105,12 +101,10 @@ class HourlyBands:
     """Arrivals by hour of the week, observed and simulated.
 
     Attributes:
-        observed: float64 [168], mean arrivals in that hour.
-        simulated: float64 [168], likewise.
-        low: float64 [168], where 95 percent of the simulated means would lie around the observed
-            ones, from how much the hours of different weeks differ in the simulation.
-        high: float64 [168].
-        within: share of the hours whose simulated mean lies there.
+        observed, simulated: float64 [168], mean arrivals in that hour.
+        low, high: float64 [168], 95 percent interval of simulated means around the observed ones,
+            from the variance between weeks.
+        within: share of the hours whose simulated mean lies in the interval.
     """
 
     observed: Floats
@@ -121,14 +115,14 @@ class HourlyBands:
 
 
 def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionComparison, ...]:
-    """Compare a log with a simulation: each task, training by framework, gaps between arrivals.
+    """Compare a log with a simulation: tasks, trainings by framework, gaps between arrivals.
 
     Args:
-        logs: what the statistics of the simulation were fitted to.
-        result: a simulation that kept its tables in memory.
+        logs: log that the statistics of the simulation were fitted to.
+        result: simulation with its tables in memory.
 
     Raises:
-        SetupError: the trace was written to a folder, or log and simulation have nothing in common.
+        SetupError: the trace was written to a folder, or log and simulation share no task.
     """
     if "tasks" not in result.tables:
         raise SetupError("a simulation is compared if it kept its trace in memory (no folder).")
@@ -174,12 +168,10 @@ def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) 
     """Compare arrivals by hour of the week over whole weeks.
 
     Args:
-        observed_s: times of arrival since a Monday midnight.
-        simulated_s: times of arrival of the simulation.
-        start_s: seconds since Monday midnight at which the simulation begins.
+        observed_s, simulated_s: times of arrival since Monday midnight.
 
     Raises:
-        SetupError: either spans less than two weeks, so that weeks cannot be told apart.
+        SetupError: one side spans less than two weeks, so that there is no variance between weeks.
     """
     counts = [_weeks(observed_s), _weeks(simulated_s + start_s)]
     if any(len(weeks) < 2 for weeks in counts):
@@ -196,7 +188,7 @@ def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) 
 
 
 def _weeks(times_s: Floats) -> Floats:
-    """Return arrivals by week and hour, float64 [weeks, 168], of the whole weeks."""
+    """Return the arrivals by week and hour, float64 [weeks, 168], of the whole weeks."""
     times = times_s[np.isfinite(times_s)]
     if not len(times):
         return np.empty((0, CELLS))
@@ -218,29 +210,23 @@ def _above(sample: Floats) -> Floats:
 
 
 WEEK_S = 7 * 86_400.0
-WEEKS = 4
-"""Simulated, as in the paper."""
+WEEKS = 4  # simulated weeks, as in the paper
 
 COMPARED = ("random", "realistic", "calendar")
-"""Profiles of arrivals; the first two are the paper's."""
+"""Compared arrival profiles; the first two are those of the paper."""
 
 GAPS = "gaps between arrivals"
 
 
 @dataclass(frozen=True, eq=False)
 class SimulationAccuracy:
-    """A log beside what its statistics simulate.
+    """Comparison of a log with a simulation from its statistics.
 
     Attributes:
-        n_observed: executed tasks of the log.
-        n_simulated: pipelines that were simulated.
-        weeks: that were simulated.
-        seed: of the simulation.
-        source: of the statistics.
-        tasks: each kind of task, and training by framework.
-        gaps: between arrivals, by profile; none if the log tells no times.
-        hours: arrivals by hour of the week, by profile; none if either side has less than two
-            whole weeks.
+        n_observed, n_simulated: executed tasks of the log, simulated pipelines.
+        tasks: comparisons by kind of task, and of training by framework.
+        gaps: comparisons of gaps between arrivals, by profile; empty if the log has no times.
+        hours: arrivals by hour of the week, by profile; empty if one side has less than two weeks.
     """
 
     n_observed: int
@@ -256,16 +242,10 @@ class SimulationAccuracy:
 def accuracy(
     logs: PlatformLogs, statistics: PlatformStatistics, *, weeks: int = WEEKS, seed: int = 0
 ) -> SimulationAccuracy:
-    """Simulate statistics and compare them with a log.
-
-    Args:
-        logs: of executed tasks, `submit_s` from a Monday midnight.
-        statistics: fitted to it, or others.
-        weeks: simulated.
-        seed: of the simulation.
+    """Simulate a platform with statistics and compare the result with a log.
 
     Raises:
-        SetupError: no weeks, or log and simulation have nothing in common.
+        SetupError: no weeks, or log and simulation share no task.
     """
     if weeks < 1:
         raise SetupError(f"{weeks} weeks cannot be simulated; allowed are whole numbers from 1.")
@@ -297,7 +277,7 @@ def accuracy(
 
 
 def log_of(result: PlatformResult) -> PlatformLogs:
-    """Return the log that a platform would have written, of a simulation that kept its tables.
+    """Return the log that a platform would write, from a simulation with its tables in memory.
 
     The second training of a hierarchical pipeline, which is part of one, is left out.
     """
@@ -321,7 +301,7 @@ def log_of(result: PlatformResult) -> PlatformLogs:
 
 
 def example_log(weeks: int = WEEKS, seed: int = 7) -> PlatformLogs:
-    """Return a log of a platform with the published laws, of some weeks."""
+    """Return a log of some weeks of a simulated platform with the published statistics."""
     scenario = PlatformScenario(
         profile="calendar", interarrival_factor=2.0, duration_s=weeks * WEEK_S, drain=True,
         seed=seed,
@@ -330,7 +310,7 @@ def example_log(weeks: int = WEEKS, seed: int = 7) -> PlatformLogs:
 
 
 def _arrived(arrivals: PipelineArrivals, profile: str, weeks: int, seed: int) -> Floats:
-    """Return times of arrival, as a simulation with that seed would have them."""
+    """Return the times of arrival that a simulation with this seed has."""
     streams = RandomStreams(seed).inside("arrivals")
     blocks = arrival_blocks(arrivals, streams, profile=profile, until_s=weeks * WEEK_S)
     return np.concatenate([np.empty(0), *blocks])

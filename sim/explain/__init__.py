@@ -6,6 +6,7 @@ explanation is true of all of them.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -38,12 +39,15 @@ from sim.policies.orders import order_named
 from sim.policies.policy_options import options_of
 
 
-def explain(scenario: Scenario, job_id: int) -> JobExplanation:
+def explain(
+    scenario: Scenario, job_id: int, simulate: Callable[[Scenario, JobObserver], SimulationResult]
+) -> JobExplanation:
     """Simulate a scenario and tell why one of its jobs started when it did.
 
     Args:
         scenario: workload, cluster and policies.
         job_id: number of the job in the log.
+        simulate: run the scenario with an observer of its decisions.
 
     Raises:
         EngineError: whole nodes are allocated, for which reservations name machines; or capacity
@@ -52,8 +56,6 @@ def explain(scenario: Scenario, job_id: int) -> JobExplanation:
         UnknownNameError: no such order, backfilling rule or option.
         ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
     """
-    from sim.engines.process import run
-
     order = order_named(scenario.order)
     options = options_of(scenario)
     if order.score_now is not None:
@@ -91,7 +93,7 @@ def explain(scenario: Scenario, job_id: int) -> JobExplanation:
     if any(options.of(option) != option.usual for option in backfill_named(rule).options):
         rule = f"{rule} as told"  # of which only is known what holds for every rule
     watch = JobObserver(row, int(admission.place[row]), submit_s, rule)
-    result = run(scenario, kernel="interpreted", witness=watch)
+    result = simulate(scenario, watch)
     return _started(scenario, watch, FinishedSchedule(scenario.workload, admission, result))
 
 

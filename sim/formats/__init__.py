@@ -1,1 +1,1 @@
-"""Readers and writers of workload logs."""
+"""Readers and writers of workload files; it may import `sim.model`."""

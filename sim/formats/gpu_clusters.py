@@ -1,22 +1,18 @@
-"""Pods of Alibaba's GPU-sharing cluster ("openb"), with shares of GPUs.
+"""Readers of GPU cluster data: pods of openb, jobs of Philly, and lists of machines.
 
-Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
-Gradient Descent", USENIX ATC 2023. The table has a row per pod: ``name,cpu_milli,memory_mib,
-num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time``, with times in
-seconds since the log began. ``gpu_milli`` is the share of each of ``num_gpu`` GPUs.
+openb: Alibaba's GPU-sharing cluster (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
+Workloads with Fragmentation Gradient Descent", USENIX ATC 2023). A row per pod:
+``name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time``,
+in seconds since the log began; ``gpu_milli`` is the share of each of ``num_gpu`` GPUs. Node lists
+``sn,cpu_milli,memory_mib,gpu,model`` are read as they are.
 
-Jobs of Microsoft's Philly clusters: when they came, how long they ran, and on how many GPUs.
+Philly: Microsoft's clusters (Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for
+DNN Training Workloads", USENIX ATC 2019). A row per job:
+``timestamp,duration,num_gpus,gpu_time,cluster`` (the virtual cluster), without cores, memory or
+users.
 
-Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
-Workloads", USENIX ATC 2019. The table has a row per job with the columns ``timestamp``,
-``duration``, ``num_gpus``, ``gpu_time`` and ``cluster``, which is the virtual cluster. It tells no
-cores, no memory and no users.
-
-Lists of machines: a table of comma-separated values with a row per kind, or TOML.
-
-Both know the same names, see `MACHINE_COLUMNS`; ``label:KEY`` is the label of that name (in TOML
-also ``labels = {KEY = "..."}``). The node lists of Alibaba's openb (Weng et al., USENIX ATC 2023:
-``sn,cpu_milli,memory_mib,gpu,model``) are read as they are.
+Lists of machines are CSV tables or TOML with the names of `MACHINE_COLUMNS`; ``label:KEY`` is a
+label (in TOML also ``labels = {KEY = "..."}``).
 """
 
 import tomllib
@@ -49,10 +45,10 @@ OPENB_COLUMNS: Mapping[str, str] = {
     "mgpu": "gpu_milli", "gpu_models": "gpu_spec", "queue": "qos", "phase": "pod_phase",
     "submit_s": "creation_time", "end_s": "deletion_time", "start_s": "scheduled_time",
 }  # fmt: skip
-"""What is needed, and the column that it usually has."""
+"""Needed quantities, with the usual names of their columns."""
 
 GPU_MODEL = "gpu.model"
-"""Label of a machine that says which GPUs it has, for pods that demand some of them."""
+"""Label with the GPU model of a machine, for pods that demand certain models."""
 
 MILLI, MEBIBYTE, MOST_GPUS = 1000, 2**20, 1000
 
@@ -63,19 +59,19 @@ def read_openb(
     pending: Literal["drop", "keep"] = "drop",
     columns: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Read a table of pods, plain or gzip.
+    """Read a table of openb pods, plain or gzip.
 
     Args:
-        path: the file.
-        pending: what to do with pods that never got a machine: without a scheduled time they have
-            no run time. ``keep`` takes the time from creation to deletion for it, which is what
-            placement studies of these pods do.
-        columns: other names of columns, by need; see `OPENB_COLUMNS`.
+        path: path of the file.
+        pending: treatment of pods that were never scheduled and so have no run time; ``keep``
+            takes the time from creation to deletion instead, as placement studies of these pods
+            do.
+        columns: other names of columns, by quantity; see `OPENB_COLUMNS`.
 
     Returns:
-        Pods by creation, one job of one task each. Processors are whole cores (rounded up, 1 if
-        it has none), queues the classes of service in order of their names, and the wait of the
-        log is that from creation to scheduling. The log does not say when it began.
+        Pods by creation, one job of one task each. Processors are whole cores (rounded up, at
+            least 1), queues the classes of service in order of their names, and the logged wait is
+            the time from creation to scheduling. The begin of the log is unknown.
 
     Raises:
         TraceError: file, line, column, value and what is allowed.
@@ -148,7 +144,7 @@ def _mgpu(table: CsvTable) -> NDArray[np.int64]:
 
 
 def _models(texts: Sequence[str]) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
-    """Return the different demands for models of GPUs, and the place of each pod's (-1: any)."""
+    """Return the different demands for GPU models, and the index of each pod's demand (-1: any)."""
     place, kinds = number_texts(texts)
     return [tuple(kind.split("|")) for kind in kinds], place
 
@@ -179,7 +175,7 @@ def _notes(
 PHILLY_COLUMNS: Mapping[str, str] = {
     "submitted": "timestamp", "runtime_s": "duration", "gpus": "num_gpus", "queue": "cluster",
 }  # fmt: skip
-"""What is needed, and the column that it usually has; ``queue`` may be missing."""
+"""Needed quantities, with the usual names of their columns; ``queue`` is optional."""
 
 GPU_MILLI = 1000
 MOST_PHILLY_GPUS = 100_000
@@ -193,20 +189,20 @@ def read_philly(
     never_ran: Literal["drop", "refuse"] = "drop",
     columns: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Read a Philly table, plain or gzip.
+    """Read a table of Philly jobs, plain or gzip.
 
     Args:
-        path: the file.
-        time_zone: of the clock that the submissions show; the file does not tell it.
-        gpus_per_machine: jobs with more GPUs become a gang of the fewest equal tasks that have no
-            more (Philly's machines had 2, 4 or 8).
-        never_ran: what to do with jobs of run time 0.
-        columns: other names of columns, by need; see `PHILLY_COLUMNS`.
+        path: path of the file.
+        time_zone: time zone of the submissions, which the file does not contain.
+        gpus_per_machine: jobs with more GPUs become a gang of the fewest equal tasks that fit on
+            such machines (Philly's machines had 2, 4 or 8).
+        never_ran: treatment of jobs of run time 0.
+        columns: other names of columns, by quantity; see `PHILLY_COLUMNS`.
 
     Returns:
-        Jobs by submission, each with one task of one or more instances. Processors are its GPUs
-        (1 if it has none), queues the virtual clusters in order of their names. Cores and memory
-        are unknown and demanded as 0.
+        Jobs by submission, each with one task of one or more instances. Processors are the GPUs
+            (at least 1), queues the virtual clusters in order of their names. Cores and memory are
+            unknown, with a demand of 0.
 
     Raises:
         TraceError: file, line, column, value and what is allowed.
@@ -271,7 +267,7 @@ def read_philly(
 
 
 def machines_for(gpus: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split GPUs into the fewest equal tasks of at most `most`: their number, and GPUs of each."""
+    """Split GPUs into the fewest equal tasks of at most `most`; return their count and size."""
     counts, which = np.unique(gpus, return_inverse=True)
     instances = np.ones(len(counts), dtype=np.int64)
     for i, count in enumerate(counts.tolist()):
@@ -293,27 +289,26 @@ MACHINE_COLUMNS: Mapping[str, str] = {
     "gpu_throttle": "share of full speed of its GPUs, 1 if not told",
     "model": f"of its GPUs, as the label {GPU_MODEL} that openb's pods demand",
 }
-"""What a list can tell of machines."""
+"""Columns of a list of machines, with their meanings."""
 
 _SAME = {"sn": "name", "cpu_milli": "cores", "memory_mib": "mem_gib", "gpu": "gpus"}
 _TEXTS = ("name", "sn", "gpu_resource", "model")
 _ALL_COLUMNS = (*MACHINE_COLUMNS, *_SAME)
 _GIBIBYTE, _MEBIBYTE, _MILLI = 2**30, 2**20, 1000
 
-Refusal = Callable[[str, str, str], TraceError]
-"""(name, value, what is allowed) to the error."""
+Refusal = Callable[[str, str, str], TraceError]  # (name, value, allowed values) -> error
 
 
 @dataclass(frozen=True)
 class _Row:
-    """What a file tells of machines of one kind: texts by name, and how to refuse one of them."""
+    """Texts about machines of one kind, by name, and a function that makes an error of one."""
 
     texts: Mapping[str, str]
     refuse: Refusal
     line: int | None
 
     def number(self, name: str, *, integer: bool) -> float | None:
-        """Return a number from 0; None if it is not told."""
+        """Return a number from 0, or None if it is missing."""
         text = self.texts.get(name, "")
         if not text:
             return None
@@ -324,18 +319,17 @@ class _Row:
         return value
 
     def whole_number(self, name: str) -> int | None:
-        """Return a whole number from 0; None if it is not told."""
         value = self.number(name, integer=True)
         return None if value is None else int(value)
 
     def size(self, name: str, unit: int) -> int | None:
-        """Return a size in bytes; None if it is not told."""
+        """Return a size in bytes, or None if it is missing."""
         value = self.number(name, integer=False)
         return None if value is None else round(value * unit)
 
 
 def read_machines(path: str | PathLike[str]) -> tuple[MachineSpec, ...]:
-    """Read a list of machines, in its order: TOML if its name ends in .toml, else CSV (also .gz).
+    """Read a list of machines in its order: TOML if the name ends in .toml, else CSV (also .gz).
 
     Raises:
         TraceError: file, line, name, value and what is allowed.
@@ -427,7 +421,6 @@ def _of_toml(path: Path) -> Iterator[_Row]:
 
 
 def _texts(path: Path, table: Mapping[str, Any], refuse: Refusal) -> dict[str, str]:
-    """Return the values of a table of TOML as texts."""
     flat = dict(table)
     labels = flat.pop("labels", {})
     if not isinstance(labels, dict):
@@ -446,12 +439,12 @@ def _texts(path: Path, table: Mapping[str, Any], refuse: Refusal) -> dict[str, s
 
 
 def _number_text(value: float) -> str:
-    """Return a number as text; what is too large to be allowed as one that is refused."""
+    """Return a number as text; a number that is too large becomes one that is refused."""
     return str(value) if abs(value) <= LARGEST_NUMBER else "inf"
 
 
 def _check_names(path: Path, names: tuple[str, ...], line: int | None) -> None:
-    """Refuse names that nobody knows, and two names for the same."""
+    """Refuse unknown names, and two names for the same quantity."""
     for name in names:
         if name not in _ALL_COLUMNS and not (name.startswith(LABEL) and name != LABEL):
             expected = f"it is not known; allowed are {', '.join(_ALL_COLUMNS)} and {LABEL}KEY."

@@ -1,6 +1,6 @@
-"""Joulie's JSONL: records of logical workloads and of their pods become a workload.
+"""Reader of Joulie's JSONL traces of logical workloads and pods, and of telemetry of pods.
 
-Measurements of pods from files: CSV with a header, or JSONL, plain or gzip.
+Telemetry is CSV with a header, or JSONL, plain or gzip.
 """
 
 import json
@@ -39,22 +39,22 @@ from sim.model.workload import ReadingNote, Workload
 
 TRACE_DESCRIPTION = "a Joulie trace"
 LEAST_UTILISATION = 0.10
-"""The page's generator counts utilisations below this as this when it makes units of seconds."""
+"""Lower bound of utilisation in the conversion of seconds to work units, as on Joulie's page."""
 
 _NUMBERED = re.compile(r"workload-([0-9]{6,15})", re.ASCII)
 
 
 @dataclass
 class _TraceContents:
-    """What a file holds, in its order.
+    """Records of a file, in its order.
 
     Attributes:
-        place: of a logical workload's name, its job.
-        pods: of each job.
-        lines: of each job, of its first pod.
-        logical: of each job that has one, its record and its line.
+        place: job of a logical workload, by its name.
+        pods: pods of each job.
+        lines: line of the first pod of each job.
+        logical: record and line of each job that has a logical record.
         n_v1: pods of version 1.
-        n_unknown: fields that were dropped.
+        n_unknown: dropped fields.
     """
 
     place: dict[str, int] = field(default_factory=dict)
@@ -70,17 +70,17 @@ def read_joulie(
 ) -> Workload:
     """Read a trace of Joulie's generator, versions 1 and 2, plain or gzip, line by line.
 
-    A job is a logical workload, a task a pod. Only pods run: a logical workload without any is left
-    out, and one whose record is missing gets its run time from the work of its pods. Pods without
-    a workload are jobs of one pod. Requested times are the run times (clairvoyant, flagged).
+    A job is a logical workload, a task a pod. A logical workload without pods is left out, and one
+    without a record gets its run time from the work of its pods. Pods without a workload are jobs
+    of one pod. Requested times are the run times (clairvoyant, flagged).
 
     Args:
-        path: the file; compression is recognised by content.
-        unknown_fields: what to do with fields that no version has.
+        path: path of the file; compression is recognised by content.
+        unknown_fields: treatment of fields that no version has.
 
     Returns:
-        Jobs by submission; submit times count from `sim.model.pods.EPOCH_UNIX_S`. What
-        `sim.formats.joulie_writer.write_joulie` makes of it are the same records.
+        Jobs by submission; submit times count from `sim.model.pods.EPOCH_UNIX_S`.
+            `sim.formats.joulie_writer.write_joulie` writes the same records from it.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
@@ -154,7 +154,7 @@ def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _TraceContents:
 def _check_alike(
     path: Path, line: int, record: PodRecord, first: PodRecord, first_line: int
 ) -> None:
-    """Raise TraceError if a pod says of its workload what its first pod does not."""
+    """Raise TraceError if a pod and the first pod of its workload differ in a common field."""
     for name, value, before in (
         ("submitTimeOffsetSec", record.offset_s, first.offset_s),
         ("namespace", record.namespace, first.namespace),
@@ -169,7 +169,7 @@ def _check_alike(
 
 
 def _offsets(path: Path, trace: _TraceContents) -> NDArray[np.float64]:
-    """Return submissions of jobs. Raises TraceError if a logical record has another."""
+    """Return the submissions of jobs. Raises TraceError if a logical record differs."""
     offsets = [of_job[0].offset_s for of_job in trace.pods]
     for name, (record, line) in trace.logical.items():
         at = trace.place.get(name)
@@ -205,7 +205,7 @@ def _notes(trace: _TraceContents, order: Sequence[int]) -> Iterable[ReadingNote]
 def _runtimes(
     pods: list[list[PodRecord]], records: Sequence[LogicalRecord | None], notes: list[ReadingNote]
 ) -> NDArray[np.float64]:
-    """Return seconds of each job: as its record says, else until its pods' work is done."""
+    """Return the seconds of each job: by its record, else until the work of its pods is done."""
     missing = sum(record is None for record in records)
     if missing:
         sentence = (
@@ -234,7 +234,7 @@ def _index(names: Sequence[str], name: str) -> int:
 
 
 def _ids(names: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the numbers in the names of workloads; None if one has none, or another's."""
+    """Return the numbers in the names of workloads; None if one has another form."""
     numbers = []
     for name in names:
         match = _NUMBERED.fullmatch(name)
@@ -303,7 +303,7 @@ def _texts(
     ids: NDArray[np.int64] | None,
     offset_s: NDArray[np.float64],
 ) -> dict[str, Sequence[str]]:
-    """Return what the columns do not say; a file as the generator makes them needs none."""
+    """Return the texts that columns cannot hold; a file of the generator needs none."""
     jobs = job.tolist()
     texts: dict[str, Sequence[str]] = {}
     if ids is None:
@@ -324,7 +324,7 @@ def _texts(
 
 
 def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str]) -> list[str]:
-    """Return the names of pods that are not those that the generator gives."""
+    """Return the names of pods that differ from those of the generator."""
     odd, job, n_by_role = [], -1, dict[str, int]()
     for pod, of in zip(rows, jobs, strict=True):
         if of != job:
@@ -336,7 +336,7 @@ def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str])
 
 
 def _with_records(workload: Workload, records: Sequence[LogicalRecord | None]) -> Workload:
-    """Return the workload with the records of logical workloads that its pods do not say."""
+    """Return the workload with the logical records that its pods do not imply."""
     tasks = workload.tasks
     if tasks is None:
         return workload
@@ -356,7 +356,7 @@ TELEMETRY_COLUMNS: Mapping[str, str] = {
     "pod": "jobId", "start_s": "start", "end_s": "end", "cpu_utilisation": "cpuUtilization",
     "gpu_utilisation": "gpuUtilization", "cpu_speed": "cpuSpeed", "gpu_speed": "gpuSpeed",
 }  # fmt: skip
-"""What is needed, and the column that it usually has; the last four may be missing."""
+"""Needed quantities, with the usual names of their columns; the last four are optional."""
 
 TELEMETRY_DESCRIPTION = "telemetry"
 
@@ -368,13 +368,13 @@ def read_telemetry(
     unknown_pods: Literal["refuse", "drop"] = "refuse",
     columns: Mapping[str, str] | None = None,
 ) -> Telemetry:
-    """Read measurements of pods of a workload.
+    """Read measurements of the pods of a workload.
 
     Args:
-        path: the file; JSONL if a line begins with a brace, else CSV.
-        workload: whose pods they are; its pods have work units.
-        unknown_pods: what to do with rows of other pods.
-        columns: other names of columns, by need; see `TELEMETRY_COLUMNS`.
+        path: path of the file; JSONL if the first line begins with a brace, else CSV.
+        workload: workload whose pods have work units.
+        unknown_pods: treatment of rows about other pods.
+        columns: other names of columns, by quantity; see `TELEMETRY_COLUMNS`.
 
     Raises:
         TraceError: file, line, column, value and what is allowed.
@@ -415,7 +415,7 @@ def read_telemetry(
 
 
 def pod_places(workload: Workload) -> dict[str, int]:
-    """Return the task of every pod's name, as files of the workload have it.
+    """Return the task of every pod, by the pod's name in files of the workload.
 
     Raises:
         WorkloadError: there are no pods.
@@ -440,7 +440,7 @@ def pod_places(workload: Workload) -> dict[str, int]:
 
 
 def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | None:
-    """Return lines of JSON as a table of texts; None if the file does not begin like any."""
+    """Return JSON lines as a table of texts; None if the file is not JSONL."""
     header: tuple[str, ...] = ()
     rows: list[list[str]] = []
     numbers: list[int] = []

@@ -1,10 +1,7 @@
-"""What both directions of Joulie's JSONL share: the names of its fields, quantities, affinities.
+"""Records of Joulie's JSONL: fields, quantities, affinities and phases, and the check of a line.
 
-Trace format v2 of Joulie's page "Workload Generation"; requests and affinities are Kubernetes'.
-
-The field ``phases`` of Joulie's JSONL: an extension of ours, which other readers need not know.
-
-One line of Joulie's JSONL: a record, checked field by field.
+Trace format v2 of Joulie's page "Workload Generation"; requests and affinities are those of
+Kubernetes. The field ``phases`` is our extension, which other readers can ignore.
 """
 
 import json
@@ -27,7 +24,7 @@ VERSIONS = ("v1", "v2")
 PROFILE: tuple[str, ...] = (
     "cpuUtilization", "gpuUtilization", "memoryIntensity", "ioIntensity", "cpuFeedIntensityGpu",
 )  # fmt: skip
-"""As files call the `SIGNALS`, in their order."""
+"""Names of the `SIGNALS` in files, in their order"""
 
 JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
@@ -41,7 +38,7 @@ JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
     "workloadClass": ("cpu", "gpu"),
     "workloadProfile": PROFILE,
 }  # fmt: skip
-"""Of a pod's record: its fields, and those of its tables."""
+"""Fields of a pod's record and of its nested objects."""
 
 WORKLOAD_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
@@ -52,13 +49,12 @@ WORKLOAD_FIELDS: Mapping[str, tuple[str, ...]] = {
     "workloadClass": ("cpu", "gpu"),
     "sharedIntensityProfile": PROFILE,
 }  # fmt: skip
-"""Of a logical workload's record."""
+"""Fields of a logical workload's record."""
 
 POD_FIELDS = ("role", "replicas", "requests", "gang", "nodeClass")
 
 CPU, MEMORY, DISK = "cpu", "memory", "ephemeral-storage"
-LONGEST_NAME = 253
-"""Of anything in Kubernetes."""
+LONGEST_NAME = 253  # longest name in Kubernetes
 
 MOST_TERMS = 64
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})", re.ASCII)
@@ -73,7 +69,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class RecordFieldError(Exception):
-    """A field of a record that cannot be; whoever knows file and line makes it a `TraceError`."""
+    """An invalid field of a record; callers that know file and line turn it into a `TraceError`."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.expected = name, expected
@@ -85,12 +81,12 @@ def quantity(name: str, value: object, per_unit: int) -> int:
     """Return a quantity of Kubernetes, such as ``"500m"`` or ``"4Gi"``, as a whole number.
 
     Args:
-        name: of the field, for messages.
-        value: what the file says.
-        per_unit: into how many parts a unit is divided: 1000 for cores and GPUs, 1 for bytes.
+        name: name of the field, for messages.
+        value: value in the file.
+        per_unit: parts of a unit: 1000 for cores and GPUs, 1 for bytes.
 
     Raises:
-        FieldError: no quantity, or not a whole number of parts up to 2**53.
+        RecordFieldError: no quantity, or not a whole number of parts up to 2**53.
     """
     parts = _parts(value, per_unit) if isinstance(value, str) else None
     if parts is None:
@@ -115,7 +111,7 @@ def compact(value: object) -> str:
 
 
 def requests_text(mcpu: int, mem_bytes: int, disk_bytes: int, mgpu: int, resource: str) -> str:
-    """Return the requests of a pod as JSON: cores of two digits, memory in Gi, as the page has."""
+    """Return the requests of a pod as JSON: cores with two digits, memory in Gi, as on the page."""
     if mcpu % 1000 == 0:
         cores = str(mcpu // 1000)
     else:
@@ -131,10 +127,10 @@ def _thousandths(count: int) -> str:
 
 
 def read_requests(name: str, requests: object) -> tuple[int, int, int, int, str]:
-    """Return mcpu, bytes of memory and disk, mgpu and the GPU's resource of a pod's requests.
+    """Return mcpu, bytes of memory and disk, mgpu and GPU resource of a pod's requests.
 
     Raises:
-        FieldError: no table, two kinds of GPUs, or a quantity that cannot be.
+        RecordFieldError: no JSON object, two kinds of GPUs, or an invalid quantity.
     """
     if not isinstance(requests, dict):
         raise RecordFieldError(
@@ -173,7 +169,7 @@ def read_affinity(name: str, affinity: object) -> tuple[Term, ...]:
     """Return the terms of a node affinity.
 
     Raises:
-        FieldError: anything else than one required node selector term of expressions.
+        RecordFieldError: anything else than one required node selector term of expressions.
     """
     expected = (
         "read is nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution with one "
@@ -216,12 +212,12 @@ def _term(name: str, expression: object) -> Term:
 
 
 def pod_name(role: str) -> str:
-    """Return how the name of a pod says its role."""
+    """Return the form of a role in the names of pods."""
     return role.strip().lower().replace("_", "-") or "pod"
 
 
 def short(number: float) -> str:
-    """Return a number as JSON, without the fraction of a whole one."""
+    """Return a number as JSON; a whole number has no fraction."""
     text = repr(number)
     return text[:-2] if text.endswith(".0") else text
 
@@ -229,17 +225,11 @@ def short(number: float) -> str:
 PHASES = "phases"
 MOST_PHASES = 64
 
-PhaseRows = tuple[tuple[float, ...], ...]
-"""Share and signals of each phase, in order of time."""
+PhaseRows = tuple[tuple[float, ...], ...]  # share and signals of each phase, in order of time
 
 
 def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
-    """Return the field of each task with its key and a comma before it; nothing without phases.
-
-    Args:
-        phases: see `sim.model.tasks.TaskWork`.
-        n_tasks: how many there are.
-    """
+    """Return the phases field of each task, with its key and a leading comma; empty without phases."""
     if phases is None:
         return [""] * n_tasks
     texts: dict[bytes, str] = {}
@@ -255,21 +245,21 @@ def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
 def _phases_json(rows: list[list[float]]) -> str:
     while rows and rows[-1][0] == 0:
         rows = rows[:-1]
-    if len(rows) <= 1:  # the profile itself
+    if len(rows) <= 1:  # the same as the profile
         return ""
     phases = [dict(zip(("share", *PROFILE), row, strict=True)) for row in rows]
     return f',"{PHASES}":{json.dumps(phases, separators=(",", ":"))}'
 
 
 def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
-    """Return phases that a record tells.
+    """Return the phases in a record.
 
     Args:
-        raw_phases: the value of the field.
-        profile: the signals that they must average to.
+        raw_phases: value of the field.
+        profile: signals that the phases must average to.
 
     Raises:
-        FieldError: no such list, a number that cannot be, or another average.
+        RecordFieldError: no such list, an invalid number, or another average.
     """
     if not isinstance(raw_phases, list) or not 1 <= len(raw_phases) <= MOST_PHASES:
         raise RecordFieldError(
@@ -305,11 +295,11 @@ def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
 def phases_column(
     phases: Sequence[PhaseRows], profile: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Return the phases of all tasks as `Work` has them; None if no task has any.
+    """Return the phases of all tasks as a column of `TaskWork`; None if no task has any.
 
     Args:
-        phases: of each task; empty is none.
-        profile: float64 [n_tasks, 5], which is the only phase of a task without.
+        phases: phases of each task, or empty.
+        profile: float64 [n_tasks, 5], the only phase of a task without phases.
     """
     longest = max(map(len, phases), default=0)
     if longest == 0:
@@ -332,10 +322,10 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class PodRecord(NamedTuple):
-    """A record of type ``job``: a pod that runs.
+    """A record of type ``job``: a pod that runs, with the values of the file.
 
-    What it has is as in the file, but that `workload_id` is the pod's own if it belongs to none,
-    and that `odd_requests` are the requests as JSON if we would write them in another way.
+    The field `workload_id` is the pod's own id if it belongs to no workload; `odd_requests` holds
+    the requests as JSON if they are not in our form.
     """
 
     pod_id: str
@@ -360,12 +350,11 @@ class PodRecord(NamedTuple):
 
 
 class LogicalRecord(NamedTuple):
-    """A record of type ``workload``: a logical workload.
+    """A record of type ``workload``: a logical workload with the values of the file.
 
     Attributes:
-        workload_id: as in the file; `offset_s` and `duration_s` likewise.
-        text: the whole record as JSON, without the unknown fields.
-        n_unknown: fields of it that no version has.
+        text: whole record as JSON, without the unknown fields.
+        n_unknown: number of fields that no version has.
     """
 
     workload_id: str
@@ -376,13 +365,11 @@ class LogicalRecord(NamedTuple):
 
 
 def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | LogicalRecord:
-    """Return the record of a line.
-
-    A line without ``type`` and ``schemaVersion`` is a pod of version 1.
+    """Return the record of a line; without ``type`` and ``schemaVersion`` it is a pod of version 1.
 
     Raises:
-        FieldError: no object of JSON, or a field that cannot be; the field has no name if it is
-            the line.
+        RecordFieldError: no JSON object, or an invalid field; the name is empty if the line is
+            invalid.
     """
     try:
         record = _DECODER.decode(line.decode("utf-8-sig"))
@@ -506,7 +493,7 @@ def _logical(record: dict[str, Any], unknown: str) -> LogicalRecord:
 
 
 def _unknown(table: Mapping[str, Any], allowed: Any, where: str, unknown: str) -> int:
-    """Return how many fields are unknown, which were told to be dropped; drop them."""
+    """Drop or refuse the unknown fields of an object; return their number."""
     unknown_keys = [key for key in table if key not in allowed]
     if unknown_keys and unknown == "refuse":
         expected = (
@@ -551,7 +538,7 @@ def _truth(record: Mapping[str, Any], name: str) -> bool:
 def _number(
     record: Mapping[str, Any], name: str, where: str, most: float, usual: float | None
 ) -> float:
-    """Return a number from 0 to `most`; `usual` if there is none, unless that is None."""
+    """Return a number from 0 to `most`; `usual`, unless it is None, if the field is missing."""
     value = record.get(name, usual)
     if (type(value) is float or type(value) is int) and 0.0 <= value <= most:
         return float(value) + 0.0  # no minus zero

@@ -1,4 +1,4 @@
-"""Joulie's JSONL: a workload becomes records of logical workloads and of their pods."""
+"""Writer of Joulie's JSONL: records of the logical workloads and pods of a workload."""
 
 import gzip
 import json
@@ -36,8 +36,8 @@ from sim.model.workload import UNKNOWN, Workload
 
 _DAY_S, _YEAR_S = 86400.0, 366 * 86400.0
 _ALMOST_S = 1e-6
-"""A Unix time of today in a float64 is known so well; offsets that near to a whole millisecond are
-that millisecond."""
+"""Precision of present Unix times in a float64; offsets this near to a whole millisecond are rounded.
+"""
 
 _LINES_AT_ONCE = 4096
 
@@ -45,11 +45,11 @@ _LINES_AT_ONCE = 4096
 def write_joulie(workload: Workload, path: str | PathLike[str]) -> None:
     """Write a workload as Joulie's JSONL v2, compressed if the name ends in ``.gz``.
 
-    A job is a logical workload: a record of it, unless it came without, then one of each pod. A
-    job without tasks is one pod with all its processors, fully used while it runs. Submit times
-    count from Monday 2024-01-01 if the workload starts in that year, else from the midnight (UTC)
-    of the day on which it starts. What a job has and these records do not (user, queue, status,
-    waits, requests other than the run time) is not written, nor are parents of tasks.
+    A job is a logical workload: its record, unless it was read without one, then one of each pod.
+    A job without tasks is one pod with all its processors, fully used while it runs. Submit times
+    count from Monday 2024-01-01 if the workload starts in that year, else from midnight (UTC) of
+    the day on which it starts. User, queue, status, waits, requests other than the run time, and
+    parents of tasks are not written.
 
     Raises:
         WorkloadError: the file cannot be written.
@@ -82,7 +82,7 @@ def _chunks(workload: Workload) -> Iterator[bytes]:
 
 
 def joulie_lines(workload: Workload) -> Iterator[str]:
-    """Yield the records of a workload in order of submission, each logical one before its pods."""
+    """Yield the records of a workload by submission, each logical record before its pods."""
     pieces = RecordParts.of(workload)
     pods = _pod_lines(pieces)
     n_pods = np.bincount(pieces.tasks.job, weights=pieces.tasks.instances).astype(np.int64)
@@ -95,20 +95,17 @@ def joulie_lines(workload: Workload) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class RecordParts:
-    """What both kinds of records are put together from: texts of JSON.
+    """JSON fragments of which both kinds of records consist.
 
     Attributes:
-        workload: whose records these are.
-        tasks: its pods.
-        work: theirs.
-        heads: of each job: id of the workload, family with its key (or nothing), submission,
+        heads: for each job: id of the workload, family with its key (or nothing), submission,
             namespace.
-        names: of each job: its id, as a part of a text of JSON.
-        roles: of each pod, as a part of a text; so `requests`, `classes` and `profiles`, which
-            are whole values.
-        logical_requests: of each pod, as the logical workload asks; others than its own if it
-            was retargeted.
-        ends: of each pod: intent, tags and phases with their keys, or nothing.
+        names: for each job: its id, as a part of a JSON string.
+        roles: for each pod, as a part of a string; `requests`, `classes` and `profiles` are whole
+            values.
+        logical_requests: for each pod, the request of the logical workload, which differs after a
+            change of node affinity.
+        ends: for each pod: intent, tags and phases with their keys, or nothing.
     """
 
     workload: Workload
@@ -125,7 +122,7 @@ class RecordParts:
 
     @classmethod
     def of(cls, workload: Workload) -> "RecordParts":
-        """Return the pieces of a workload."""
+        """Return the fragments of a workload."""
         tasks = workload.tasks or _one_pod_each(workload)
         work = _work(tasks)
         heads, names = _heads(workload, tasks)
@@ -172,7 +169,7 @@ def _one_pod_each(workload: Workload) -> Tasks:
 
 
 def _work(tasks: Tasks) -> TaskWork:
-    """Return the work of tasks; if none is told, all of their cores and GPUs are fully used."""
+    """Return the work of tasks; if unknown, all of their cores and GPUs are fully used."""
     if tasks.work is not None:
         return tasks.work
     profile = np.zeros((tasks.n_tasks, len(SIGNALS)))
@@ -191,7 +188,7 @@ def _work(tasks: Tasks) -> TaskWork:
 
 
 def logical_lines(pieces: RecordParts) -> Iterator[str]:
-    """Yield the record of each logical workload; an empty text for one that has none."""
+    """Yield the record of each logical workload; an empty text for one without a record."""
     tasks, workload = pieces.tasks, pieces.workload
     first = np.searchsorted(tasks.job, np.arange(workload.n_jobs)).tolist()
     record_texts = tasks.texts.get("workloadRecord")
@@ -218,7 +215,7 @@ def logical_lines(pieces: RecordParts) -> Iterator[str]:
 
 
 def _with_submit_time(text: str, submit: str) -> str:
-    """Return a kept record with the submit time that its job has now."""
+    """Return a stored record with the present submit time of its job."""
     record = json.loads(text)
     if record.get("submitTimeOffsetSec") == float(submit):
         return text
@@ -226,7 +223,7 @@ def _with_submit_time(text: str, submit: str) -> str:
 
 
 def _pods(pieces: RecordParts, instances: list[int], gang: list[int], rows: range) -> str:
-    """Return the pods of a logical workload: neighbours that are alike are replicas."""
+    """Return the pods of a logical workload; equal neighbours are replicas."""
     pod_texts: list[str] = []
     replicas = 0
     for row in rows:
@@ -310,7 +307,7 @@ def _heads(workload: Workload, tasks: Tasks) -> tuple[list[tuple[str, str, str, 
 
 
 def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
-    """Return submissions in seconds from midnight, as the file had them if they are still so."""
+    """Return submissions in seconds from midnight, with their original texts if unchanged."""
     texts = tasks.texts.get("submitTimeOffsetSec")
     if texts and all(texts):
         offsets = np.array([float(texts[row]) for row in first])
@@ -328,7 +325,7 @@ def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
 
 
 def _requests(tasks: Tasks, resources: Sequence[str]) -> list[str]:
-    """Return the requests of each pod, as the file had them if they still say the same."""
+    """Return the requests of each pod, with their original texts if unchanged."""
     columns = (tasks.mcpu, tasks.mem_bytes, tasks.disk_bytes, tasks.mgpu)
     gpu_names = [resource or USUAL_GPU for resource in resources]
     rows = zip(*(column.tolist() for column in columns), gpu_names, strict=True)

@@ -1,7 +1,7 @@
-"""The formats of workloads: a file is read by its content and written by its name.
+"""The registry of workload formats: a file is read by its content and written by its name.
 
-Who adds a format adds a line to `FORMATS`; SWF comes last and takes what nobody else knows, so that
-its reader says what is wrong with it.
+A new format is a new line in `FORMATS`. SWF comes last and takes all unknown files, so that its
+reader reports the error.
 """
 
 import gzip
@@ -32,11 +32,10 @@ from sim.model.errors import WorkloadError, path_text
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
 
-BEGIN_BYTES = 65_536
-"""Of a file, unpacked, by which its format is told."""
+BEGIN_BYTES = 65_536  # unpacked bytes from which the format is recognised
 
 MODEL_MARK = "copperline-workload-model"
-"""Stands in every file of a model; see `sim.generators.generator`."""
+"""Text in every file of a model; see `sim.generators.generator`."""
 
 _GZIP = b"\x1f\x8b"
 _COLUMNS = (
@@ -50,12 +49,12 @@ class Format:
     """A format of workloads.
 
     Attributes:
-        name: for programs.
-        title: for people.
-        is_it: tells, from the beginning of a text, whether it is of this format.
-        read: of a file, plain or gzip; rules are for SWF alone.
-        write: a workload to a file; None if it is only read.
-        endings: of the names of files that are written so.
+        name: identifier of the format.
+        title: name for people.
+        is_it: function that returns whether a text that begins so has this format.
+        read: reader of a file, plain or gzip; the rules are for SWF alone.
+        write: writer of a workload; None if the format is only read.
+        endings: endings of the names of written files.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Format:
 
 
 def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
-    """Return what tells a CSV table by the columns that its first line has to name."""
+    """Return a test for CSV tables whose first line has these columns."""
     needed = set(columns)
 
     def is_it(begin: str) -> bool:
@@ -109,13 +108,13 @@ FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
 
 
 def format_of(path: Path) -> Format:
-    """Tell the format of a file by its content.
+    """Return the format of a file by its content.
 
-    A file that cannot be read, or is of no format that is known here, is taken for SWF, whose
-    reader says what is wrong with it.
+    A file that cannot be read or has no known format counts as SWF, whose reader reports the
+    error.
 
     Raises:
-        WorkloadError: it is a model of workloads.
+        WorkloadError: the file is a model of workloads.
     """
     begin = _begin_of(path)
     if is_model_text(begin):
@@ -128,20 +127,20 @@ def format_of(path: Path) -> Format:
 
 
 def is_model(path: Path) -> bool:
-    """Tell whether a file looks like a model of workloads rather than a workload."""
+    """Return whether a file looks like a model of workloads rather than a workload."""
     return is_model_text(_begin_of(path))
 
 
 def is_model_text(begin: str) -> bool:
-    """Tell whether a text begins like a model of workloads."""
+    """Return whether a text begins like a model of workloads."""
     return begin.lstrip().startswith("{") and f'"{MODEL_MARK}"' in begin[:1000]
 
 
 def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
-    """Read a workload in any format that is known.
+    """Read a workload in any known format.
 
     Raises:
-        WorkloadError: it is a model, or reading rules are given that its format does not have.
+        WorkloadError: the file is a model, or its format has no reading rules.
         TraceError: file, line, field, value and what is allowed.
     """
     source_format = format_of(path)
@@ -154,10 +153,10 @@ def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
 
 
 def format_by_name(path: Path) -> Format:
-    """Tell by the name of a file in which format a workload is written to it.
+    """Return the format in which a workload is written to a file, by the name of the file.
 
     Raises:
-        WorkloadError: no format that is written has files of such a name.
+        WorkloadError: no written format has such names.
     """
     name = path.name.lower()
     for candidate in FORMATS:
@@ -173,14 +172,14 @@ def format_by_name(path: Path) -> Format:
 
 
 def write_workload(workload: Workload, path: Path) -> None:
-    """Write a workload in the format that the name of the file says; whole, or not at all.
+    """Write a workload in the format of the file name, completely or not at all.
 
     Raises:
         WorkloadError: a name of no format, a workload that the format cannot hold, or a file that
             cannot be written.
     """
     write = format_by_name(path).write
-    assert write is not None  # noqa: S101 - `format_by_name` chose it so
+    assert write is not None  # noqa: S101 - `format_by_name` checks it
     beside = path.with_name(f".{os.getpid()}.{path.name}")  # keeps the ending
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,9 +196,9 @@ def write_workload(workload: Workload, path: Path) -> None:
 
 
 def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
-    """Say what a workload does not have any more after it was written and read back.
+    """Return sentences on all differences between a workload and the same after a round trip.
 
-    Compared are all columns and the tasks; job by job, in order of submission.
+    All columns and the tasks are compared, job by job in order of submission.
     """
     if before.n_jobs != after.n_jobs:
         n_gone = before.n_jobs - after.n_jobs
@@ -224,14 +223,14 @@ def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
 
 
 def _say_the_same(before: Tasks, after: Tasks | None) -> bool:
-    """Tell whether tasks are the same, whatever the order in which their names are kept."""
+    """Return whether tasks are equal, whatever the order of their names."""
     return after is not None and (
         before == after or _with_sorted_names(before) == _with_sorted_names(after)
     )
 
 
 def _with_sorted_names(tasks: Tasks) -> Tasks:
-    """Return tasks with the names of roles and GPUs that they use, in alphabetical order."""
+    """Return tasks with only the used names of roles and GPUs, in alphabetical order."""
     role, roles = _renumber(tasks.role, tasks.roles)
     gpu_resource, gpu_resources = _renumber(tasks.gpu_resource, tasks.gpu_resources)
     return replace(
@@ -263,7 +262,7 @@ def _column_lost(name: str, before: Workload, after: Workload) -> str:
 
 
 def _begin_of(path: Path) -> str:
-    """Return the beginning of a text, unpacked; empty if it cannot be had."""
+    """Return the unpacked beginning of a file; empty if it cannot be read."""
     try:
         if not path.is_file():
             return ""

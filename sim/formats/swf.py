@@ -1,4 +1,4 @@
-"""The Standard Workload Format: a log becomes a workload, by named rules."""
+"""Reader of the Standard Workload Format, which applies named reading rules."""
 
 import re
 from collections.abc import Iterator
@@ -28,32 +28,31 @@ SUMMARY = (0.0, 1.0, 5.0)
 """Status of a whole job: failed, completed, cancelled."""
 
 LONG_REQUEST_S = 366 * 86400.0
-"""Requests above this are counted in a note: most are stand-ins for 'no limit'."""
+"""Requests above this are counted in a note, because most of them mean 'no limit'."""
 
 UNIX_TIME_S = 315532800.0
-"""1 January 1980. Submit times from here on are Unix times; no log is ten years long."""
+"""1 January 1980. Submit times from here on are Unix times, since no log is ten years long."""
 
 LARGE_MEMORY_BYTES = 2**40
-"""If half of the jobs request more per processor, a note says that the log may count bytes."""
+"""Median request per processor above which a note says that the log may count bytes."""
 
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
-"""A name of the tz database, such as ``Europe/Paris``."""
+"""A name of the tz database, such as ``Europe/Paris``"""
 
-MOST_LISTED_VALUES = 4
-"""Of values that disagree, in a note."""
+MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
 
 def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
     """Read a log in the Standard Workload Format, plain or gzip.
 
     Args:
-        path: the file; compression is recognised by content.
-        rules: what to do with the peculiarities of real logs; None is `ReadingRules()`.
+        path: path of the file; compression is recognised by content.
+        rules: treatment of the peculiarities of real logs; None is `ReadingRules()`.
 
     Returns:
-        The jobs that ran, by (submit time, job number), with one note per rule that did something
-        and per oddity that was kept. `start_unix_s` is UnixStartTime plus the first submission
-        that was kept.
+        The jobs that ran, by (submit time, job number), with one note per rule that had an effect
+            and per peculiarity that was kept. `start_unix_s` is UnixStartTime plus the first kept
+            submission.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
@@ -136,7 +135,7 @@ def _job_ids(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> NDA
 def _without_partial_executions(
     swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]
 ) -> SwfText:
-    """Apply `partial_executions`: rows with status 2-4, before anything else is asked of them."""
+    """Apply `partial_executions` to rows with status 2-4, before all other checks."""
     status, ids = swf.table[:, STATUS], swf.table[:, JOB]
     partial = np.isin(status, PARTIAL)
     if not partial.any():
@@ -223,7 +222,7 @@ def _request_column(rules: ReadingRules) -> int:
 def _request_elsewhere(swf: SwfText, rules: ReadingRules, ran: Rows) -> str | None:
     """Return a hint if field 9 is unknown in every row and field 6 looks like a request.
 
-    It does if, of the rows that ran, 9 in 10 have whole minutes there (people ask for those; CPU
+    It does if, of the rows that ran, 9 in 10 have whole minutes there (people request those; CPU
     times are whole minutes once in 60) and half have no less than the run time.
     """
     if rules.requested_time == "field_6" or (swf.table[:, REQUESTED_TIME] > 0).any():
@@ -359,10 +358,10 @@ def _notes_about_width(
 
 
 def _epoch_s(swf: SwfText, first_submit_s: float, notes: list[ReadingNote]) -> float | None:
-    """Return the Unix time from which submit times count; None where the header does not tell.
+    """Return the Unix time from which submit times count; None if the header does not have it.
 
-    A UnixStartTime of 0 stands for unknown, unless submit times are Unix times themselves (the
-    theta logs): then it is right.
+    A UnixStartTime of 0 means unknown, unless submit times are Unix times themselves (the theta
+    logs).
     """
     seconds = _header_number(swf, "UnixStartTime", notes)
     if seconds != 0.0:
@@ -376,8 +375,8 @@ def _epoch_s(swf: SwfText, first_submit_s: float, notes: list[ReadingNote]) -> f
 def _time_zone(swf: SwfText, notes: list[ReadingNote]) -> str | None:
     """Return the header's TimeZoneString; None, with a note, if it is no name of a time zone.
 
-    The older key TimeZone, a number, is not looked at: TimeZoneString took its place, and it is
-    wrong in real logs (3600 for US/Pacific in Atlas).
+    The older key TimeZone, a number, is ignored because it is wrong in real logs (3600 for
+    US/Pacific in Atlas).
     """
     values = set(swf.header.get("TimeZoneString", ()))
     if not values or values == {"-1"}:
@@ -399,13 +398,9 @@ def _header_count(swf: SwfText, key: str, notes: list[ReadingNote]) -> int | Non
 def _header_number(
     swf: SwfText, key: str, notes: list[ReadingNote], *, counts: bool = False
 ) -> float | None:
-    """Return the number of a header key, from 0; None, with a note, if it is unclear.
+    """Return the number from 0 of a header key; None, with a note, if it is unclear.
 
-    Args:
-        swf: the log.
-        key: of the header.
-        notes: grows by one if the number is unclear.
-        counts: only whole numbers from 1 are clear.
+    With `counts`, only whole numbers from 1 are clear.
     """
     values = set(swf.header.get(key, ()))
     numbers = {float(value if NUMBER.fullmatch(value) else "nan") for value in values}

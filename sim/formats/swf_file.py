@@ -1,11 +1,7 @@
-"""SWF as text: the file, its header, and a table of 18 numbers a row. No meaning yet.
+"""Files in the Standard Workload Format: their text, the rules of reading them, and their writer.
 
 Format: Chapin et al., JSSPP 1999; version 2.2 of the Parallel Workloads Archive. Comment lines
 start with ``;``, header lines are ``; Key: value`` with any indentation, and keys may repeat.
-
-The rules by which a log becomes a workload: each has a name, a default and a note.
-
-The Standard Workload Format: a workload becomes a log.
 """
 
 import gzip
@@ -27,39 +23,38 @@ from sim.model.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRules:
-    """What to do with the peculiarities of real logs. Whatever a rule does is counted in a note.
+    """Treatment of the peculiarities of real logs; a note counts every effect of a rule.
 
     Attributes:
         unsorted: submit times step back (theta_2023 does, 2,726 times). ``refuse`` or ``sort``.
         never_ran: run time -1 or 0, such as jobs cancelled in the queue (Curie 17,286, Atlas
             7,178). ``drop``; ``keep_zero`` keeps run times of 0 that have processors (they may
             have run for less than a second) and drops the others; ``refuse``.
-        partial_executions: a row with status 2, 3 or 4 is a part of a job between checkpoints
-            (SWF 2.2); the whole job has a summary line of its own with status 0, 1 or 5. ``refuse``
-            refuses such rows if they ran (in the logs seen so far none did: Gaia has 127, all with
-            run time -1) and leaves the others to `never_ran`; ``drop`` keeps summary lines alone,
-            as the format asks of workload studies; ``keep`` makes every part a job of its own.
-        requested_time: the field with the requested time. ``field_9`` is the standard's;
-            ``field_6`` (average CPU time there) is where logs such as mira and theta_argonne have
-            it. A log without requests in field 9 whose field 6 looks like one gets a note.
-        requested_missing: the requested time is -1 or 0 (all of NASA). ``runtime`` puts the run
-            time in its place, which makes the scheduler clairvoyant and is flagged; ``drop``;
-            ``refuse``.
-        procs: which of the two processor counts is simulated when both are known.
-            ``requested_else_allocated`` or ``allocated_else_requested``.
+        partial_executions: a row with status 2, 3 or 4 is a part of a job between checkpoints (SWF
+            2.2); the whole job has its own summary line with status 0, 1 or 5. ``refuse`` refuses
+            such rows if they ran (in all known logs none did: Gaia has 127, all with run time -1)
+            and leaves the others to `never_ran`; ``drop`` keeps summary lines alone, as the format
+            asks of workload studies; ``keep`` makes every part a job.
+        requested_time: field with the requested time. ``field_9`` is the standard; ``field_6``
+            (average CPU time) has it in logs such as mira and theta_argonne. A log without
+            requests in field 9 whose field 6 looks like one gets a note.
+        requested_missing: the requested time is -1 or 0 (all of NASA). ``runtime`` takes the run
+            time, which makes the scheduler clairvoyant and is flagged; ``drop``; ``refuse``.
+        procs: processor count that is simulated when both are known. ``requested_else_allocated``
+            or ``allocated_else_requested``.
         procs_missing: a job ran but neither processor count is above 0. ``refuse`` or ``drop``.
         negative: a negative number other than -1 (wagap has two run times of about -1.36e9).
             ``refuse``; ``unknown`` reads it as -1.
         duplicate_ids: a job number occurs twice or is unknown. ``refuse``; ``renumber`` numbers
-            all rows by their place in the file, from 1. What `partial_executions` drops is gone
-            before job numbers and submit times are looked at.
+            all rows by their place in the file, from 1. Rows dropped by `partial_executions` do
+            not count.
         extra_columns: more than 18 fields (wagap has 21, some `_walltime` logs 19). ``refuse``;
             ``drop`` reads the first 18.
-        machine_size: where the machine's size comes from. ``max_procs`` is the header key MaxProcs
-            alone; ``max_nodes`` falls back to MaxNodes (right where a node has one processor).
-        wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` keeps it;
+        machine_size: source of the machine size. ``max_procs`` is the header key MaxProcs alone;
+            ``max_nodes`` falls back to MaxNodes (right where a node has one processor).
+        wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` or
             ``refuse``.
-        encoding: of the file. ``utf-8`` or ``latin-1`` (old headers with accented names).
+        encoding: encoding of the file. ``utf-8`` or ``latin-1`` (old headers with accented names).
     """
 
     unsorted: Literal["refuse", "sort"] = "refuse"
@@ -96,7 +91,7 @@ def rule_choices() -> dict[str, tuple[str, ...]]:
 
 
 def rules_from_texts(texts: dict[str, str]) -> ReadingRules:
-    """Build rules from texts such as ``{"unsorted": "sort"}``, as a command line gives them.
+    """Return the rules in texts such as ``{"unsorted": "sort"}``, for a command line.
 
     Raises:
         UnknownNameError: no such rule, or no such choice for it.
@@ -105,7 +100,7 @@ def rules_from_texts(texts: dict[str, str]) -> ReadingRules:
     for name in texts:
         if name not in choices:
             raise UnknownNameError("reading rule", name, choices)
-    return ReadingRules(**texts)  # type: ignore[arg-type]  # __post_init__ checks the choices
+    return ReadingRules(**texts)  # type: ignore[arg-type]  # type: ignore[arg-type]  # __post_init__ checks the choices
 
 
 FIELDS: tuple[str, ...] = (
@@ -129,7 +124,7 @@ FIELDS: tuple[str, ...] = (
     "think time",
 )
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
-"""Columns that must be whole numbers, because they become int64."""
+"""Columns of whole numbers, which become int64"""
 
 BYTES_PER_KB = 1024
 """Memory is in kilobytes per processor in SWF, and in bytes in a workload."""
@@ -141,13 +136,12 @@ class SwfText:
     """A log as text and numbers.
 
     Attributes:
-        path: the file, for messages.
-        header: key to its values, in order of appearance.
-        lines: the data lines as text.
+        header: values of each key, in order of appearance.
+        lines: data lines as text.
         line_numbers: int64 [n_rows], 1-based line of each row.
         table: float64 [n_rows, 18].
         n_extra: rows with more than 18 fields.
-        n_negative: fields that held a negative number other than -1 and now hold -1.
+        n_negative: fields with a negative number other than -1, which became -1.
     """
 
     path: Path
@@ -159,11 +153,7 @@ class SwfText:
     n_negative: int
 
     def only(self, rows: NDArray[np.bool_]) -> "SwfText":
-        """Return the log with some of its rows; `n_extra` and `n_negative` stay the whole file's.
-
-        Args:
-            rows: bool [n_rows], the rows to keep.
-        """
+        """Return the log with the selected rows, bool [n_rows]; counts stay those of the whole file."""
         return replace(
             self,
             lines=list(compress(self.lines, rows.tolist())),
@@ -223,7 +213,7 @@ def _content(path: Path, rules: ReadingRules) -> str:
 def _table(
     path: Path, lines: list[str], line_numbers: NDArray[np.int64], rules: ReadingRules
 ) -> tuple[NDArray[np.float64], int]:
-    """Parse all rows at once; if anything is odd, go row by row and name the first bad field."""
+    """Parse all rows at once; after an error, parse row by row to name the first bad field."""
     counts = {len(line.split()) for line in (lines[0], lines[-1])}
     if counts == {len(FIELDS)} and all(line.isascii() for line in lines):
         try:
@@ -285,12 +275,12 @@ def _number(path: Path, line: int, column: int, text: str, rules: ReadingRules) 
 def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
     """Write a workload as SWF 2.2, compressed if the name ends in ``.gz``.
 
-    Unknown values are -1. If every request is the run time (clairvoyant), requests are written
-    as unknown, so that reading flags them again. Columns and what the header says come back exactly
-    when run times of 0 are read with ``never_ran='keep_zero'`` and parts of jobs with
-    ``partial_executions='keep'``. Not so: a request of 0, which is read as none; that some (not
-    all) requests stand in for unknown ones; a start at Unix time 0; tasks and notes; and the name,
-    which is that of the file. Fields 6, 7, 14, 17 and 18 of a log are in no workload.
+    Unknown values are -1. If every request is the run time (clairvoyant), requests are written as
+    unknown, so that reading flags them again. Columns and header values are read back exactly with
+    ``never_ran='keep_zero'`` and ``partial_executions='keep'``, except: a request of 0, which is
+    read as none; the flag that some (not all) requests replace unknown ones; a start at Unix time
+    0; tasks and notes; and the name, which is that of the file. Fields 6, 7, 14, 17 and 18 of a
+    log are in no workload.
     """
     target = Path(path)
     data = ("\n".join(_swf_lines(workload)) + "\n").encode()

@@ -1,19 +1,14 @@
-"""Tables of tasks that keep task graphs: a row per task, with the tasks that must end before it.
+"""Tables with a row per task: our format with task graphs, and job files of CloudSimPy.
 
-The format is ours. Needed are ``job_id``, ``submit_s``, ``task`` (a name without blanks, of which a
-job has every one once), ``parents`` (such names of the same job, with a blank between them) and
-``runtime_s``. What else a task asks for, and what else is known of its job, may be missing, as a
-column or in a row: see `TASK_COLUMNS` and `JOB_COLUMNS`.
+Our format needs ``job_id``, ``submit_s``, ``task`` (a name without blanks, unique in its job),
+``parents`` (names of tasks of the same job, with blanks between them) and ``runtime_s``; optional
+columns and values: see `TASK_COLUMNS` and `JOB_COLUMNS`.
 
-What tables with a row per task have in common: rows of jobs brought together, and written.
-
-Job files of CloudSimPy: a row per task of a job, with so many instances that are all alike.
-
-Source: CloudSimPy (F. Li and B. Hu, "DeepJS: Job Scheduling Based on Deep Reinforcement Learning
-in Cloud Data Center", ICBDC 2019; its file is derived from Alibaba's trace of 2017). The columns
-are ``submit_time, duration, cpu, memory, job_id, task_id, instances_num, disk`` and one in front
-without a name, which counts the rows. Processors are in cores, memory and disk in parts of what a
-machine has, which the file does not tell in bytes. No task waits for another one.
+CloudSimPy: F. Li and B. Hu, "DeepJS: Job Scheduling Based on Deep Reinforcement Learning in Cloud
+Data Center", ICBDC 2019; its file is derived from Alibaba's trace of 2017. Columns: a row number
+without a name, then ``submit_time, duration, cpu, memory, job_id, task_id, instances_num, disk``.
+Processors are in cores, memory and disk in shares of a machine of unknown size. Tasks do not wait
+for each other.
 """
 
 import csv
@@ -35,17 +30,17 @@ from sim.model.tasks import Tasks, longest_paths, widest_cores
 from sim.model.workload import ReadingNote, Workload
 
 MOST_CORES, MOST_INSTANCES = 1_000_000, 100_000_000
-"""Of one row: more than any machine has, and than any job ran."""
+"""Limits of one row, above all machines and jobs in practice."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows of a table, those of a job side by side, jobs by their first rows.
+    """Rows of a table, grouped by job; jobs are in order of their first rows.
 
     Attributes:
         row: int64 [n_tasks], rows of the file in the order of the tasks.
         job: int64 [n_tasks], from 0, never falling.
-        first: int64 [n_jobs], the place in `row` where each job begins; `last` where it ends.
+        first, last: int64 [n_jobs], first and last index in `row` of each job.
     """
 
     row: NDArray[np.int64]
@@ -55,7 +50,7 @@ class TaskRows:
 
     @classmethod
     def of(cls, job_of_row: NDArray[np.float64]) -> Self:
-        """Bring the rows of each job together, in the order of the file."""
+        """Group the rows of each job, in the order of the file."""
         _, begins, which = np.unique(job_of_row, return_index=True, return_inverse=True)
         number = np.argsort(np.argsort(begins, kind="stable"), kind="stable")[which]
         row = np.argsort(number, kind="stable")
@@ -67,7 +62,7 @@ class TaskRows:
 
 
 def tasks_of_all(workload: Workload) -> Tasks:
-    """Return the tasks of a workload; a job without is one task with all its processors."""
+    """Return the tasks of a workload; a job without tasks is one task with all its processors."""
     if workload.tasks is not None:
         return workload.tasks
     return Tasks.from_arrays(
@@ -94,13 +89,13 @@ CLOUDSIMPY_COLUMNS: Mapping[str, str] = {
     "submit_s": "submit_time", "runtime_s": "duration", "cores": "cpu", "memory": "memory",
     "job": "job_id", "task": "task_id", "instances": "instances_num", "disk": "disk",
 }  # fmt: skip
-"""What is needed, and the column that it usually has; ``disk`` may be missing."""
+"""Needed quantities, with the usual names of their columns; ``disk`` is optional."""
 
 MACHINE_BYTES = 2**40
-"""Memory 1, a whole machine's, is read as so many bytes, and so is disk 1: 1,024 GiB."""
+"""Bytes of a whole machine's memory and of its disk: 1,024 GiB."""
 
 TASK_ID = "task_id"
-"""The column of `Tasks.texts` in which ids of tasks are kept."""
+"""Key of the task ids in `Tasks.texts`."""
 
 MILLI = 1000
 
@@ -114,18 +109,18 @@ def read_cloudsimpy(
     """Read a job file of CloudSimPy, plain or gzip.
 
     Args:
-        path: the file.
-        machine_bytes: what memory 1 and disk 1 stand for. CloudSimPy's own machines have 64 cores
-            and memory and disk of 1: `MachineSpec("m", 64, mem_bytes=machine_bytes)`.
-        columns: other names of columns, by need; see `CLOUDSIMPY_COLUMNS`.
+        path: path of the file.
+        machine_bytes: bytes of memory 1 and of disk 1. CloudSimPy's own machines have 64 cores and
+            memory and disk of 1: `MachineSpec("m", 64, mem_bytes=machine_bytes)`.
+        columns: other names of columns, by quantity; see `CLOUDSIMPY_COLUMNS`.
 
     Returns:
-        Jobs by submission, then by job id, each with its tasks in the order of the file. A job is
-        submitted when its last row says, as CloudSimPy has it. It is as wide as all its instances
-        together, in whole cores, and runs as long as its longest task.
+        Jobs by submission, then by job id, each with its tasks in the order of the file. The
+            submit time of a job is that of its last row, as in CloudSimPy. Its width is that of
+            all its instances together, in whole cores, and its run time that of its longest task.
 
     Raises:
-        WorkloadError: `machine_bytes` that no machine has.
+        WorkloadError: `machine_bytes` out of range.
         TraceError: file, line, column, value and what is allowed.
     """
     file = Path(path)
@@ -201,8 +196,8 @@ def write_cloudsimpy(
 ) -> None:
     """Write the tasks of a workload as a job file of CloudSimPy, ``.gz`` compressed.
 
-    A job without tasks is one task with all its processors. Not in such a file: which tasks wait
-    for which, gangs, GPUs, what machines must be like, units of work, users, queues and requests.
+    A job without tasks is one task with all its processors. Parents, gangs, GPUs, demands on
+    machines, work units, users, queues and requests are not written.
     """
     tasks = tasks_of_all(workload)
     ids = tasks.texts.get(TASK_ID, tuple(str(row) for row in range(1, tasks.n_tasks + 1)))
@@ -231,7 +226,7 @@ TASK_COLUMNS: Mapping[str, float] = {
     "instances": MOST_INSTANCES, "mcpu": 1000 * MOST_CORES, "mem_bytes": MOST_COUNT,
     "disk_bytes": MOST_COUNT, "mgpu": 1000 * MOST_CORES, "gang": 1,
 }  # fmt: skip
-"""Whole numbers that a task may ask for, as in `sim.model.tasks.Tasks`, and the most of each."""
+"""Optional whole numbers of a task, as in `sim.model.tasks.Tasks`, and their upper limits."""
 
 NAME_COLUMNS: tuple[str, ...] = ("role", "gpu_resource")
 
@@ -239,8 +234,8 @@ JOB_COLUMNS: tuple[str, ...] = (
     "job_runtime_s", "job_procs", "requested_s", "logged_wait_s", "user", "group", "queue",
     "partition", "status", "mem_bytes_per_proc",
 )  # fmt: skip
-"""What may be known of a job, as in `sim.model.workload.Workload`; all its rows say the same. Its
-run time is that of its longest path and its processors those of its widest level, if not told."""
+"""Optional values of a job, as in `sim.model.workload.Workload`, equal in all its rows. Defaults are the run time of the longest path and the processors of the widest level.
+"""
 
 _WHOLE = frozenset(JOB_COLUMNS) - {"job_runtime_s", "requested_s", "logged_wait_s"}
 _ALL_COLUMNS = (*NEEDED, *TASK_COLUMNS, *NAME_COLUMNS, *JOB_COLUMNS)
@@ -324,7 +319,7 @@ def _counts(table: CsvTable, name: str, most: float) -> NDArray[np.float64]:
 
 
 def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
-    """Return what is told of each job, NaN for nothing."""
+    """Return an optional column by job, NaN where empty."""
     least = 1.0 if name == "job_procs" else 0.0
     column = table.numbers(name, least=least, integer=name in _WHOLE, empty=np.nan)
     return _same(table, rows, name, column)
@@ -333,7 +328,7 @@ def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
 def _same(
     table: CsvTable, rows: TaskRows, name: str, column: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the value of each job; all its rows must have it."""
+    """Return the value of each job, which must be equal in all its rows."""
     of_tasks = column[rows.row]
     of_jobs = of_tasks[rows.first]
     expected = of_jobs[rows.job]
@@ -348,7 +343,6 @@ def _same(
 
 
 def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]:
-    """Return ids and parents of the tasks, in their order."""
     in_file, parent_texts = table.texts("task"), table.texts("parents")
     ids = [in_file[row] for row in rows.row.tolist()]
     parents: list[list[int]] = []
@@ -372,16 +366,16 @@ def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]
 
 
 def _plain_ids(rows: TaskRows) -> list[str]:
-    """Return the ids of tasks that have no names: 1, 2, ... in each job."""
+    """Return the ids of tasks without names: 1, 2, ... in each job."""
     return [str(n) for n in (np.arange(len(rows.job)) - rows.first[rows.job] + 1).tolist()]
 
 
 def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
     """Write a workload as a table of tasks, compressed if the name ends in ``.gz``.
 
-    A job without tasks is one task with all its processors. Columns that would say of nobody more
-    than is usual are left out. Not in such a table: what machines must be like, units of work, the
-    machine of the log and when it began.
+    A job without tasks is one task with all its processors. Columns with only usual values are
+    left out. Demands on machines, work units, and the machine and begin of the log are not
+    written.
     """
     tasks = tasks_of_all(workload)
     begins = np.searchsorted(tasks.job, np.arange(tasks.n_jobs), side="left")
@@ -414,7 +408,7 @@ def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
 def _unusual_job_columns(
     workload: Workload, tasks: Tasks
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Yield what is known of jobs beyond what is usual, NaN where it is not known."""
+    """Yield the columns of jobs with unusual values, NaN where unknown."""
     if (workload.runtime_s != longest_paths(tasks)).any():
         yield "job_runtime_s", workload.runtime_s
     if (workload.procs != widest_cores(tasks)).any():
@@ -431,7 +425,7 @@ def _unusual_job_columns(
 
 
 def _ids(tasks: Tasks, begins: NDArray[np.intp]) -> list[str]:
-    """Return names of tasks: their own if a table can hold them, else 1, 2, ... in each job."""
+    """Return the names of tasks if a table can hold them, else 1, 2, ... in each job."""
     task_ids = tasks.texts.get(TASK_ID, ())
     job_task_pairs = {(job, name) for job, name in zip(tasks.job.tolist(), task_ids, strict=False)}
     if (

@@ -1,10 +1,6 @@
-"""The lines of a text file, plain or gzip, one at a time: for files that no memory need hold.
+"""Text files, plain or gzip: their bytes, lines and CSV tables.
 
-What is no text, or has no end, is refused as soon as that shows.
-
-The bytes of a log, plain or gzip; what is no log, or too much of one, is refused on the way.
-
-Tables of comma-separated values as text: a header, rows, and the columns that are asked for.
+Files that are not text, or are too large, are refused as soon as that is known.
 """
 
 import csv
@@ -25,12 +21,12 @@ from numpy.typing import NDArray
 from sim.model.errors import TraceError, quoted_text
 
 MOST_BYTES = 2**30
-"""Of text, unpacked: ten times the largest log of the Parallel Workloads Archive that we know."""
+"""Limit of unpacked text: ten times the largest log of the Parallel Workloads Archive."""
 
 MOST_LINES = 5_000_000
 LONGEST_LINE_BYTES = 2**20
 MOST_RATIO = 100
-"""Unpacked to packed, from `RATIO_FROM_BYTES` on: logs shrink to between a fourth and a tenth."""
+"""Limit of unpacked to packed bytes, from `RATIO_FROM_BYTES` on; logs have ratios of 4 to 10."""
 
 RATIO_FROM_BYTES = 2**24
 _CHUNK_BYTES = 2**20
@@ -50,8 +46,8 @@ def read_bytes(path: Path) -> bytes:
     """Return the text of a log as bytes, unpacked if it is gzip (recognised by content).
 
     Raises:
-        TraceError: no ordinary file, not to be read, a broken or another archive, a binary file,
-            or more than `MOST_BYTES`, `MOST_LINES`, `LONGEST_LINE_BYTES` or `MOST_RATIO`.
+        TraceError: no regular file, unreadable, a broken or another archive, a binary file, or
+            more than `MOST_BYTES`, `MOST_LINES`, `LONGEST_LINE_BYTES` or `MOST_RATIO`.
     """
     size = size_of(path)
     try:
@@ -61,7 +57,7 @@ def read_bytes(path: Path) -> bytes:
             if path.suffix == ".gz" and not packed:
                 expected = "the name ends in .gz but this is not gzip; rename it."
                 raise TraceError(path, expected=expected)
-            # GzipFile reads like any binary file, and says so only to those who know it.
+            # GzipFile reads like any binary file, but its type does not say so.
             text = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
             n_bytes = _count_bytes(path, text, size if packed else None)
             text.seek(0)
@@ -72,10 +68,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def size_of(path: Path, kind: str = "an SWF log") -> int:
-    """Return the size of a file. Raises TraceError if it is none, or one without an end."""
+    """Return the size of a file. Raises TraceError if it is not a regular file."""
     try:
         status = path.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL is in no name
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a path with NUL raises ValueError
         expected = f"there is no such file; give the path of {kind}."
         raise TraceError(path, expected=expected) from None
     except OSError as error:
@@ -90,12 +86,9 @@ def size_of(path: Path, kind: str = "an SWF log") -> int:
 
 
 def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
-    """Return how many bytes there are. Raises TraceError as soon as it is clear that it is no log.
+    """Return the number of bytes. Raises TraceError at the first sign that this is no log.
 
-    Args:
-        path: the file, for messages.
-        text: what is in it, unpacked.
-        packed_bytes: its size if it is compressed.
+    `packed_bytes` is the size of the file if it is compressed.
     """
     n_bytes, line, line_bytes = 0, 1, 0
     while chunk := text.read(_CHUNK_BYTES):
@@ -128,7 +121,7 @@ def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
 
 
 def check_kind(path: Path, head: bytes, file_kind: str = "an SWF log") -> None:
-    """Raise TraceError for a file that is known to be something else than text."""
+    """Raise TraceError for a file of a known kind other than text."""
     if head.startswith(_UTF_16):
         raise TraceError(
             path, expected="this is text in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)."
@@ -148,11 +141,11 @@ def lines_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of every line that is not empty.
 
     Args:
-        path: the file; compression is recognised by content.
-        kind: one such file, for messages, such as "an SWF log".
+        path: path of the file; compression is recognised by content.
+        kind: kind of file, for messages, such as "an SWF log".
 
     Raises:
-        TraceError: no ordinary file, broken, binary, another archive, or more than `MOST_LINES`,
+        TraceError: no regular file, broken, binary, another archive, or more than `MOST_LINES`,
             `LONGEST_LINE_BYTES`, `MOST_STREAMED_BYTES` or `MOST_RATIO`.
     """
     size = size_of(path, kind)
@@ -198,7 +191,7 @@ def _lines(
 
 LARGEST_NUMBER = float(2**53)
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-"""Python's own reading of a number takes ``1_000`` and the digits of every script besides."""
+"""Stricter than `float`, which also accepts ``1_000`` and the digits of every script."""
 
 MOST_COLUMNS = 1000
 CSV_DESCRIPTION = "a table of comma-separated values"
@@ -209,9 +202,9 @@ class CsvTable:
     """A table as text.
 
     Attributes:
-        path: the file, for messages.
+        path: path of the file, for messages.
         header: names of the columns of the file.
-        columns: what is needed to the name of its column.
+        columns: name of the column, by needed quantity.
         rows: texts; every row has as many as the header.
         line_numbers: 1-based line at which each row ends.
     """
@@ -228,11 +221,11 @@ class CsvTable:
         return len(self.rows)
 
     def has(self, need: str) -> bool:
-        """Tell whether the file has the column of a need."""
+        """Return whether the file has the column of a quantity."""
         return self.columns.get(need) in self.header
 
     def texts(self, need: str) -> list[str]:
-        """Return a column as it stands, without blanks around it.
+        """Return the texts of a column, without blanks around them.
 
         Raises:
             TraceError: the file has no such column.
@@ -246,10 +239,10 @@ class CsvTable:
         """Return a column as float64 [n_rows].
 
         Args:
-            need: what is looked for.
-            least: the smallest number that is allowed.
-            integer: only whole numbers are allowed.
-            empty: what an empty field means; None refuses one.
+            need: needed quantity.
+            least: smallest allowed number.
+            integer: whether only whole numbers are allowed.
+            empty: value of an empty field; None refuses one.
 
         Raises:
             TraceError: no such column, or a field that is not such a number.
@@ -270,9 +263,7 @@ class CsvTable:
     def moments(self, need: str, zone: ZoneInfo) -> NDArray[np.float64]:
         """Return a column of dates with times as Unix times, float64 [n_rows].
 
-        Args:
-            need: what is looked for.
-            zone: where the clock hung that shows times without an offset.
+        Times without an offset are in `zone`.
 
         Raises:
             TraceError: no such column, or a field that is no such text.
@@ -317,12 +308,12 @@ def read_csv(
     """Read a table with a header, plain or gzip, in UTF-8.
 
     Args:
-        path: the file; compression is recognised by content.
-        usual: what a reader needs to the name of the column that it usually has.
-        columns: other names, by need, for files with another header.
+        path: path of the file; compression is recognised by content.
+        usual: usual name of the column, by needed quantity.
+        columns: other names, by quantity, for files with another header.
 
     Raises:
-        TraceError: the file is missing, broken, empty or no table, or a need that is none.
+        TraceError: the file is missing, broken, empty or no table, or a quantity is unknown.
     """
     needed = checked_columns(path, usual, columns)
     numbered_lines = list(lines_of(path, CSV_DESCRIPTION))
@@ -357,10 +348,10 @@ def read_csv(
 def checked_columns(
     path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return names of columns by need, the analyst's over the usual ones.
+    """Return the names of columns by quantity; given names replace the usual ones.
 
     Raises:
-        TraceError: a need that is none.
+        TraceError: an unknown quantity.
     """
     for need in columns or {}:
         if need not in usual:
@@ -373,7 +364,7 @@ def zone_named(path: Path, name: str) -> ZoneInfo:
     """Return a time zone.
 
     Raises:
-        TraceError: it is not known on this machine.
+        TraceError: this machine does not know the time zone.
     """
     try:
         return ZoneInfo(name)
@@ -386,12 +377,12 @@ def zone_named(path: Path, name: str) -> ZoneInfo:
 
 
 def stem_of(path: Path) -> str:
-    """Return the name of a file without .csv and .gz, for people."""
+    """Return the name of a file without .csv and .gz."""
     return path.name.removesuffix(".gz").removesuffix(".csv")
 
 
 def number_texts(texts: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the place of each text in the sorted list of different ones (-1 for empty), and it."""
+    """Return the index of each text in the sorted unique texts (-1 for empty), and those texts."""
     names = tuple(sorted(set(texts) - {""}))
     place = {name: i for i, name in enumerate(names)} | {"": -1}
     return np.array([place[text] for text in texts], dtype=np.int64), names

@@ -1,19 +1,15 @@
-"""The text files of Bergsma et al.: batches of flavours, and beside them bins of lifetimes.
+"""Traces of virtual machines: batches of flavours (Bergsma et al.), and tables with one row each.
 
-One line per period with arrivals: seconds since the clock's zero, a space, and tokens separated by
-commas. A token is a flavour (a letter) or ``|``, which ends a batch. The file of lifetimes has the
-same shape with ``U7`` (ended in bin 7) and ``C40`` (seen last in bin 40) in the place of flavours.
-A map says ``4,14 h`` for each flavour: cores, gigabytes (2**30 bytes) and letter.
+Files of Bergsma et al. have one line per period with arrivals: seconds since the clock's zero, a
+space, and tokens separated by commas. A token is a flavour (a letter) or ``|``, which ends a
+batch. The file of lifetimes has the same shape with ``U7`` (ended in bin 7) and ``C40`` (last seen
+in bin 40) instead of flavours. A map has ``4,14 h`` for each flavour: cores, gigabytes (2**30
+bytes) and letter.
 
-Files of Bergsma et al. by the name of one: the map of flavours and the lifetimes beside it.
-
-Tables of virtual machines: who asked for what, when it was created, and when it was deleted.
-
-A row per virtual machine or instance, as clouds publish them: Alibaba's trace of disaggregated
-recommendation models (Duan et al., OSDI 2025) has such columns, and so have Azure's ``vmtable``
-and others under other names, which are given by need. What was not deleted within the table's time
-is censored; what was there before it began has no creation time and is left out, lest only those be
-seen that live long.
+Tables have a row per virtual machine: Alibaba's trace of disaggregated recommendation models (Duan
+et al., OSDI 2025) has the usual columns, Azure's ``vmtable`` others. Lifetimes that reach beyond
+the end are censored. Machines from before the begin are left out, because only long-lived ones of
+them are known.
 """
 
 import gzip
@@ -66,17 +62,15 @@ def read_flavours(path: Path) -> tuple[Flavour, ...]:
 def read_bergsma(
     path: Path, flavours: tuple[Flavour, ...], lifetimes: Path | None = None
 ) -> CloudTrace:
-    """Read a trace of batches.
-
-    The window is from the first period with arrivals to the last.
+    """Read a trace of batches, from the first period with arrivals to the last.
 
     Args:
-        path: of the flavours, also gzipped.
-        flavours: see `read_flavours`.
-        lifetimes: file of the lifetimes; None leaves them unknown.
+        path: path of the flavours file, plain or gzip.
+        flavours: flavours from `read_flavours`.
+        lifetimes: path of the lifetimes file; None leaves them unknown.
 
     Raises:
-        TraceError: either file has another form, or they do not tell of the same jobs.
+        TraceError: either file has another form, or their jobs differ.
     """
     flavour_index = {flavour.name: index for index, flavour in enumerate(flavours)}
     periods: list[int] = []
@@ -149,11 +143,11 @@ def _with_lifetimes(
 
 
 def write_bergsma(trace: CloudTrace, path: Path, lifetimes: Path | None = None) -> None:
-    """Write a trace of batches, gzipped if the name ends in .gz; and its lifetimes, if asked for.
+    """Write a trace of batches, and optionally its lifetimes, gzipped if the name ends in .gz.
 
     Raises:
-        TraceError: lifetimes are asked for and unknown, or a name of a flavour cannot be told from
-            the signs of the format.
+        TraceError: lifetimes are requested and unknown, or the name of a flavour contains
+            separators.
     """
     names = [flavour.name for flavour in trace.flavours]
     for name in names:
@@ -183,7 +177,7 @@ def _write(trace: CloudTrace, path: Path, tokens: np.ndarray) -> None:
 
 
 def _periods(path: Path) -> Iterator[tuple[int, int, list[list[str]]]]:
-    """Yield number of the line, seconds, and the batches of each period as lists of tokens."""
+    """Yield line number, seconds, and batches (lists of tokens) of each period."""
     for number, line in _lines(path):
         clock, _, rest = line.partition(" ")
         batches = [batch.strip(",").split(",") for batch in rest.split(_END)]
@@ -212,7 +206,7 @@ _BEGIN_BYTES = 65_536
 
 
 def is_bergsma(path: Path) -> bool:
-    """Tell whether a file looks like batches of flavours as the authors write them."""
+    """Return whether a file looks like batches of flavours."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
@@ -223,7 +217,7 @@ def is_bergsma(path: Path) -> bool:
 
 
 def read_beside(path: Path) -> CloudTrace:
-    """Read batches of flavours, with the map and the lifetimes that lie beside them.
+    """Read batches of flavours, with the map and the lifetimes in the same folder.
 
     The map is `MAP`; the lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz``, and are
     unknown if there is none.
@@ -250,7 +244,7 @@ VM_COLUMNS: Mapping[str, str] = {
     "created_s": "creation_time", "deleted_s": "deletion_time", "user": "app_name",
     "cores": "cpu_request", "gpus": "gpu_request", "memory_gib": "memory_request",
 }  # fmt: skip
-"""What is needed, and the column that it usually has; cores, gpus and memory may be missing."""
+"""Needed quantities, with the usual names of their columns; cores, gpus and memory are optional."""
 MILLI = 1000
 _NEVER = -1.0
 
@@ -265,15 +259,15 @@ def read_vm_table(
     """Read a table of virtual machines, plain or gzip.
 
     Args:
-        path: the file.
-        columns: other names of columns, by need; see `VM_COLUMNS`.
-        most_flavours: requests with a flavour of their own; others share one for each power of two
-            of cores.
-        until_s: when the observation ended, by the table's clock; None is the last creation or
-            deletion that it tells.
+        path: path of the file.
+        columns: other names of columns, by quantity; see `VM_COLUMNS`.
+        most_flavours: number of requests with their own flavour; others share one for each power
+            of two of cores.
+        until_s: end of the observation, on the table's clock; None is the last creation or
+            deletion.
 
     Returns:
-        What was created within the time of the table, in order of creation.
+        Machines created within the time of the table, in order of creation.
 
     Raises:
         TraceError: file, line, column, value and what is allowed.
@@ -328,7 +322,7 @@ def read_vm_table(
 
 
 def _whole(table: CsvTable, need: str, factor: int) -> NDArray[np.int64]:
-    """Return a column in whole units; 0 where the file does not have it or says nothing."""
+    """Return a column in whole units; 0 where column or value is missing."""
     if not table.has(need):
         return np.zeros(table.n_rows, dtype=np.int64)
     return np.round(table.numbers(need, empty=0.0) * factor).astype(np.int64)

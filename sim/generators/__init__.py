@@ -1,1 +1,1 @@
-"""Generators of workloads."""
+"""Generators of workloads; it may import `sim.model`, `sim.metrics` and `sim.policies`."""

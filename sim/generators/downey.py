@@ -1,14 +1,12 @@
 """Downey's moldable jobs: work, average parallelism, and a speedup that both determine.
 
 Downey, "A parallel workload model and its implications for processor allocation", HPDC 1997, and
-"A model for speedup of parallel programs", report UCB/CSD-97-933, 1997. Names are his: a job has a
-cumulative run time L (its work on one processor) and an average parallelism A, both log-uniform,
-and a variance of parallelism sigma, here `cv2`, uniform from 0 to 2. Arrivals are exponential, by
-a rate of each weekday. The laws are his; the published ends are of two machines of 1997, those of
-`published_model` are ours, for a machine of 128 processors.
-
-A workload has rigid jobs, so processors are chosen for each job by one of `RULES`. Who simulates
-moldable jobs takes `moldable_jobs`, and asks them for the run times on other processors.
+"A model for speedup of parallel programs", report UCB/CSD-97-933, 1997. As there, a job has a
+cumulative run time L (work on one processor) and an average parallelism A, both log-uniform, and a
+variance of parallelism sigma, here `cv2`, uniform from 0 to 2. Arrivals are exponential, with a
+rate per weekday. The published bounds are of two machines of 1997; those of `published_model` are
+ours, for 128 processors. A rule of `RULES` chooses processors, because jobs of a workload are
+rigid; `moldable_jobs` returns the jobs before that choice.
 """
 
 from collections.abc import Mapping
@@ -38,8 +36,9 @@ Floats = NDArray[np.float64]
 
 
 RULES: tuple[str, ...] = ("average", "knee", "fastest", "any")
-"""How many processors a job takes: A; where speedup times efficiency is largest; the fewest with
-the largest speedup; or a log-uniform number from 1 to that."""
+"""Rules of the number of processors: A; the maximum of speedup times efficiency; the fewest with
+the largest speedup; or a log-uniform number from 1 to that.
+"""
 
 ENDS = ("work_low_s", "work_high_s", "parallelism_low", "parallelism_high", "cv2_low", "cv2_high")
 LEAST_JOBS = 20
@@ -52,8 +51,8 @@ def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
     Args:
         n: processors, from 1.
         parallelism: average parallelism A, from 1; the speedup never exceeds it.
-        cv2: variance of parallelism (sigma), from 0. Up to 1 the parallelism is A but for a part of
-            the time; above, it has a tail.
+        cv2: variance of parallelism (sigma), from 0. Up to 1 the parallelism is A most of the
+            time; above, it has a tail.
     """
     n, a, c = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (n, parallelism, cv2)))
     below = a * n / (a + c / 2 * (n - 1))
@@ -67,7 +66,7 @@ def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
 
 
 def fewest_fastest(parallelism: Floats, cv2: Floats) -> Floats:
-    """Return from how many processors on the speedup is A: float64."""
+    """Return the number of processors from which on the speedup is A: float64."""
     low = np.where(cv2 > 0, 2 * parallelism - 1, parallelism)
     n_procs: Floats = np.where(cv2 <= 1, low, parallelism + parallelism * cv2 - cv2)
     return n_procs
@@ -84,7 +83,7 @@ def knee(parallelism: Floats, cv2: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MoldableJobs:
-    """Jobs that run on as many processors as they are given. Columns are float64 [n_jobs].
+    """Jobs that run on any number of processors. Columns are float64 [n_jobs].
 
     Attributes:
         submit_s: seconds since the model's midnight.
@@ -104,12 +103,12 @@ class MoldableJobs:
         return runtime_s
 
     def processors(self, rule: str, most: float, chances: Floats) -> NDArray[np.int64]:
-        """Return how many processors each job takes by a rule of `RULES`, from 1 to `most`.
+        """Return the processors of each job by a rule, from 1 to `most`.
 
         Args:
             rule: one of `RULES`.
-            most: of the machine.
-            chances: float64 [n_jobs] from 0 to 1; only ``any`` looks at them.
+            most: processors of the machine.
+            chances: float64 [n_jobs] from 0 to 1; only ``any`` uses them.
         """
         fastest = np.minimum(fewest_fastest(self.parallelism, self.cv2), most)
         n_procs = {
@@ -122,7 +121,7 @@ class MoldableJobs:
 
 
 def published() -> Model:
-    """Return the model with ends for a machine of 128 processors; a job in six minutes."""
+    """Return the model with bounds for a machine of 128 processors, with a job in six minutes."""
     return Model(
         "downey",
         {
@@ -141,11 +140,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Refuse parameters that cannot be.
-
-    Raises:
-        WorkloadError: in one sentence, with the parameter's name and what is allowed.
-    """
+    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
     _rates(model)
     rule = model.parameters.get("rule")
     if rule not in RULES:
@@ -161,10 +156,10 @@ def check(model: Model) -> None:
 
 
 def moldable_jobs(model: Model, horizon: Horizon, streams: RandomStreams) -> MoldableJobs:
-    """Draw jobs before anyone has chosen processors for them.
+    """Draw jobs before the choice of their processors.
 
     Raises:
-        WorkloadError: there are none within the horizon, or too many.
+        WorkloadError: no jobs within the horizon, or too many.
     """
     ends = _ends(model)
     submit_s = poisson_arrivals(_rates(model), horizon, streams.of("arrivals"))
@@ -184,10 +179,10 @@ def moldable_jobs(model: Model, horizon: Horizon, streams: RandomStreams) -> Mol
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw jobs and choose processors for them by the model's rule.
+    """Draw jobs and choose their processors by the model's rule.
 
     Raises:
-        WorkloadError: there are none within the horizon, or too many.
+        WorkloadError: no jobs within the horizon, or too many.
     """
     jobs = moldable_jobs(model, horizon, streams)
     chances = streams.of("processors").random(len(jobs.submit_s))
@@ -205,7 +200,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """State arrivals, run times and processors: quadrature over A, cv2 and chances."""
+    """Return moments of arrivals, run times and processors: quadrature over A, cv2 and chances."""
     ends, rate = _ends(model), float(_rates(model).mean())
     middles = (np.arange(400) + 0.5) / 400
     few = (np.arange(12) + 0.5) / 12
@@ -234,13 +229,13 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def fit_downey(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit ends by moments of logarithms, as if every job had taken A processors.
+    """Fit bounds by moments of logarithms, as if every job had taken A processors.
 
-    A log does not tell what a job would have done on other processors, so `cv2` is what a knob
-    says it is; work follows from the run time by the speedup at the middle of it.
+    A log has no run times on other processors, so a knob sets `cv2`; work follows from the run
+    time by the speedup at the middle of it.
 
     Raises:
-        WorkloadError: fewer than `LEAST_JOBS` jobs, or all at one instant.
+        WorkloadError: fewer than `LEAST_JOBS` jobs, or all at one time.
     """
     if workload.n_jobs < LEAST_JOBS or workload.span_s == 0:
         raise WorkloadError(
@@ -275,7 +270,7 @@ def fit_downey(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def _fitted_rates(since_s: Floats) -> list[float]:
-    """Return jobs per day of each weekday; days that the log does not reach have the mean rate."""
+    """Return jobs per day of each weekday; days without data have the mean rate."""
     day = np.floor(since_s / DAY_S).astype(np.int64)
     counts = np.bincount(day % 7, minlength=7)
     edges = np.arange(day[0], day[-1] + 1)

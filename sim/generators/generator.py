@@ -1,12 +1,8 @@
-"""What a generator is: it fits a model to a workload and draws workloads from a model.
+"""Generators, which fit a model to a workload and draw workloads from a model.
 
-Named streams of random numbers: what one stage draws never shifts another.
-
-What a generator has learnt or is told: numbers by name and arrays, kept as JSON and npz.
-
-A whole workload inside a model: its columns and tasks as arrays and what JSON can say.
-
-Submissions at random: exponential gaps whose rate may differ from weekday to weekday.
+A model is numbers by name and arrays, stored as JSON and npz; a whole workload can be packed into
+it. Random numbers come from named streams, so that the draws of one stage do not shift those of
+another. Poisson arrivals have exponential gaps with a rate per weekday.
 """
 
 import hashlib
@@ -39,14 +35,14 @@ _N_WORDS = 4
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """The streams of one seed.
+    """Random streams of one seed, one per name.
 
     Attributes:
         seed: a whole number from 0.
-        within: names of the stages that this one is part of.
+        within: names of the enclosing stages.
 
     Raises:
-        WorkloadError: another seed.
+        WorkloadError: an invalid seed.
     """
 
     seed: int
@@ -61,7 +57,7 @@ class RandomStreams:
         return np.random.default_rng(self.sequence(name))
 
     def sequence(self, name: str) -> np.random.SeedSequence:
-        """Return the seed of the stream of a stage, for who spawns streams of its own."""
+        """Return the seed sequence of the stream of a stage, for callers that spawn from it."""
         path = "/".join((*self.within, name)).encode()
         words = np.frombuffer(hashlib.sha256(path).digest()[: 4 * _N_WORDS], dtype="<u4")
         return np.random.SeedSequence(self.seed, spawn_key=tuple(int(word) for word in words))
@@ -74,14 +70,11 @@ class RandomStreams:
 FORMAT = "copperline-workload-model"
 VERSION = 1
 MOST_JSON_BYTES = 2**24
-MOST_ARRAY_BYTES = 2**31
-"""Unpacked, of all arrays of a model together."""
+MOST_ARRAY_BYTES = 2**31  # limit of all unpacked arrays of a model together
 
-KINDS = "bifU"
-"""Of numpy, that arrays of a model may have: truth values, whole and other numbers, texts."""
+KINDS = "bifU"  # allowed numpy kinds of arrays: truth values, whole and other numbers, texts
 
-Json = Any
-"""What JSON can say; the generator of the model checks it."""
+Json = Any  # any JSON value; the generator of the model checks it
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +82,10 @@ class Model:
     """A model of workloads, of one generator.
 
     Attributes:
-        generator: its name.
+        generator: name of the generator.
         parameters: numbers, texts, lists and tables by name, as in JSON.
-        arrays: read-only, by name; numbers or texts.
-        source: one sentence for people: what it was fitted on, or where it was published.
+        arrays: read-only arrays of numbers or texts, by name.
+        source: one sentence for people: what it was fitted to, or where it was published.
     """
 
     generator: str
@@ -124,7 +117,7 @@ class Model:
         """Return the model with other values of some of its parameters.
 
         Raises:
-            WorkloadError: it has no parameter of that name.
+            WorkloadError: the model has no parameter of that name.
         """
         for name in parameters:
             if name not in self.parameters:
@@ -142,14 +135,14 @@ class Model:
 
 
 def arrays_beside(path: Path) -> Path:
-    """Return where the arrays of the model of a JSON file are: beside it, with the ending npz."""
+    """Return the path of a model's arrays: that of its JSON file, with the ending npz."""
     return path.with_suffix(".npz")
 
 
 def save_model(model: Model, path: Path) -> None:
     """Write a model: JSON into `path`, arrays, if it has any, into an npz file beside it.
 
-    Each file is there whole or not at all; the JSON, which names the digest, comes last.
+    Each file is written completely or not at all; the JSON, with the digest, comes last.
 
     Raises:
         WorkloadError: the name does not end in .json, or the file cannot be written.
@@ -179,7 +172,7 @@ def load_model(path: Path) -> Model:
     """Read a model that `save_model` wrote. Nothing in it is executed.
 
     Raises:
-        TraceError: no such file, not a model, another version, or arrays that are not its own.
+        TraceError: no such file, not a model, another version, or arrays of another model.
     """
     content = read_versioned_json(path, "model", FORMAT, VERSION)
     try:
@@ -215,17 +208,17 @@ def read_versioned_json(
     version: int,
     pairs: Callable[[list[tuple[str, Json]]], dict[str, Json]] = dict,
 ) -> dict[str, Any]:
-    """Read a JSON table that says of which format and version it is.
+    """Read a JSON object with a format name and a version.
 
     Args:
-        path: of the file.
-        kind: it is, for people.
-        form: the ``format`` that it must say.
-        version: the ``version`` that it must say.
-        pairs: makes a table of its entries, and may refuse some with a ValueError.
+        path: path of the file.
+        kind: kind of the file, for people.
+        form: expected ``format``.
+        version: expected ``version``.
+        pairs: function that makes a dictionary of its entries, or raises ValueError.
 
     Raises:
-        TraceError: no such file, too much of one, no JSON, another format or version.
+        TraceError: no such file, too large, no JSON, another format or version.
     """
     try:
         if path.stat().st_size > MOST_JSON_BYTES:
@@ -260,7 +253,7 @@ def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all. Raises OSError."""
+    """Write a file completely or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -278,7 +271,7 @@ def _text(parameters: Mapping[str, Json]) -> str:
 
 
 def _json_copy(parameters: Mapping[str, Json]) -> dict[str, Json]:
-    """Return parameters as JSON would give them back. Raises WorkloadError if it cannot."""
+    """Return parameters after a JSON round trip. Raises WorkloadError if JSON cannot hold them."""
     try:
         back: dict[str, Json] = json.loads(_text(parameters))
     except (TypeError, ValueError) as error:
@@ -288,21 +281,20 @@ def _json_copy(parameters: Mapping[str, Json]) -> dict[str, Json]:
     return back
 
 
-MOST_JOBS = 20_000_000
-"""Of one generated workload: what the columns of need fits into some gigabytes."""
+MOST_JOBS = 20_000_000  # of one generated workload: its columns need some gigabytes
 
 
 EPOCH_UNIX_S = 1_704_067_200.0
-"""Monday, 1 January 2024, midnight UTC: when a model begins that knows of no other day."""
+"""Monday, 1 January 2024, midnight UTC: begin of models without a date."""
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """For how long, and how densely, a workload is drawn.
+    """Duration and density of a drawn workload.
 
     Attributes:
-        duration_s: jobs are submitted within so many seconds from the beginning of the model's
-            time (its midnight, if it has days); above 0.
+        duration_s: time of submissions from the beginning of the model (its midnight, if it has
+            days); above 0.
         scale: factor on the rate of arrivals: 10 gives 10 times the jobs, of the same kinds.
 
     Raises:
@@ -320,10 +312,10 @@ class Horizon:
 
 @dataclass(frozen=True)
 class ModelMoment:
-    """What a model states of a figure of the jobs that it draws.
+    """A moment that a model states of its drawn jobs.
 
     Attributes:
-        mean: what is expected of one job; of ``jobs_per_day``, of one day in the long run.
+        mean: expected value of one job; of ``jobs_per_day``, of one day in the long run.
         sd: the mean over n jobs has the standard deviation sd / sqrt(n); of ``jobs_per_day``, that
             over n days.
     """
@@ -337,20 +329,20 @@ class Generator:
     """A generator of workloads.
 
     Attributes:
-        name: as commands and models call it.
+        name: identifier in commands and models.
         summary: one line for people, with the source.
         check: raises `WorkloadError`, in one sentence that names the parameter and what is
-            allowed, if a model cannot be one of this generator. It is called before every draw.
-        draw: model, horizon and streams to a workload; the same for the same three, on every
-            machine. Every stage draws from a stream of its own name.
-        fit: workload and knobs to a model; pure, no draws (those that it needs it makes with a
-            fixed seed of its own).
-        published: the model with the parameters of the source; None if there are none, and a
+            allowed, for an invalid model. It is called before every draw.
+        draw: function of model, horizon and streams that returns a workload; deterministic on
+            every machine. Every stage draws from the stream of its name.
+        fit: function of workload and knobs that returns a model; pure (random numbers come from a
+            fixed seed).
+        published: function that returns the model with the parameters of the source; None if a
             workload must be fitted.
-        knobs: what `fit` can be told.
-        moments: model to what it states of the jobs at scale 1, by the names of
-            `sim.generators.resampling.measure_moments`; None if it states nothing.
-        extends: a workload of a longer duration begins with the one of a shorter.
+        knobs: options of `fit`.
+        moments: function of the model that returns moments of the jobs at scale 1, by the names of
+            `sim.generators.resampling.measure_moments`; or None.
+        extends: whether a workload of a longer duration begins with the one of a shorter.
     """
 
     name: str
@@ -365,10 +357,10 @@ class Generator:
 
 
 def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
-    """Return the earliest of submit times in seconds since the model's midnight.
+    """Return the earliest submit time in seconds since the model's midnight.
 
     Raises:
-        WorkloadError: there is none.
+        WorkloadError: there are no submit times.
     """
     if len(submit_s) == 0:
         raise WorkloadError(
@@ -379,11 +371,7 @@ def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
 
 
 def check_number_of_jobs(expected: float) -> None:
-    """Refuse to draw more jobs than `MOST_JOBS`.
-
-    Raises:
-        WorkloadError: more are expected.
-    """
+    """Raise `WorkloadError` if more than `MOST_JOBS` jobs are expected."""
     if not expected <= MOST_JOBS:
         raise WorkloadError(
             f"about {expected:.3g} jobs would be drawn, and {MOST_JOBS:,} are allowed; ask for a "
@@ -423,11 +411,11 @@ COLUMNS: tuple[str, ...] = (
     "runtime_s", "requested_s", "procs", "user", "group", "queue", "partition", "status",
     "mem_bytes_per_proc",
 )  # fmt: skip
-"""Of jobs, that are kept. Submit times are kept by who packs, on a clock of their own."""
+"""Stored columns of jobs. Callers store submit times, on their own clocks."""
 
 
 def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
-    """Return what is needed to give the jobs back: parameters and arrays."""
+    """Return the parameters and arrays from which jobs can be restored."""
     arrays: Arrays = {name: getattr(workload, name) for name in COLUMNS}
     parameters: dict[str, Json] = {
         "max_procs": workload.max_procs,
@@ -440,7 +428,7 @@ def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
 
 
 def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
-    """Return what `unpack_tasks` needs to give tasks back: parameters and arrays."""
+    """Return the parameters and arrays from which `unpack_tasks` restores tasks."""
     arrays: Arrays = {}
     for prefix, holder in (("task ", tasks), ("work ", tasks.work)):
         for column_field in () if holder is None else fields(holder):
@@ -460,7 +448,7 @@ def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
 
 
 def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
-    """Return the columns of jobs that `pack_workload` kept.
+    """Return the columns of jobs that `pack_workload` stored.
 
     Raises:
         WorkloadError: one is missing or of another length.
@@ -476,10 +464,10 @@ def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
 
 
 def unpack_tasks(model: Model) -> Tasks | None:
-    """Return the tasks of the jobs that `pack_workload` kept; None if they had none.
+    """Return the tasks that `pack_workload` stored; None if there were none.
 
     Raises:
-        WorkloadError: they cannot be tasks.
+        WorkloadError: the data are no valid tasks.
     """
     parameters = model.parameters.get("tasks")
     if parameters is None:
@@ -527,7 +515,7 @@ def weekday_rates(subject: str, jobs_per_day: Json) -> Floats:
     """Return jobs per day for Monday to Sunday, float64 [7], from one number or seven.
 
     Raises:
-        WorkloadError: something else, or no job in a week.
+        WorkloadError: another value, or no job in a week.
     """
     values = jobs_per_day if isinstance(jobs_per_day, list) else [jobs_per_day] * 7
     if len(values) != 7:
@@ -548,10 +536,10 @@ def poisson_arrivals(rates: Floats, horizon: Horizon, rng: np.random.Generator) 
     Args:
         rates: jobs per day from Monday on, float64 [7].
         horizon: duration and factor on the rates.
-        rng: one exponential variable is drawn per job, in blocks.
+        rng: random generator; it draws one exponential variable per job, in blocks.
 
     Raises:
-        WorkloadError: too many jobs would come.
+        WorkloadError: too many jobs.
     """
     check_number_of_jobs(float(rates.mean()) * horizon.duration_s / DAY_S * horizon.scale)
     paid = np.concatenate([[0.0], np.cumsum(rates)])

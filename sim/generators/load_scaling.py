@@ -1,19 +1,14 @@
-"""Another load from the same jobs, and the same load shaken.
+"""Changes of the load of a workload: scaled, shaken, or inflated until a cluster is full.
 
 Scaling multiplies the times between submissions, which keeps jobs and their order but also
-stretches days and weeks; a generator's `scale` does not, and is to be preferred where days count
-(Feitelson, "Workload Modeling for Computer Systems Performance Evaluation", 2015).
-
-Shaking adds small random shifts to submit times and simulates again, to see how much of a result
-hangs on the accidents of one log: Tsafrir and Feitelson, "Instability in parallel job scheduling
-simulation: the role of workload flurries", IPDPS 2006; Tsafrir, Ouaknine and Feitelson, "Reducing
-performance evaluation sensitivity and variability by input shaking", MASCOTS 2007.
-
-A cluster filled with pods that never leave, until they ask for more than it has.
-
-Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 6: tasks are drawn from a
-trace, with replacement, and submitted one by one until they ask for so much of the GPUs of the
-cluster. Who finds no room when it comes never finds any, since nobody leaves.
+stretches days and weeks; prefer a generator's `scale` where days count (Feitelson, "Workload
+Modeling for Computer Systems Performance Evaluation", 2015). Shaking adds small random shifts to
+submit times, to see how much a result depends on the accidents of one log: Tsafrir and Feitelson,
+"Instability in parallel job scheduling simulation: the role of workload flurries", IPDPS 2006;
+Tsafrir, Ouaknine and Feitelson, "Reducing performance evaluation sensitivity and variability by
+input shaking", MASCOTS 2007. Inflation submits pods drawn with replacement, which never leave,
+until they request a share of the GPUs: Weng et al., "Beware of Fragmentation", USENIX ATC 2023,
+section 6.
 """
 
 from dataclasses import fields, replace
@@ -34,10 +29,10 @@ from sim.model.workload import UNKNOWN, ReadingNote, Workload
 Unit = Literal["jobs", "sessions", "users"]
 
 SESSION_GAP_S = 1200.0
-"""A user who submits nothing for so long begins a new session (20 minutes; Zilber et al. 2005)."""
+"""Gap without submissions after which a user's new session begins (Zilber et al. 2005)."""
 
 ANEW = ("submit_s", "logged_wait_s", "notes", "start_unix_s")
-"""Fields that are made anew; the waits in the log are those of other submit times."""
+"""Fields that are made anew; logged waits belong to other submit times."""
 
 
 def scale_load(
@@ -47,13 +42,13 @@ def scale_load(
     load: float | None = None,
     procs: int | None = None,
 ) -> Workload:
-    """Return the same jobs, closer together or farther apart.
+    """Return the same jobs with scaled times between submissions.
 
     Args:
-        workload: the jobs. Whole seconds stay whole.
-        factor: of the times between submissions: 0.5 doubles the load.
-        load: in place of a factor, the offered load that is wanted.
-        procs: of the machine for which `load` is meant; the log's own by default.
+        workload: jobs. Whole seconds stay whole.
+        factor: factor on the times between submissions: 0.5 doubles the load.
+        load: target of the offered load, instead of a factor.
+        procs: processors of the machine for `load`; those of the log by default.
 
     Raises:
         WorkloadError: neither or both of `factor` and `load`, one that is not finite and above 0,
@@ -83,16 +78,16 @@ def shake(
     """Return the same jobs, submitted a little earlier or later.
 
     Args:
-        workload: the jobs. Whole seconds stay whole.
+        workload: jobs. Whole seconds stay whole.
         seed: a whole number from 0, or streams.
-        spread_s: shifts are drawn uniformly from -spread_s to spread_s.
-        by: what is shifted as one: every job, the sessions of users, or users with all that they
-            ever did. A job of nobody known is shifted alone.
-        session_gap_s: without a submission for longer than this a user begins a new session.
+        spread_s: bound of the uniform shifts, from -spread_s to spread_s.
+        by: unit that is shifted together: jobs, sessions of users, or users with all their jobs. A
+            job of an unknown user is shifted alone.
+        session_gap_s: gap without submissions after which a user's new session begins.
 
     Raises:
         WorkloadError: a spread or gap that is not finite and from 0, or another seed.
-        UnknownNameError: nothing of that name can be shifted.
+        UnknownNameError: no such unit.
     """
     if by not in get_args(Unit):
         raise UnknownNameError("unit of shaking", by, get_args(Unit))
@@ -109,7 +104,7 @@ def shake(
 
 
 def units(workload: Workload, by: Unit, session_gap_s: float) -> NDArray[np.int64]:
-    """Number what is shifted as one, from 0: int64 [n_jobs]."""
+    """Return the number of each job's shifted unit, from 0: int64 [n_jobs]."""
     n_jobs = workload.n_jobs
     if by == "jobs":
         return np.arange(n_jobs, dtype=np.int64)
@@ -167,19 +162,19 @@ _GPU = DEMANDS.index("mgpu")
 def inflate_workload(
     workload: Workload, cluster: ClusterSpec, *, load: float = 1.3, seed: int = 0
 ) -> Workload:
-    """Return jobs drawn from a workload, one a second, until they ask for so many GPUs.
+    """Return jobs drawn from a workload, one per second, until they request a share of the GPUs.
 
-    All end at one and the same time, twice as late as the last one comes: until then nothing is
-    given back, and whoever starts behind it would have been turned away.
+    All jobs end at the same time, twice as late as the last submission, so that nothing is
+    released before.
 
     Args:
-        workload: its jobs have tasks, some of which ask for GPUs.
-        cluster: has GPUs.
-        load: share of these that the drawn jobs ask for together, at least; above 0.
-        seed: of the draw.
+        workload: jobs with tasks, some of which request GPUs.
+        cluster: cluster with GPUs.
+        load: least share of the GPUs that the jobs request together; above 0.
+        seed: seed of the draw.
 
     Raises:
-        WorkloadError: nobody asks for a GPU, or there is none, or a load that cannot be.
+        WorkloadError: no job requests a GPU, the cluster has none, or the load is invalid.
     """
     most = checked_number("load", load, 0.0) * float(capacity_of(cluster)[:, _GPU].sum())
     tasks = workload.tasks

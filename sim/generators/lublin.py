@@ -1,33 +1,24 @@
-"""The Lublin-Feitelson model of rigid parallel jobs, with its published parameters.
+"""The Lublin-Feitelson model of rigid parallel jobs: its parameters, draws, and fit.
 
 Lublin and Feitelson, "The workload on parallel supercomputers: modeling the characteristics of
 rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003, and the authors' program
 `m_lublin99`. Names of parameters are theirs.
 
 - Processors: serial with probability `serial_prob`; else 2 to the power of a two-stage uniform
-  variable, which is rounded to a whole exponent with probability `pow2_prob`.
-- Run time: exp of a hyper-gamma variable whose mixture depends on the processors; variables above
-  `TOO_MUCH_TIME` are drawn again.
+  variable, which is rounded to a whole exponent with probability `pow2_prob`. Fit: expectation
+  maximisation over cells of whole numbers; ends of the stages by search in steps of a tenth.
+- Run time: exp of a hyper-gamma variable whose mixture is linear in the processors; variables
+  above `TOO_MUCH_TIME` are drawn again. Fit: expectation maximisation of two gammas, shapes by
+  Minka's iteration ("Estimating a Gamma distribution", 2002), the line by weighted least squares.
 - Arrivals: each job brings exp(gamma(aarr * arar, barr)) / 1800 points, which pay for the half
   hours of a daily cycle; a half hour costs its weight, the share of a gamma(anum, bnum) variable
-  that falls into it. The arrival is where the points run out. We compute that as the inverse of
-  the cumulative weight, which is the authors' loop in closed form; they also truncate the clock to
-  whole seconds after each job, which makes it lose half a second a job, and we do not.
-- Quirk, kept: `CYCLIC_DAY_START` is said to be an hour (11 o'clock) but is used as an index of
+  in it. The arrival is where the points run out, here the inverse of the cumulative weight. The
+  authors also truncate the clock to whole seconds after each job, which loses half a second per
+  job; we do not. Fit: the cycle by the likelihood of the half hours; moments of ln(points between
+  two jobs); `arar`, the authors' ratio of all jobs to those of the rush hours, such that the mean
+  gap is that of the log.
+- Quirk, kept: `CYCLIC_DAY_START` is documented as an hour (11 o'clock) but used as an index of
   half hours, so the modelled day starts at 5:30.
-
-Models of the requests that users make, for workloads that know only run times.
-
-Fitting the Lublin-Feitelson model: each part by likelihood, the rate of arrivals by its mean.
-
-- Processors: shares and the two-stage uniform by expectation and maximisation, for cells of whole
-  numbers of processors; the ends of the stages by search in steps of a tenth, as published.
-- Run times: expectation and maximisation of two gammas of ln(run time) whose mixture is linear in
-  the processors; the shape of a gamma by Minka's iteration ("Estimating a Gamma distribution",
-  2002), the line by weighted least squares.
-- Daily cycle: the likelihood of the half hours at which jobs are submitted.
-- Arrivals: moments of ln(points between two jobs); `arar`, the authors' ratio of all jobs to those
-  of the rush hours, is set such that the mean gap is that of the log.
 """
 
 from collections.abc import Mapping
@@ -56,7 +47,7 @@ TOO_MUCH_ARRIVE_TIME = 13.0
 
 @dataclass(frozen=True)
 class LublinParameters:
-    """The parameters of one type of job, named as by the authors."""
+    """Parameters of one type of job, with the authors' names."""
 
     serial_prob: float
     pow2_prob: float
@@ -108,12 +99,12 @@ def lublin(
     """Draw a workload from the model.
 
     Args:
-        n_jobs: jobs of all types together, at least 1.
-        seed: each type has streams of its own for arrivals, processors and run times, so that a
+        n_jobs: number of jobs of all types together, at least 1.
+        seed: seed; each type has its own streams for arrivals, processors and run times, so that a
             longer workload begins with the jobs of a shorter one.
-        types: `BOTH_TYPES`, or ``(TYPELESS,)``. The index of the type is the job's queue
-            (0 interactive, 1 batch, as the authors' program writes it).
-        name: of the workload.
+        types: `BOTH_TYPES`, or ``(TYPELESS,)``. The index of the type is the job's queue (0
+            interactive, 1 batch, as in the authors' program).
+        name: name of the workload.
 
     Returns:
         Whole seconds, whole processors; requests are the run times (clairvoyant, flagged).
@@ -198,9 +189,9 @@ def _log_points(p: LublinParameters, rng: np.random.Generator) -> float:
 
 
 def bucket_weights(p: LublinParameters) -> NDArray[np.float64]:
-    """Return what each half hour of the day costs, from midnight on: float64 [48], mean 1.
+    """Return the cost of each half hour of the day from midnight on, float64 [48], mean 1.
 
-    Not a number if nothing of the gamma falls into the day.
+    It is NaN if no part of the gamma falls into the day.
     """
     i = np.arange(CYCLIC_DAY_START, BUCKETS + CYCLIC_DAY_START)
     weights = np.empty(BUCKETS)
@@ -216,7 +207,7 @@ ROUND_VALUES_S: tuple[float, ...] = (
     *(60.0 * minutes for minutes in (1, 2, 5, 10, 15, 20, 30, 45)),
     *(3600.0 * hours for hours in (1, 1.5, 2, 3, 4, 6, 8, 10, 12, 15, 18, 24, 36, 48, 60, 72, 96)),
 )
-"""What people ask for; requests above the last are rounded up to whole days."""
+"""Usual requests; those above the last are rounded up to whole days."""
 
 
 def f_model(
@@ -224,16 +215,13 @@ def f_model(
 ) -> NDArray[np.float64]:
     """Return run time * (1 + U(0, factor)), the f-model (Feitelson & Mu'alem Weil, IPPS 1998).
 
-    Args:
-        runtime_s: float64 [n].
-        factor: 0 is clairvoyant; 1 to 10 are used in the literature.
-        rng: where the draws come from.
+    The factor 0 is clairvoyant; 1 to 10 are used in the literature.
     """
     return runtime_s * (1.0 + factor * rng.random(len(runtime_s)))
 
 
 def round_up(requested_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round requests up to the round values that people ask for (Tsafrir et al., JSSPP 2005)."""
+    """Round requests up to values that users usually request (Tsafrir et al., JSSPP 2005)."""
     values = np.array(ROUND_VALUES_S)
     place = np.searchsorted(values, requested_s, side="left")
     above = np.ceil(requested_s / 86400.0) * 86400.0
@@ -243,21 +231,19 @@ def round_up(requested_s: NDArray[np.float64]) -> NDArray[np.float64]:
     return rounded
 
 
-LEAST_JOBS = 50
-"""Of each type: two gammas, two stages and a day need some."""
+LEAST_JOBS = 50  # of each type, for two gammas, two stages and a day
 
 MOST_ROWS, FEW_ROWS = 20_000, 2_000
-"""Run times that the gammas are fitted to, every so-manieth if a log has more: the likeliest of
-three starts by few of them, then more."""
+"""Largest numbers of run times in a fit (of more, every n-th): few choose one of three starts."""
 
 ROUNDS = 200
 MOST_SHAPE = 5000.0
 
 STRANGE = 1e-3
-"""Share of the jobs whose processors no law need explain, so that a few do not rule the ends."""
+"""Share of the jobs whose processors need no explanation, so that outliers do not set the ends."""
 
 MOST_LOG = 7.0
-"""Of ln(anum) and ln(bnum), up or down; a day without a cycle would let them run away."""
+"""Bound of |ln(anum)| and |ln(bnum)|, which diverge for a day without a cycle."""
 
 KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption(
@@ -272,7 +258,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """The law of processors as a mixture of five: serial, and two stages, rounded or not.
+    """The distribution of processors as a mixture of five: serial, and two stages, rounded or not.
 
     Attributes:
         serial: share of the serial jobs.
@@ -288,16 +274,16 @@ class SizeLaw:
 
     @classmethod
     def of(cls, p: LublinParameters) -> "SizeLaw":
-        """Return the law of parameters."""
+        """Return the distribution with these parameters."""
         return cls(p.serial_prob, p.pow2_prob, p.u_prob, (p.u_low, p.u_med, p.u_hi))
 
     @property
     def widest(self) -> int:
-        """The most processors that it can draw."""
+        """Largest number of processors that it can draw."""
         return int(max(2.0 ** np.floor(self.ends[2] + 0.5), np.floor(2.0 ** self.ends[2] + 0.5)))
 
     def chances(self, sizes: Floats) -> Floats:
-        """Return the chance of each number of processors: float64 [n], of float64 [n]."""
+        """Return the probability of each number of processors: float64 [n], of float64 [n]."""
         mixed: Floats = self.shares @ components(sizes, self.ends)
         return mixed
 
@@ -309,7 +295,7 @@ class SizeLaw:
         return np.concatenate([[self.serial], self.pow2 * stages, free * stages])
 
     def at(self, ends: tuple[float, float, float]) -> "SizeLaw":
-        """Return a law of the same shares, none of them 0, with other ends."""
+        """Return a distribution with the same shares, none of them 0, and other ends."""
         few = 1e-3
         serial, pow2 = max(self.serial, few), max(self.pow2, few)
         total = max(serial + pow2 + few, 1.0)
@@ -319,7 +305,7 @@ class SizeLaw:
     def learnt(
         self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
     ) -> tuple["SizeLaw", float]:
-        """Return the law of the same ends with the likeliest shares, and the log-likelihood."""
+        """Return the distribution of the same ends with the likeliest shares, and its log-likelihood."""
         cells, law = components(sizes, self.ends), self
         for _ in range(rounds):
             joint = law.shares[:, None] * cells
@@ -340,7 +326,7 @@ _START = SizeLaw(0.3, 0.4, 0.8, (0.0, 0.0, 0.0))
 
 
 def components(sizes: Floats, ends: tuple[float, float, float]) -> Floats:
-    """Return chances of numbers of processors: float64 [5, n], serial, rounded x 2, free x 2."""
+    """Return probabilities of processors: float64 [5, n], serial, rounded x 2, free x 2."""
     powers = np.exp2(np.round(np.log2(sizes))) == sizes
     exponents = np.log2(sizes)
     rows = [(sizes == 1).astype(np.float64)]
@@ -358,7 +344,7 @@ def _below(x: Floats, low: float, high: float) -> Floats:
 
 
 def fit_sizes(procs: NDArray[np.int64]) -> SizeLaw:
-    """Return the likeliest law of processors of jobs."""
+    """Return the likeliest distribution of the processors of jobs."""
     sizes, counts = (column.astype(np.float64) for column in np.unique(procs, return_counts=True))
     widest = float(np.log2(sizes[-1]))
     if widest == 0:
@@ -409,7 +395,7 @@ def fit_run_times(
 def _hyper_gamma(
     x: Floats, procs: NDArray[np.int64], mine: Floats
 ) -> tuple[tuple[float, float, float, float, float, float], float]:
-    """Climb from the chances `mine` that each run time is of the first gamma."""
+    """Climb from the probabilities `mine` that each run time is of the first gamma."""
     widths, place = np.unique(procs, return_inverse=True)
     sizes, counts = widths.astype(np.float64), np.bincount(place).astype(np.float64)
     log_likelihood = -np.inf
@@ -465,7 +451,7 @@ def _log_density(x: Floats, shape: float, scale: float) -> Floats:
 
 
 def fit_cycle(clock_s: Floats) -> tuple[float, float]:
-    """Return anum and bnum, the likeliest for submissions at times of a day of the wall clock."""
+    """Return the likeliest anum and bnum for submissions at times of a day of the wall clock."""
     bucket = np.floor(np.mod(clock_s, DAY_S) / SECONDS_IN_BUCKET).astype(np.int64)
     counts = np.bincount(np.minimum(bucket, BUCKETS - 1), minlength=BUCKETS)
 
@@ -494,7 +480,7 @@ def _of_cycle(anum: float, bnum: float) -> LublinParameters:
 def fit_arrivals(
     clock_s: Floats, anum: float, bnum: float, too_late: float
 ) -> tuple[float, float, float]:
-    """Return aarr, barr and arar for jobs at times of the wall clock that count from a midnight."""
+    """Return aarr, barr and arar for jobs at wall-clock times that count from a midnight."""
     paid = np.concatenate([[0.0], np.cumsum(bucket_weights(_of_cycle(anum, bnum)))])
     days, rest = np.divmod(clock_s, DAY_S)
     points = days * paid[-1] + np.interp(rest, np.arange(BUCKETS + 1) * SECONDS_IN_BUCKET, paid)
@@ -523,7 +509,7 @@ def mean_gap(shape: float, barr: float, too_late: float) -> float:
 
 
 def fit_requests(workload: Workload) -> float:
-    """Return the f-model's factor with the log's median of requested by run time; 0 for none."""
+    """Return the f-model's factor for the log's median of requested by run time; 0 without requests."""
     if workload.requested_is_runtime:
         return 0.0
     ran = workload.runtime_s >= 1.0
@@ -544,10 +530,10 @@ def fit_requests(workload: Workload) -> float:
 
 
 def fit_lublin(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit all parts to a log.
+    """Fit all parts of the model to a log.
 
     Raises:
-        WorkloadError: a type has fewer than `LEAST_JOBS` jobs, or all come at one instant.
+        WorkloadError: a type has fewer than `LEAST_JOBS` jobs, or all at one time.
     """
     clock = WallClock.of(workload)
     clock_s = clock.local_s(workload.submit_s)

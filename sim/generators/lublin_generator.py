@@ -1,11 +1,9 @@
-"""The Lublin-Feitelson model as a generator: drawn for a duration, stated, fitted.
+"""The Lublin-Feitelson model as a generator, and the built-in workload of demo and tests.
 
-`sim.generators.lublin` has the model itself and the published parameters. Here jobs are drawn in
-blocks, so that a million take a second; a denser workload (`scale`) lets every job bring fewer
-points, which leaves the daily cycle as it is. `truncated_clock` keeps a quirk of the authors'
-program: its clock loses the fraction of a second after every job.
-
-The built-in workload: what the demo and the tests use when nobody brings a log.
+`sim.generators.lublin` has the model itself and its published parameters. Here jobs are drawn in
+blocks, a million in a second; in a denser workload (`scale`) every job brings fewer points, which
+leaves the daily cycle as it is. `truncated_clock` keeps a quirk of the authors' program: its clock
+loses the fraction of a second after every job.
 """
 
 from bisect import bisect_right
@@ -62,19 +60,19 @@ TYPES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "batch": (("batch", 1),),
     "typeless": (("typeless", 0),),
 }
-"""What the parameter `types` may be, the types of job that are drawn then, and their queues."""
+"""Values of the parameter `types`, with the drawn types of job and their queues."""
 
 BLOCK = 4096
-"""Jobs that are drawn at once; a fixed number, so that a longer workload begins like a shorter."""
+"""Jobs that are drawn together; fixed, so that a longer workload begins with a shorter one."""
 
 LEAST_ACCEPTED = 1e-3
-"""Share of the draws that must be below the longest that is allowed; below, nobody would wait."""
+"""Least share of accepted draws, which bounds the time of repeated draws."""
 
 MOST_EXPONENT = 24.0
 
 
 def published() -> Model:
-    """Return the authors' parameters of all types; both types are drawn, requests are known."""
+    """Return the authors' parameters of all types; both types are drawn, with requests."""
     tables = {"interactive": INTERACTIVE, "batch": BATCH, "typeless": TYPELESS}
     return Model(
         "lublin",
@@ -92,11 +90,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Refuse parameters that cannot be.
-
-    Raises:
-        WorkloadError: in one sentence, with the parameter's name and what is allowed.
-    """
+    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
     too_long = number_of(model, "too_much_time", 0.1, 30.0)
     too_late = number_of(model, "too_much_arrive_time", 0.1, 30.0)
     number_of(model, "request_factor", 0.0, 1e6)
@@ -167,7 +161,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """State arrivals, run times and processors, from the laws themselves by quadrature."""
+    """Return moments of arrivals, run times and processors, by quadrature of the distributions."""
     kinds = [p for _, _, p in _types_of_model(model)]
     rates = [_jobs_per_day(model, p) for p in kinds]
     total = sum(rate.mean for rate in rates)
@@ -211,7 +205,7 @@ def _moment(values: Floats, mass: Floats) -> ModelMoment:
 
 
 def _log_runtime_cells(p: LublinParameters, too_long: float) -> tuple[Floats, Floats, Floats]:
-    """Return ln of run times, and the chance of each under both gammas; whole seconds at first."""
+    """Return ln of run times (first in whole seconds), and their probabilities by both gammas."""
     seconds = np.arange(1.0, 2001.0)
     seconds = seconds[np.log(seconds) < too_long]
     beyond = np.linspace(np.log(seconds[-1]), too_long, 4001)[1:]
@@ -224,7 +218,7 @@ def _log_runtime_cells(p: LublinParameters, too_long: float) -> tuple[Floats, Fl
 
 
 def _jobs_per_day(model: Model, p: LublinParameters) -> ModelMoment:
-    """Return the long-run rate and its spread: arrivals renew themselves in points."""
+    """Return the long-run rate and its spread: arrivals are a renewal process in points."""
     too_late = number_of(model, "too_much_arrive_time", 0.1)
     edges = np.linspace(0.0, too_late, 20_001)
     mass = np.diff(gammainc(p.aarr * p.arar, edges / p.barr)).astype(np.float64)
@@ -279,8 +273,8 @@ def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
 
     Args:
         brought: float64 [n], points of each job.
-        paid: costs of the half hours of a day up to each of its 49 bounds.
-        now_s: where the clock stands, in whole seconds since midnight.
+        paid: cumulative cost of the half hours at the 49 bounds of a day.
+        now_s: time of the clock, in whole seconds since midnight.
     """
     submit_s = []
     for points in brought.tolist():
@@ -300,7 +294,7 @@ def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
 def _run_times(
     p: LublinParameters, procs: Floats, too_long: float, rng: np.random.Generator
 ) -> Floats:
-    """Draw run times in whole seconds, given processors, block by block: float64 [n]."""
+    """Draw run times in whole seconds, for processors, block by block: float64 [n]."""
     logs = np.empty(len(procs))
     for begin in range(0, len(procs), BLOCK):
         share = np.clip(p.pa * procs[begin : begin + BLOCK] + p.pb, 0.0, 1.0)
@@ -363,10 +357,10 @@ LUBLIN = Generator(
 )
 
 MACHINE_PROCS = 128
-"""Widest job 32, so that a split of the machine still has room for it."""
+"""Processors of the machine; the widest job has 32, so that parts of it can hold all jobs."""
 
 NARROWER = 2.0
-"""Taken off the log2 of all processor counts of the model: jobs of up to 32 processors, not 128."""
+"""Difference of all log2 processors from the model: jobs have up to 32 processors, not 128."""
 
 OFFERED_LOAD = 0.65
 FACTOR = 4.0
@@ -375,13 +369,12 @@ FACTOR = 4.0
 def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
     """Draw the built-in workload.
 
-    Lublin-Feitelson jobs of both types, up to 32 processors (the model's ULow, UMed and UHi less
-    2, as for a machine a quarter of the size). Submit times are multiplied by one factor so that
-    the offered load on 128 processors is 0.65. Requests are the run times by the f-model with
-    f = 4, rounded up to round values (1 min ... 96 h).
+    Lublin-Feitelson jobs of both types, up to 32 processors (ULow, UMed and UHi less 2). Submit
+    times are scaled to an offered load of 0.65 on 128 processors. Requests are the run times by
+    the f-model with f = 4, rounded up to round values (1 min ... 96 h).
 
     Args:
-        seed: one stream for the jobs, another for the requests.
+        seed: seed of the streams of jobs and of requests.
         n_jobs: at least 2, since a load needs a span of time.
 
     Raises:

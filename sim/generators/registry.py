@@ -1,6 +1,6 @@
-"""The registered generators, and the two things that they do.
+"""The registry of generators, with their fit and draw by name.
 
-Being registered means being covered by the contract suite (`tests/contracts`).
+The contract suite (`tests/contracts`) covers all registered generators.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ GENERATORS: tuple[Generator, ...] = (
 
 
 def generator_named(name: str) -> Generator:
-    """Return a registered generator.
+    """Return the registered generator with this name.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no generator has this name.
     """
     for generator in GENERATORS:
         if generator.name == name:
@@ -44,7 +44,7 @@ def published_model(name: str) -> Model:
 
     Raises:
         UnknownNameError: there is no such generator.
-        WorkloadError: nothing is published; it must be fitted.
+        WorkloadError: no parameters are published; the generator must be fitted.
     """
     generator = generator_named(name)
     if generator.published is None:
@@ -63,14 +63,14 @@ def fit(
     """Fit a model to a workload.
 
     Args:
-        name: of the generator.
-        workload: what it learns from.
-        knobs: values of the generator's `knobs`, by name; the others are as usual.
-        more: the same, as arguments.
+        name: name of the generator.
+        workload: workload for the fit.
+        knobs: values of the generator's `knobs`, by name; others have their usual values.
+        more: further knobs, as arguments.
 
     Raises:
         UnknownNameError: no such generator, or no such knob.
-        WorkloadError: the workload is too small or lacks what the generator needs.
+        WorkloadError: the workload is too small or lacks required data.
         ScenarioError: a knob out of range.
     """
     generator = generator_named(name)
@@ -94,14 +94,14 @@ def generate(
     """Draw a workload from a model.
 
     Args:
-        model: fitted, published or loaded.
-        duration_s: jobs are submitted within so many seconds.
+        model: model, fitted, published or loaded.
+        duration_s: seconds within which jobs are submitted.
         seed: a whole number from 0, or streams.
         scale: factor on the rate of arrivals.
 
     Raises:
         UnknownNameError: no such generator.
-        WorkloadError: parameters that cannot be, nothing falls into the duration, or too much.
+        WorkloadError: invalid parameters, or no jobs or too many within the duration.
     """
     generator = generator_named(model.generator)
     generator.check(model)

@@ -1,14 +1,10 @@
-"""Futures of a log by a block bootstrap: blocks of its own days or weeks in another order.
+"""Futures of a log by a block bootstrap: its days or weeks in another order.
 
 Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
-17(3), 1989, for the idea that blocks keep what hangs together; blocks here lie on the calendar,
-so that a Monday is followed from a Monday and a night stays a night. What users do within a block
-stays together: the order, the gaps, who and what. Between blocks nothing is kept.
-
-A scale of 2.3 lays two blocks over each other and a third one of which each user stays with a
-chance of 0.3, with all that he or she submitted in that block.
-
-Figures of a workload that models state beforehand, measured.
+17(3), 1989, for the idea that blocks keep dependences; blocks here lie on the calendar, so that
+weekdays and nights stay what they are. Within a block, order, gaps and users are kept; between
+blocks nothing is. A scale of 2.3 overlays two blocks and a third one of which each user stays,
+with all submissions in that block, with a probability of 0.3.
 """
 
 from collections.abc import Mapping
@@ -42,11 +38,12 @@ Rows = NDArray[np.intp]
 
 
 def measure_moments(workload: Workload, horizon: Horizon) -> Mapping[str, float]:
-    """Return what a workload came to, by the names under which models state it.
+    """Return the moments of a workload, by the names under which models state them.
 
     ``jobs_per_day`` over the whole duration; ``log_runtime``, the mean of ln(run time in s), where
-    run times below a second count as one; ``log2_procs``, the mean of log2(processors); ``serial``,
-    the share of jobs on one processor; and if the jobs have tasks, ``n_tasks``, of a job.
+    run times below a second count as one; ``log2_procs``, the mean of log2(processors);
+    ``serial``, the share of jobs on one processor; and ``n_tasks`` per job, if the jobs have
+    tasks.
     """
     values = {
         "jobs_per_day": workload.n_jobs / (horizon.duration_s / DAY_S),
@@ -83,10 +80,9 @@ class Blocks:
 
     Attributes:
         block_s: length of each.
-        period_s: after so long the calendar repeats: a week, a day, or one block.
+        period_s: period of the calendar: a week, a day, or one block.
         clock_s: float64 [n_jobs], submissions since a Monday midnight; never falling.
-        first: number of the first block that may be drawn, counted from that Monday.
-        last: of the last.
+        first, last: first and last block that may be drawn, counted from that Monday.
     """
 
     block_s: float
@@ -97,7 +93,7 @@ class Blocks:
 
     @property
     def n_phases(self) -> int:
-        """Blocks of a period: those of one phase stand for each other."""
+        """Number of blocks in a period; blocks of one phase are interchangeable."""
         return max(1, round(self.period_s / self.block_s))
 
     @cached_property
@@ -113,10 +109,11 @@ class Blocks:
 
 
 def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Keep the log, on the calendar.
+    """Store the log in a model, on the calendar.
 
     Raises:
-        WorkloadError: blocks that no calendar has, or a log too short for one of each kind.
+        WorkloadError: blocks that do not fit the calendar, or a log too short for one of each
+            kind.
     """
     clock = WallClock.of(workload)
     shown_s = clock.local_s(workload.submit_s)
@@ -146,11 +143,7 @@ def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def check(model: Model) -> None:
-    """Refuse what cannot be the blocks of a log.
-
-    Raises:
-        WorkloadError: in one sentence.
-    """
+    """Raise `WorkloadError` for a model that does not contain valid blocks of a log."""
     _blocks(model)
     for name in ("new_users", "requested_is_runtime"):
         _truth(model, name)
@@ -165,10 +158,10 @@ def check(model: Model) -> None:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Lay blocks of the log one after the other, and over each other.
+    """Draw a workload of blocks of the log, one after the other and overlaid.
 
     Raises:
-        WorkloadError: nothing falls into the duration, or too much.
+        WorkloadError: no jobs within the duration, or too many.
     """
     blocks = _blocks(model)
     n_slots = int(min(np.ceil(horizon.duration_s / blocks.block_s), MOST_SLOTS))
@@ -213,7 +206,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 def _copy(
     model: Model, blocks: Blocks, n_slots: int, streams: RandomStreams, share: float
 ) -> tuple[Floats, Rows]:
-    """Return submit times and rows of the log, a block per slot, of which a share is kept."""
+    """Return submit times and log rows of one block per slot, of which a share of users is kept."""
     chances = streams.of("blocks").random(n_slots)
     phases = np.arange(n_slots) % blocks.n_phases
     numbers = np.empty(n_slots, dtype=np.int64)
@@ -234,7 +227,7 @@ def _copy(
     for i in range(n_slots):
         mine = slice(behind[i] - counts[i], behind[i])
         user_of_row = user[rows[mine]]
-        # Jobs of nobody known stay or go one by one, others with their user.
+        # Jobs of unknown users stay or go one by one, others with their user.
         unit = np.where(user_of_row == UNKNOWN, -2 - np.arange(counts[i]), user_of_row)
         names, place = np.unique(unit, return_inverse=True)
         stays[mine] = (of_users.of(f"block {i}").random(len(names)) < share)[place]
@@ -242,7 +235,7 @@ def _copy(
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """State the means of the blocks that may be drawn, and what chance makes of them."""
+    """Return the means of the blocks that may be drawn, and their random variation."""
     blocks = _blocks(model)
     procs = model.arrays["procs"].astype(np.float64)
     values = {

@@ -1,17 +1,13 @@
 """Jobs that are graphs of tasks: layered at random, chains, forks and joins, maps and reduces.
 
-Layers are after Tobita and Kasahara, "A standard task graph set for fair evaluation of
-multiprocessor scheduling algorithms", Journal of Scheduling 5(5), 2002 (their method layrprob): a
-task waits for tasks of the layer before. Every task but those of the first layer has one parent
-drawn from that layer, and each of the other possible edges with the probability `density`, so the
-depth of a job is its number of layers. Nothing is communicated along an edge.
-
-All forms are layers: a chain has one task in each; a fork and join goes from one task to `width`
-tasks and back, again and again; map and reduce has two layers, the second `maps_per_reduce` times
-smaller; in these three every task waits for all of the layer before.
-
-In the workload's own columns a job is as wide as its widest layer (whole cores) and runs for as
-long as its longest path, which is what it needs when nobody else is there.
+Random layers are after Tobita and Kasahara, "A standard task graph set for fair evaluation of
+multiprocessor scheduling algorithms", Journal of Scheduling 5(5), 2002 (method layrprob): every
+task except those of the first layer has one random parent in the layer before, and each other
+possible edge with the probability `density`, so that depth is the number of layers. A chain has
+one task per layer; a fork and join alternates between one task and `width` tasks; map and reduce
+has two layers, the second `maps_per_reduce` times smaller; in these three every task waits for the
+whole layer before. Edges transfer no data. A job is as wide as its widest layer (whole cores) and
+runs as long as its longest path.
 """
 
 from collections.abc import Mapping
@@ -52,12 +48,12 @@ WHOLE = ("depth_low", "depth_high", "width_low", "width_high", "maps_per_reduce"
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Layers of jobs, one after the other, and where the tasks of each begin.
+    """Layers of jobs, one after the other.
 
     Attributes:
         job: int64 [n_layers], never falling.
         level: int64 [n_layers], from 0 in each job.
-        width: int64 [n_layers], tasks.
+        width: int64 [n_layers], number of tasks.
     """
 
     job: Ints
@@ -70,12 +66,12 @@ class Layers:
         return np.cumsum(self.width) - self.width
 
     def of_tasks(self, column: Ints) -> Ints:
-        """Return a value per task of one per layer."""
+        """Return a value per task from one per layer."""
         return np.repeat(column, self.width)
 
 
 def published() -> Model:
-    """Return a mixture of all forms with numbers of our own; a job in ten minutes."""
+    """Return a mixture of all forms with our own numbers; a job in ten minutes."""
     return Model(
         "graphs",
         {
@@ -97,11 +93,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Refuse parameters that cannot be.
-
-    Raises:
-        WorkloadError: in one sentence, with the parameter's name and what is allowed.
-    """
+    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
     _rates(model)
     _shares(model)
     number_of(model, "density", 0.0, 1.0)
@@ -121,7 +113,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     """Draw jobs with their tasks.
 
     Raises:
-        WorkloadError: nothing falls into the duration, or too much.
+        WorkloadError: no jobs within the duration, or too many.
     """
     expected = horizon.duration_s / DAY_S * horizon.scale * float(_rates(model).mean())
     check_number_of_jobs(expected * moments(model)["n_tasks"].mean)
@@ -159,7 +151,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """State arrivals, and tasks per job from the laws of depth and width."""
+    """Return moments of arrivals, and of tasks per job from the distributions of depth and width."""
     rate = float(_rates(model).mean())
     depths, widths = (
         np.arange(number_of(model, f"{name}_low", 1), number_of(model, f"{name}_high", 1) + 1)
@@ -183,7 +175,6 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def _sum_of(depths: Floats, widths: Floats) -> tuple[float, float]:
-    """Return mean and mean square of a sum of `depth` widths."""
     mean, variance = float(widths.mean()), float(widths.var())
     square = float((depths * variance + (depths * mean) ** 2).mean())
     return float(depths.mean()) * mean, square
@@ -238,7 +229,7 @@ def _draw_layers(model: Model, form: Ints, streams: RandomStreams) -> Layers:
 def _draw_edges(
     model: Model, form: Ints, layers: Layers, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Return `first_parent` [n_tasks + 1] and `parent_task`, as `Tasks` has them."""
+    """Return `first_parent` [n_tasks + 1] and `parent_task`, as in `Tasks`."""
     before = np.concatenate([[0], layers.width[:-1]]) * (layers.level > 0)
     possible = layers.of_tasks(before)
     begins = layers.of_tasks(np.concatenate([[0], layers.first_task[:-1]]))
@@ -246,7 +237,7 @@ def _draw_edges(
     first = np.cumsum(possible) - possible
     child = np.repeat(np.arange(len(possible)), possible)
     place = np.arange(len(child)) - first[child]
-    # The first of a task's draws says which parent it has in any case, by its whole part.
+    # The whole part of a task's first draw chooses its certain parent.
     chances = rng.random(len(child) + int((possible > 0).sum()))
     has = possible > 0
     n_before: Ints = np.cumsum(has.astype(np.int64)) - has
@@ -262,9 +253,9 @@ def _draw_edges(
 def fit_graphs(workload: Workload, knobs: Mapping[str, float]) -> Model:
     """Fit shares of the forms, bounds of depth and width, density, run times and demands.
 
-    Forms are told from the graphs alone: one task per level is a chain; two levels, each task of
-    the second waiting for all of the first, map and reduce; levels of one and of equally many by
-    turns, fork and join; all else is layered.
+    Forms follow from the graphs: one task per level is a chain; two levels, each task of the
+    second waiting for all of the first, map and reduce; alternating levels of one and of equally
+    many, fork and join; all others are layered.
 
     Raises:
         WorkloadError: no tasks, or too few jobs.

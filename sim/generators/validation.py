@@ -1,13 +1,10 @@
-"""Whether a workload is like another: a generated one like the log, a later month like an earlier.
+"""Comparison of two workloads: of a generated one with its log, or of two months.
 
-Two workloads are compared column by column: distances between distributions, their quantiles, the
-hours of the day, and what they bring in a day. Every figure comes with an interval by the bootstrap
-over days (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 16): days
-are drawn, not jobs, since the jobs of a day resemble each other. A distance is judged against those
-between two futures drawn from the days of the first workload alone: no generator can be asked to be
-nearer to a log than the log is to itself.
-
-The days of a workload, and draws of days: what the bootstrap of a comparison is over.
+Workloads are compared by column: distances between distributions, quantiles, hours of the day, and
+rates per day. Every value has an interval by the bootstrap over days (Efron and Tibshirani, An
+Introduction to the Bootstrap, 1993, chapters 8 and 16): days are drawn, not jobs, because the jobs
+of a day resemble each other. A distance is judged against those between two futures drawn from the
+days of the first workload alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +27,7 @@ HOURS = 24
 REPLICATES = 400
 MOST_DAYS = 20_000
 LEAST_COVER = 0.5
-"""Of a day at the ends of a workload, for its rates to count."""
+"""Least covered share of a first or last day whose rates count."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,8 @@ class Days:
     """The days of a workload.
 
     Attributes:
-        day: int64 [n_jobs], of each job, from 0.
-        hours: float64 [n_days, 24], jobs.
+        day: int64 [n_jobs], day of each job, from 0.
+        hours: float64 [n_days, 24], number of jobs.
         work: float64 [n_days], processor-seconds submitted.
         cover_s: float64 [n_days], seconds of the day between first and last submission.
     """
@@ -77,12 +74,12 @@ class Days:
 
     @property
     def n_days(self) -> int:
-        """Days from the first submission to the last, those without jobs too."""
+        """Number of days from the first submission to the last, with or without jobs."""
         return len(self.work)
 
     @property
     def n_with_jobs(self) -> int:
-        """Days on which jobs were submitted."""
+        """Number of days with submissions."""
         return int((self.hours.sum(1) > 0).sum())
 
     def rates(self) -> Floats:
@@ -94,13 +91,13 @@ class Days:
 
 @dataclass(frozen=True)
 class DayResamples:
-    """How often each day is in each draw.
+    """Counts of each day in each draw of the bootstrap.
 
     Attributes:
-        first: float64 [REPLICATES, n_days of the first].
-        two: likewise of the second.
-        own_one: of the first workload's days, as many as it has; for distances to itself.
-        own_two: of the first workload's days, as many as the second has.
+        first: float64 [REPLICATES, n_days], days of the first workload.
+        two: float64 [REPLICATES, n_days], days of the second workload.
+        own_one, own_two: days of the first workload, as many as the first and the second have; for
+            its distances to itself.
     """
 
     first: Floats
@@ -110,7 +107,7 @@ class DayResamples:
 
     @classmethod
     def of(cls, days: tuple[Days, Days], seed: int) -> "DayResamples":
-        """Draw the days of two workloads, each in a stream of its own."""
+        """Draw the days of two workloads, each from its own random stream."""
         streams = RandomStreams(seed).inside("validation")
         n_one, n_two = days[0].n_days, days[1].n_days
 
@@ -130,26 +127,24 @@ Verdict = Literal["alike", "differs", "unknown"]
 
 QUANTILES: tuple[float, ...] = (0.1, 0.5, 0.9, 0.99)
 LEVEL = 0.95
-LEAST_DAYS = 5
-"""With jobs, of each workload; with fewer nothing is said about what days may bring."""
+LEAST_DAYS = 5  # days with jobs of each workload that intervals and verdicts need
 
 MOST_POINTS = 1024
-"""At which distributions are compared in the bootstrap; quantiles of both workloads together."""
+"""Number of points in the bootstrap of distributions: quantiles of both workloads together."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far two distributions are from each other.
+    """Distance between two distributions.
 
     Attributes:
-        column: what is distributed.
+        column: compared column.
         metric: ``ks``, ``wasserstein`` or ``total_variation``, see `DEFINITIONS`.
-        unit: of the distance; empty if it is a share.
-        value: of the two workloads.
-        low: of the interval of `value`.
-        high: likewise.
-        usual: so large it is, in 95 of 100 cases, between futures of the first workload's own days;
-            None if there are too few days.
+        unit: unit of the distance; empty for a share.
+        value: distance of the two workloads.
+        low, high: interval of `value`.
+        usual: 95 percent quantile of the distance between futures of the first workload's own
+            days; None if there are too few days.
         verdict: ``differs`` if `value` is above `usual`.
     """
 
@@ -165,16 +160,14 @@ class Distance:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that both workloads have.
+    """A number of both workloads, with its ratio.
 
     Attributes:
         name: such as ``runtime_s p90``, see `DEFINITIONS`.
-        unit: of both.
-        one: of the first workload.
-        two: of the second.
+        unit: unit of both.
+        one, two: values of the first and the second workload.
         ratio: two by one; None if one is 0.
-        low: of the interval of the ratio.
-        high: likewise.
+        low, high: interval of the ratio.
         verdict: ``differs`` if the interval does not hold 1.
     """
 
@@ -190,17 +183,14 @@ class Quantity:
 
 @dataclass(frozen=True)
 class WorkloadComparison:
-    """Two workloads compared.
+    """Comparison of two workloads.
 
     Attributes:
-        one: name of the first, the measure.
-        two: name of the second.
-        n_jobs: of both.
-        n_days: of both, those on which jobs were submitted.
-        procs: processors that loads are told against; None if unknown, and loads are processors.
-        seed: of the bootstrap.
-        distances: by column.
-        quantities: likewise.
+        one, two: names of the first (the reference) and the second workload.
+        n_jobs: number of jobs, of both.
+        n_days: number of days with submissions, of both.
+        procs: processors of which loads are shares; None if unknown, and loads are in processors.
+        seed: seed of the bootstrap.
         hours: shares of the jobs by hour of the day, of both.
         notes: what could not be compared, and why.
     """
@@ -218,12 +208,12 @@ class WorkloadComparison:
 
     @property
     def judged(self) -> int:
-        """How many figures have a verdict."""
+        """Number of values with a verdict."""
         return sum(verdict != "unknown" for verdict in self._verdicts())
 
     @property
     def differ(self) -> int:
-        """How many figures differ."""
+        """Number of values that differ."""
         return self._verdicts().count("differs")
 
     def _verdicts(self) -> list[Verdict]:
@@ -251,21 +241,20 @@ DEFINITIONS: dict[str, str] = {
     "adds noise.",
     "usual": f"{LEVEL:.0%} of the distances between two futures that are drawn from the days of "
     "the first workload alone, as long as the two are; a distance above it differs.",
-}
-"""What each figure means, for people."""
+}  # meanings of all values, for people
 
 
 def compare(
     first: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
 ) -> WorkloadComparison:
-    """Compare two workloads; the first is the measure.
+    """Compare two workloads; the first is the reference.
 
     Args:
-        first: a log.
-        two: generated, or held back.
-        procs: processors that both loads are told against; None takes those of the first, else of
+        first: log.
+        two: generated workload, or another log.
+        procs: processors of which both loads are shares; None takes those of the first, else of
             the second workload.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         WorkloadError: a workload has fewer than 2 jobs, or no machine has so many processors.
@@ -298,7 +287,7 @@ def compare(
 def _columns(
     first: Workload, two: Workload, notes: list[str]
 ) -> Iterator[tuple[str, str, tuple[Floats, Floats]]]:
-    """Yield what is compared: name, unit, values of both, one a job."""
+    """Yield name, unit and values (one per job) of the compared columns."""
     gaps = tuple(np.diff(w.submit_s, prepend=np.nan) for w in (first, two))
     yield "interarrival_s", "s", (gaps[0], gaps[1])
     yield "runtime_s", "s", (first.runtime_s, two.runtime_s)
@@ -315,13 +304,12 @@ def _columns(
 
 @dataclass(frozen=True)
 class _ResampledShares:
-    """Shares of the values that are at most each of some points, in every draw.
+    """Shares of the values up to each point, in every draw.
 
     Attributes:
         points: float64 [n_points], rising.
-        first: float64 [n_draws, n_points], of draws of the first workload.
-        two: likewise of the second.
-        null: likewise of the first, twice over: for its distances to itself.
+        first, two: float64 [n_draws, n_points], for the two workloads.
+        null: twice for the first workload, for its distances to itself.
     """
 
     points: Floats
@@ -335,10 +323,10 @@ class _ColumnSample:
     """A column of both workloads.
 
     Attributes:
-        values: its values.
+        values: values of both.
         every: float64 [n], all values that occur, rising.
-        shares: float64 [n] of both, of the values that are at most each of these.
-        resampled: the same in draws of days, at fewer points; None if there are too few days.
+        shares: float64 [n] of both, of the values up to each of these.
+        resampled: shares in draws of days, at fewer points; None if there are too few days.
     """
 
     values: tuple[Floats, Floats]
@@ -390,7 +378,7 @@ class _ColumnSample:
 
 
 def _table(values: Floats, days: Days, points: Floats) -> Floats:
-    """Count values by day and by the first point that is no less: float64 [n_days, n_points]."""
+    """Count values by day and by the first point not below: float64 [n_days, n_points]."""
     keep = ~np.isnan(values)
     cell = np.minimum(np.searchsorted(points, values[keep]), len(points) - 1)
     counts = np.bincount(days.day[keep] * len(points) + cell, minlength=days.n_days * len(points))
@@ -420,7 +408,6 @@ def _wasserstein(points: Floats, first: Floats, two: Floats) -> Floats:
 _METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "ks": _ks, "wasserstein": _wasserstein,
 }  # fmt: skip
-"""Points, shares of both at the points, [n, n_points] each, to n distances."""
 
 
 def _distance_with_verdict(

@@ -1,1 +1,1 @@
-"""State and transitions that every engine shares, in the subset of Python that Numba compiles."""
+"""The kernel: state and transitions of all engines, in the subset of Python that Numba compiles."""

@@ -1,9 +1,9 @@
-"""Jobs are put on empty servers in the order of their arrival until one fits nowhere.
+"""Bin packing: jobs are put on empty servers in the order of arrival until one fits nowhere.
 
-Bergsma et al., section 6.2: what is allocated at the first failure tells how well jobs can be
-packed. Servers are alike and have cores and memory; a job lies on one server as a whole, and what
-ends has left before what arrives then. Which of the servers with room a job gets is up to `choose`,
-which `sim.generators.cloud.packing` binds to one of the rules below.
+Bergsma et al., section 6.2: the allocation at the first failure shows how well jobs can be packed.
+Servers are alike and have cores and memory; a job lies on one server as a whole, and ended jobs
+leave before arrivals of the same time. `choose` selects the server; `sim.generators.cloud.packing`
+binds it to one of the rules below.
 """
 
 import math
@@ -20,18 +20,18 @@ Ints = NDArray[np.int64]
 
 NOWHERE = -1
 ROUNDING = 1e-12
-"""Costs, which are shares of a server, are equal if they differ by no more."""
+"""Costs, which are shares of a server, are equal if they differ by at most this much."""
 
 
 class Queue(NamedTuple):
     """Jobs in the order of arrival; each column has shape [n_jobs].
 
     Attributes:
-        start_s: float64, never falling.
+        start_s: float64, non-decreasing.
         end_s: float64, infinite if a job never leaves.
         mcpu: int64, thousandths of a core.
         mem_bytes: int64.
-        mark: float64 from 0 up to 1, which server a random rule takes.
+        mark: float64 from 0 up to 1, the random number that selects a server.
     """
 
     start_s: Floats
@@ -42,13 +42,13 @@ class Queue(NamedTuple):
 
 
 class Rack(NamedTuple):
-    """Servers that are alike, and a heap of who leaves them next.
+    """Identical servers, and a heap of the jobs that leave them next.
 
     Attributes:
-        mcpu: int64 [n_servers], what is free; `mem_bytes` likewise.
-        leaves_s: float64 [n_jobs], the heap: when each leaves.
-        leaving: int64 [n_jobs], the job.
-        server_of: int64 [n_jobs], where it lies.
+        mcpu: int64 [n_servers], free thousandths of cores; `mem_bytes` likewise.
+        leaves_s: float64 [n_jobs], the heap of times at which jobs leave.
+        leaving: int64 [n_jobs], jobs of the heap.
+        server_of: int64 [n_jobs], server of each job.
         server_size: int64 [2], cores (in thousandths) and bytes of each server.
     """
 
@@ -62,10 +62,9 @@ class Rack(NamedTuple):
 
 @kernel
 def pack(queue: Queue, rack: Rack, first: int) -> int:
-    """Put jobs on servers from a job on. Return the first that fits nowhere, or -1.
+    """Put jobs on servers, starting at a job, and return the first that fits nowhere, or -1.
 
-    A job that is wider than an empty server is none that anybody would send there; it is passed
-    over.
+    A job that is larger than an empty server is skipped.
     """
     n_present = 0
     for job in range(first, len(queue.start_s)):
@@ -91,7 +90,7 @@ def pack(queue: Queue, rack: Rack, first: int) -> int:
 
 @kernel
 def _rise(rack: Rack, slot: int, job: int, end_s: float) -> None:
-    """Find the place of a job that is new in the heap, from its last slot on upwards."""
+    """Move the new job in the last slot of the heap up to its place."""
     while slot > 0:
         above = (slot - 1) >> 1
         if rack.leaves_s[above] <= end_s:
@@ -105,7 +104,7 @@ def _rise(rack: Rack, slot: int, job: int, end_s: float) -> None:
 
 @kernel
 def _sink(rack: Rack, n: int) -> None:
-    """Put the last of a heap, which has n without its top, in the place of the top."""
+    """Move the last entry of a heap without its top to the top, and down to its place."""
     if n == 0:
         return
     end_s, job = rack.leaves_s[n], rack.leaving[n]
@@ -124,7 +123,7 @@ def _sink(rack: Rack, n: int) -> None:
 
 @kernel
 def has_room(queue: Queue, rack: Rack, job: int, server: int) -> bool:
-    """Tell whether a server can take a job."""
+    """Return whether a server has room for a job."""
     if rack.mcpu[server] < queue.mcpu[job]:
         return False
     return bool(rack.mem_bytes[server] >= queue.mem_bytes[job])
@@ -132,7 +131,7 @@ def has_room(queue: Queue, rack: Rack, job: int, server: int) -> bool:
 
 @kernel
 def at_random(queue: Queue, rack: Rack, job: int) -> int:
-    """Return one of the servers with room, each as likely as any other."""
+    """Return a random server with room, all equally likely."""
     n = 0
     for server in range(len(rack.mcpu)):
         if has_room(queue, rack, job, server):
@@ -148,7 +147,7 @@ def at_random(queue: Queue, rack: Rack, job: int) -> int:
 
 @kernel
 def choose(queue: Queue, rack: Rack, job: int) -> int:
-    """Return the server with room of the least `cost`, of equal ones the first."""
+    """Return the server with room and the lowest `cost`, the first of equal ones."""
     best, least = NOWHERE, 0.0
     mcpu, mem_bytes = (
         queue.mcpu[job] / rack.server_size[0],
@@ -166,18 +165,18 @@ def choose(queue: Queue, rack: Rack, job: int) -> int:
 
 @kernel
 def cost(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
-    """Return what is left free of a server with the job on it: the busiest server costs least.
+    """Return the free share of a server with the job on it: the busiest server costs least.
 
-    All are shares of a whole server, as in the two costs below.
+    All arguments are shares of a whole server, also in the two costs below.
     """
     return (cpu_free - cpu) + (mem_free - mem)
 
 
 @kernel
 def angle(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
-    """Return minus the cosine of the angle between what a job asks for and what is free.
+    """Return minus the cosine of the angle between the request of a job and the free resources.
 
-    Of a job that asks for nothing, or a server that is full, it is 0.
+    It is 0 for a job that requests nothing, or a server that is full.
     """
     along = cpu * cpu_free + mem * mem_free
     lengths = (cpu * cpu + mem * mem) * (cpu_free * cpu_free + mem_free * mem_free)
@@ -186,9 +185,9 @@ def angle(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
 
 @kernel
 def off_diagonal(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
-    """Return by how much a job takes a server away from using as much of both resources.
+    """Return how much a job unbalances the use of both resources of a server.
 
     The distance of (used cores, used memory) from the diagonal, without its factor 1 / sqrt(2),
-    after the job less before it.
+    after the job minus before it.
     """
     return abs((mem_free - mem) - (cpu_free - cpu)) - abs(mem_free - cpu_free)

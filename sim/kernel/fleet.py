@@ -1,19 +1,15 @@
 """The state `fleet`: machines, and the tasks whose instances are placed on them.
 
-What tasks of the same *need* ask for is the same, so what is found out for one holds for all
-(`sim.model.admission`). Tasks wait by their needs, those of a need in a heap by their ranks: while the
-first has no room, no other has; the queue is all of them by their ranks. An instance is *placed* on
-a machine, *begins* to compute there, at once or when all its gang is placed, and *ends*.
+Tasks of the same *need* request the same resources, so a result for one holds for all
+(`sim.model.admission`). Waiting tasks of a need are a heap by rank: while the first has no room, no
+other has; the queue is all waiting tasks by rank. An instance is *placed* on a machine, *begins* to
+compute at once or when all its gang is placed, and *ends*.
 
 All resources are whole numbers in flat columns of four: thousandths of cores, bytes of memory,
 bytes of disk, thousandths of GPUs. GPUs are single devices too: machine i has those from
-`first_device` on, each with so many thousandths that nobody holds.
-
-Where speeds can change, an instance that computes knows what it has left and how fast it goes, and
-those of a machine are listed; otherwise its end is known when it begins. Nothing here knows an
-engine or a policy.
-
-What placement rules and orders go by beside the machines of a fleet: shares, classes, scores.
+`first_device` on. Where speeds can change, a computing instance records its remaining work and its
+speed, and each machine lists its instances; otherwise its end is known when it begins. `Gauges`
+holds the input of placement rules.
 """
 
 from collections.abc import Sequence
@@ -27,29 +23,27 @@ from sim.kernel.records import rows
 NO_CLASS = -1
 
 SHARE = 0
-"""The class of GPUs of a need that takes a part of one; k whole ones are a class each."""
+"""The class of GPUs of a need that takes a part of one; k whole ones are class k."""
 
 
 class Gauges(NamedTuple):
-    """What scores are made of.
+    """Input of the scores.
 
     Attributes:
-        options: float64 [...], values of the options of the placement rule, as it declares them.
-        capacity: int64 [n_machines * AMOUNTS], 0 for what a machine has not, or without limit.
-        largest: float64 [AMOUNTS], the largest of these of any machine.
-        total: float64 [AMOUNTS], what all machines have of these.
-        class_of: int64 [n_needs], the class of GPUs that a need asks for; -1 is none. Empty if
-            nobody asks.
+        options: float64 [...], option values of the placement rule, in declared order.
+        capacity: int64 [n_machines * AMOUNTS], 0 for a missing or unlimited resource.
+        largest: float64 [AMOUNTS], largest of these of any machine.
+        total: float64 [AMOUNTS], sum of these of all machines.
+        class_of: int64 [n_needs], class of GPUs of a need; -1 is none. Empty if unused.
         n_of_class: int64 [n_machines * n_classes], instances on a machine by class.
-        typical: int64 [n_typical], needs for whose instances room is to be kept.
-        popular: int64 [n_typical], how many such instances there are.
-        cached_scores: float64 [n_needs * n_machines], scores as they were; empty if nobody keeps them.
-        kept_at: int64 [n_needs * n_machines], the `Host.version` that each was reckoned for; -1.
-        score: float64 [n_machines], of the pile below.
-        pile: int64 [n_machines], machines that have room for the need in hand.
-        group_of: int64 [n_jobs], the user or job to whom what it holds is counted; empty if nobody
-            asks.
-        group_usage: int64 [n_groups * AMOUNTS], what each of them holds.
+        typical: int64 [n_typical], needs for whose instances room should be kept.
+        popular: int64 [n_typical], number of such instances.
+        cached_scores: float64 [n_needs * n_machines], earlier scores; empty if none are cached.
+        kept_at: int64 [n_needs * n_machines], the `Host.version` of each; -1 is none.
+        score: float64 [n_machines], scores of the pile below.
+        pile: int64 [n_machines], machines that have room for the current need.
+        group_of: int64 [n_jobs], user or job whose usage includes the job; empty if unused.
+        group_usage: int64 [n_groups * AMOUNTS], resources that each of them holds.
         runtime_s: float64 [n_tasks], seconds that an instance takes at full speed.
     """
 
@@ -71,17 +65,17 @@ class Gauges(NamedTuple):
 
 
 class GaugeSettings(NamedTuple):
-    """What is to be known of a fleet, as arrays.
+    """Settings from which gauges are made, as arrays.
 
     Attributes:
         options: float64 [...], see `Gauges`.
-        limited: bool [n_machines, AMOUNTS], whether what a machine has is a limit.
+        limited: bool [n_machines, AMOUNTS], whether the resource of a machine is a limit.
         classes: whether instances are counted by class of GPUs.
         typical: int64 [n_typical], see `Gauges`; `popular` likewise.
-        keeps: whether scores are kept.
+        keeps: whether scores are cached.
         group_of: int64 [n_jobs] or [0], see `Gauges`.
         runtime_s: float64 [n_tasks].
-        draws: two int64 from 1, from which random numbers are drawn.
+        draws: two int64 from 1, seed of the random numbers.
     """
 
     options: NDArray[np.float64]
@@ -96,7 +90,7 @@ class GaugeSettings(NamedTuple):
 
 
 def gpu_classes(mgpu: NDArray[np.int64], mgpu_per_device: int) -> tuple[NDArray[np.int64], int]:
-    """Return the class of GPUs of each need: int64 [n_needs], and how many classes there are."""
+    """Return the class of GPUs of each need, int64 [n_needs], and the number of classes."""
     amount = np.where(mgpu < mgpu_per_device, SHARE, mgpu // mgpu_per_device)
     classes, of_need = np.unique(np.concatenate([[SHARE], amount]), return_inverse=True)
     return np.where(mgpu == 0, NO_CLASS, of_need[1:]).astype(np.int64), len(classes)
@@ -108,10 +102,10 @@ def new_gauges(
     demand: NDArray[np.int64],
     mgpu_per_device: int,
 ) -> tuple[Gauges, int]:
-    """Return gauges, made of arrays, before anything has happened, and how many classes there are.
+    """Return gauges, made of arrays, before the first event, and the number of classes.
 
     Args:
-        settings: what is to be known.
+        settings: settings of the gauges.
         capacity: int64 [n_machines, AMOUNTS].
         demand: int64 [n_needs, AMOUNTS].
         mgpu_per_device: thousandths of a GPU.
@@ -143,13 +137,12 @@ def new_gauges(
 
 
 AMOUNTS = 4
-"""Resources of a machine."""
+"""Number of resources of a machine."""
 
 GPU = 3
-"""Which of them is thousandths of GPUs."""
+"""Index of the thousandths of GPUs among them."""
 
 WHOLE = 1000
-"""Thousandths of a whole GPU."""
 
 NONE = -1
 
@@ -158,31 +151,30 @@ NONE = -1
     AT_ONCE, N_KINDS, FROM, PICKED, PILE_NEED, PILE_DECISION, N_PILE, PILE_AT, DRAW_A, DRAW_B,
     N_CLASSES,
 ) = range(21)  # fmt: skip
-"""Where `Fleet.cursor` holds the number of the decision; how many machines have been freed since
-the last one, have to be looked at for speeds; how many instances have got a new end; how many needs
-have tasks that wait, how many of these have not been looked at; the task behind which nobody is
-looked at, or -1; how many instances have ended; 1 if speeds can change, if those who compute on a
-machine share its processors evenly, and if a gang is placed at once or not at all; how many kinds
-of machines there are; the machine before which none has room, as a placement rule found out; the
-GPU that it picked, or -1; for which need and in which decision the pile of machines was made, how
-many are in it, and where the last chosen one lies; from what random numbers are drawn; how many
-classes of GPUs there are."""
+"""Positions in `Fleet.cursor`.
+
+In order: number of the decision; machines released since the last one, and machines whose speeds
+must be checked; instances with a new end; needs with waiting tasks, and those of them that are not
+examined yet; the task behind which none is examined, or -1; ended instances; 1 if speeds can
+change, if instances share the processors of a machine evenly, and if a gang is placed at once or
+not at all; kinds of machines; the first machine that can have room, from the placement rule; the
+GPU that it picked, or -1; need and decision of the pile of machines, its size, and the slot of the
+last choice; the state of the random numbers; classes of GPUs."""
 
 
 class FleetTask:
     """Instances that are scheduled alike.
 
     Attributes:
-        job: of which it is.
-        need: what each instance asks for.
-        queued_as: the need that it has in the queue: its own, or that of its whole gang.
-        placed: its next instance to be placed; those before it are on machines, or have been.
-        behind: the instance behind its last.
+        need: need of each instance.
+        queued_as: need in the queue: its own, or that of its whole gang.
+        placed: its next instance to be placed; those before it are or were on machines.
+        behind: end of its instances.
         n_left: its instances that have not ended.
         n_parents: its parent tasks that have not ended.
-        is_gang: 1 if it is of the gang of its job.
-        rank: its place in the order.
-        after: the next in the queue; `before` the one before it.
+        is_gang: 1 if it belongs to the gang of its job.
+        rank: place in the order.
+        after: next task in the queue; `before` the previous one.
     """
 
     __slots__ = (
@@ -204,11 +196,10 @@ class Gang:
     """A job: its tasks, and its gang if it has one.
 
     Attributes:
-        first_task: its first task.
-        behind_task: the task behind its last.
+        behind_task: end of its tasks.
         n_unplaced: instances of its gang that are on no machine.
-        n_unready: tasks of its gang whose parents have not ended, or that were not submitted.
-        leader: the task that stands in the queue for the whole gang, if that is placed at once; -1.
+        n_unready: tasks of its gang that are not submitted or whose parents have not ended.
+        leader: task that represents the whole gang in the queue, if it is placed at once; else -1.
     """
 
     __slots__ = ("behind_task", "first_task", "leader", "n_unplaced", "n_unready")
@@ -220,17 +211,17 @@ class Gang:
 
 
 class Need:
-    """What some tasks ask for.
+    """A set of resources that some tasks request.
 
     Attributes:
-        first: where its tasks that wait begin in `Fleet.queue`.
-        n_waiting: how many they are.
-        place: where it is in `Fleet.live`, while some wait.
-        is_stuck: 1 if no machine had room in the last decision, and it was looked at in all since.
+        first: begin of its waiting tasks in `Fleet.queue`.
+        n_waiting: number of these.
+        place: its slot in `Fleet.live`, while some wait.
+        is_stuck: 1 if no machine had room in the last decision, and all later ones examined it.
         seen_at: number of the last decision in which `start` was set.
         start: no machine before this one has room, in that decision; -1 if none has.
-        is_gang: 1 if it stands for all that a gang asks for.
-        n_unplaced: instances of its tasks that wait.
+        is_gang: 1 if it is the total of a gang.
+        n_unplaced: waiting instances of its tasks.
     """
 
     __slots__ = (
@@ -250,16 +241,16 @@ class Host:
     """A machine.
 
     Attributes:
-        kind: which needs it suits.
+        kind: its kind, as in `Fleet.suits`.
         first_device: its first GPU.
         behind_device: the GPU behind its last.
-        n_whole: its GPUs of which nobody holds anything.
-        freed_at: number of the decision before which something was given back here last.
-        n_computing: instances that compute on it; 0 where nobody follows that.
-        first: the first of these; -1 is none.
-        is_dirty: 1 if the speed of these may have to change.
-        version: how often anything was taken or given back here.
-        cpu_speed: share of full speed at which its processors run; `gpu_speed` likewise.
+        n_whole: its GPUs that are entirely free.
+        freed_at: number of the decision before its last release of resources.
+        n_computing: instances that compute on it; 0 if speeds never change.
+        first: first of these; -1 is none.
+        is_dirty: 1 if their speeds may have to change.
+        version: number of times that resources were taken or released.
+        cpu_speed: speed of its processors as a share of full speed; `gpu_speed` likewise.
     """
 
     __slots__ = (
@@ -295,13 +286,14 @@ class InstanceSpeed:
 
 
 class InstanceProgress:
-    """What an instance has left.
+    """Remaining work of an instance.
 
     Attributes:
         cpu_left: units at `since_s`; `gpu_left` likewise.
         cpu_rate: units per second since then, 0 before it begins; `gpu_rate` likewise.
-        since_s: when its speed last changed.
-        after: the next that computes on the same machine; -1 is none; `before` the one before.
+        since_s: time of the last change of its speed.
+        after: next instance that computes on the same machine; -1 is none; `before` the previous
+            one.
     """
 
     __slots__ = ("after", "before", "cpu_left", "cpu_rate", "gpu_left", "gpu_rate", "since_s")
@@ -320,35 +312,34 @@ class Fleet(NamedTuple):
     Attributes:
         tasks: [n_tasks] rows of `FleetTask`.
         gangs: [n_jobs] rows of `Gang`.
-        needs: [n_needs] rows of `Need`; behind those of tasks one for each gang, if these are
+        needs: [n_needs] rows of `Need`; behind those of tasks, one for each gang if gangs are
             placed at once.
         hosts: [n_machines] rows of `Host`.
         speeds: [n_tasks] rows of `InstanceSpeed`.
         progress: [n_instances] rows of `InstanceProgress`; none if speeds cannot change.
-        free: int64 [n_machines * AMOUNTS], what nobody holds.
-        devices: int64 [n_gpus], thousandths of each GPU that nobody holds.
+        free: int64 [n_machines * AMOUNTS], free resources.
+        devices: int64 [n_gpus], free thousandths of each GPU.
         demand: int64 [n_needs * AMOUNTS].
-        suits: int64 [n_needs * n_kinds], 1 where machines of a kind will do.
+        suits: int64 [n_needs * n_kinds], 1 where machines of a kind satisfy the need.
         first_child: int64 [n_tasks + 1], where the children of each task begin in `child`.
-        child: int64 [...], tasks that come after another one.
+        child: int64 [...], tasks that depend on another one.
         task_of: int64 [n_instances].
         machine: int64 [n_instances], -1 until it is placed.
-        device: int64 [n_instances], the GPU of which it has a part, or the first of those that it
-            has whole; -1 is none.
-        holder: int64 [n_gpus], the instance that has it whole; -1 is none.
+        device: int64 [n_instances], the GPU of which it has a part, or the first of its whole ones;
+            -1 is none.
+        holder: int64 [n_gpus], instance that has it whole; -1 is none.
         start_s: float64 [n_instances], when it was placed; NaN until then.
         begin_s: float64 [n_instances], when it began to compute; NaN until then.
         end_s: float64 [n_instances], when it will end or has ended; NaN until it begins.
-        queue: int64 [n_tasks], tasks that wait, a heap for each need.
-        live: int64 [n_needs], needs that have tasks that wait.
-        fresh: int64 [n_needs], those of them that have not been looked at.
-        heads: int64 [n_needs], tasks, a heap; for decisions to use.
-        freed: int64 [n_machines], machines on which something was given back since the last
-            decision.
-        dirty: int64 [n_machines], machines to be looked at for speeds.
+        queue: int64 [n_tasks], waiting tasks, a heap for each need.
+        live: int64 [n_needs], needs with waiting tasks.
+        fresh: int64 [n_needs], those of them that are not examined yet.
+        heads: int64 [n_needs], scratch heap of tasks for decisions.
+        freed: int64 [n_machines], machines with a release since the last decision.
+        dirty: int64 [n_machines], machines whose speeds must be checked.
         changed: int64 [n_instances], instances that have a new end.
         cursor: int64 [21], see `DECISION`.
-        gauges: what placement rules and orders go by.
+        gauges: input of placement rules and orders.
     """
 
     tasks: Sequence[FleetTask]
@@ -400,10 +391,10 @@ class TaskTable(NamedTuple):
     """The tasks of a fleet, as arrays. Columns have shape [n_tasks].
 
     Attributes:
-        job: int64, never falling, from 0 on.
+        job: int64, non-decreasing, from 0 on.
         instances: int64.
         need: int64.
-        gang: int64, 1 if it is of the gang of its job.
+        gang: int64, 1 if it belongs to the gang of its job.
         rank: int64, all different.
         first_parent: int64 [n_tasks + 1]; `parent` as in `sim.model.tasks.Tasks`.
         parent: int64 [...].
@@ -428,15 +419,16 @@ def empty_fleet(
     plant: MachineTable, orders: TaskTable, settings: GaugeSettings, *, follows: bool = False, shares: bool = False,
     at_once: bool = False,
 ) -> Fleet:  # fmt: skip
-    """Return a fleet, made of arrays, in which nothing has happened yet.
+    """Return a fleet, made of arrays, before the first event.
 
     Args:
-        plant: its machines.
-        orders: its tasks.
-        settings: what placement rules and orders go by.
-        follows: speeds can change.
-        shares: those who compute on a machine share its processors evenly; speeds can change then.
-        at_once: the instances of a gang are placed all in one decision or not at all.
+        plant: machines.
+        orders: tasks.
+        settings: settings of the gauges.
+        follows: whether speeds can change.
+        shares: whether computing instances share the processors of a machine evenly, so that speeds
+            change.
+        at_once: whether all instances of a gang are placed in one decision or not at all.
     """
     n_tasks, n_instances = len(orders.job), int(orders.instances.sum())
     behind = np.cumsum(orders.instances)

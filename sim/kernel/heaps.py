@@ -1,8 +1,8 @@
-"""Future completions: a binary heap over two columns, the earliest on top.
+"""Heaps of future ends: binary heaps over columns, with the earliest end on top.
 
-Which of two equal times comes first does not matter: an instant is a set.
-
-Future ends that may be moved: a binary heap that knows where each instance is in it.
+`push`, `pop` and `withdraw` work on a heap of job ends. `put` and `drop_first` work on a heap whose
+ends can be moved; it knows the slot of each instance. The order of equal times does not matter,
+because an instant is a set.
 """
 
 from sim.kernel.jit import kernel
@@ -10,7 +10,7 @@ from sim.kernel.jit import kernel
 
 @kernel
 def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int) -> None:
-    """Put a job's end into a heap of n; it holds n + 1 then."""
+    """Add the end of a job to a heap of n entries."""
     slot = n
     while slot > 0:
         above = (slot - 1) >> 1
@@ -25,7 +25,7 @@ def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int)
 
 @kernel
 def pop(times_s: list[float], jobs: list[int], n: int) -> None:
-    """Take the top off a heap of n; it holds n - 1 then."""
+    """Remove the earliest end from a heap of n entries."""
     last = n - 1
     time_s, job = times_s[last], jobs[last]
     slot, below = 0, 1
@@ -43,7 +43,7 @@ def pop(times_s: list[float], jobs: list[int], n: int) -> None:
 
 @kernel
 def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
-    """Take the end of a job out of a heap of n that holds it. Return how many it holds then."""
+    """Remove the end of a job from a heap of n entries and return the new number of entries."""
     slot = 0
     while jobs[slot] != job:
         slot += 1
@@ -58,11 +58,7 @@ def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
 @kernel
 def put(times_s: list[float], instances: list[int], slot_of: list[int], n: int, instance: int,
         time_s: float) -> int:  # fmt: skip
-    """Put something into a heap of n, or move it there if it is in it (its slot is not -1).
-
-    Returns:
-        How many are in it then.
-    """
+    """Put an end into a heap of n entries, or move it if its slot is not -1; return the new n."""
     slot = slot_of[instance]
     if slot < 0:
         slot = n
@@ -84,7 +80,7 @@ def put(times_s: list[float], instances: list[int], slot_of: list[int], n: int, 
 
 @kernel
 def drop_first(times_s: list[float], instances: list[int], slot_of: list[int], n: int) -> int:
-    """Take the top off a heap of n. Return how many are in it then."""
+    """Remove the earliest end from a heap of n entries and return the new number of entries."""
     slot_of[instances[0]] = -1
     n -= 1
     if n > 0:
@@ -95,7 +91,7 @@ def drop_first(times_s: list[float], instances: list[int], slot_of: list[int], n
 @kernel
 def _sink(times_s: list[float], instances: list[int], slot_of: list[int], n: int, slot: int, instance: int,
           time_s: float) -> None:  # fmt: skip
-    """Find the place of something from a slot on downwards, in a heap of n."""
+    """Move an entry down from a slot to its place in a heap of n entries."""
     below = 2 * slot + 1
     while below < n:
         if below + 1 < n and times_s[below + 1] < times_s[below]:

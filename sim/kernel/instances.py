@@ -1,18 +1,13 @@
-"""Transitions of a fleet: the queue of tasks, and instances that get machines and give them back.
+"""Transitions of a fleet: the queue of tasks, and instances that take machines and release them.
 
-A decision goes through the queue in order and places what has room. Which of the machines that
-have room an instance gets is up to `choose`, the placement rule: (fleet, need, start) to a machine
-or -1, where no machine before `start` has room. It may also pick one of the machine's GPUs, of
-which an instance gets a part (`PICKED` in `Fleet.cursor`), and tell that no machine before another
-one has room (`FROM`).
+A decision goes through the queue in order and places every task that has room. The placement rule
+`choose` selects the machine: (fleet, need, start) to a machine or -1, where no machine before
+`start` has room. It may also pick a GPU for an instance that needs a part of one (`PICKED` in
+`Fleet.cursor`), and report the first machine that can have room (`FROM`).
 
-A decision looks at little, and misses nothing: free resources only shrink in it, so that a need for
-which there is no room has none until something is given back; then only machines where that
-happened are looked at first.
-
-Lines of tasks that wait: binary heaps in a column, the task of the smallest rank on top.
-
-How instances compute: what they have left, how fast they go, when that changes.
+Free resources only shrink within a decision. Therefore a need without room has none until something
+is released, and then only those machines are examined first. Waiting tasks lie in binary heaps, the
+smallest rank on top.
 """
 
 from typing import Any
@@ -46,7 +41,7 @@ from sim.kernel.jit import kernel, noinline
 
 @kernel
 def insert(fleet: Fleet, line: list[int], first: int, n: int, task: int) -> None:
-    """Put a task into a heap of n that begins at a slot; it holds n + 1 then."""
+    """Add a task to a heap of n entries that begins at a slot."""
     rank, slot = fleet.tasks[task].rank, n
     while slot > 0:
         above = (slot - 1) >> 1
@@ -59,7 +54,7 @@ def insert(fleet: Fleet, line: list[int], first: int, n: int, task: int) -> None
 
 @kernel
 def remove_first(fleet: Fleet, line: list[int], first: int, n: int) -> None:
-    """Take the top off a heap of n + 1 that begins at a slot; it holds n then."""
+    """Remove the first task from a heap of n + 1 entries that begins at a slot."""
     task, slot, below = line[first + n], 0, 1
     rank = fleet.tasks[task].rank
     while below < n:
@@ -76,7 +71,7 @@ def remove_first(fleet: Fleet, line: list[int], first: int, n: int) -> None:
 
 @kernel
 def cpu_pace(fleet: Fleet, task: int, machine: int) -> float:
-    """Return CPU units per second of an instance of a task on a machine."""
+    """Return the CPU units per second of an instance of a task on a machine."""
     speed, host = fleet.speeds[task], fleet.hosts[machine]
     rate = speed.cpu_rate * (1.0 - speed.cpu_feels * (1.0 - host.cpu_speed))
     if fleet.cursor[SHARES] == 1 and host.n_computing > 1:
@@ -86,7 +81,7 @@ def cpu_pace(fleet: Fleet, task: int, machine: int) -> float:
 
 @kernel
 def gpu_pace(fleet: Fleet, task: int, machine: int) -> float:
-    """Return GPU units per second of an instance of a task on a machine."""
+    """Return the GPU units per second of an instance of a task on a machine."""
     speed, host = fleet.speeds[task], fleet.hosts[machine]
     rate = speed.gpu_rate * (1.0 - speed.gpu_feels * (1.0 - host.gpu_speed))
     return rate * (1.0 - speed.feed * (1.0 - host.cpu_speed))
@@ -95,7 +90,7 @@ def gpu_pace(fleet: Fleet, task: int, machine: int) -> float:
 @noinline
 @kernel
 def begin(fleet: Fleet, instance: int, now_s: float) -> None:
-    """Let an instance that is on a machine begin to compute."""
+    """Start the computation of an instance that is on a machine."""
     fleet.begin_s[instance] = now_s
     task, machine = fleet.task_of[instance], fleet.machine[instance]
     speed = fleet.speeds[task]
@@ -120,7 +115,7 @@ def begin(fleet: Fleet, instance: int, now_s: float) -> None:
 
 @kernel
 def leave(fleet: Fleet, instance: int) -> None:
-    """Take an instance out of those that compute on its machine."""
+    """Remove an instance from those that compute on its machine."""
     if fleet.cursor[FOLLOWS] == 0:
         return
     progress, machine = fleet.progress[instance], fleet.machine[instance]
@@ -137,7 +132,7 @@ def leave(fleet: Fleet, instance: int) -> None:
 
 @kernel
 def mark_dirty(fleet: Fleet, machine: int) -> None:
-    """Note that speeds on a machine may have to change."""
+    """Mark a machine whose speeds may have to change."""
     host = fleet.hosts[machine]
     if host.is_dirty == 0:
         host.is_dirty = 1
@@ -147,7 +142,7 @@ def mark_dirty(fleet: Fleet, machine: int) -> None:
 
 @kernel
 def throttle(fleet: Fleet, machine: int, cpu_speed: float, gpu_speed: float) -> None:
-    """Let a machine run at other shares of its full speed from now on."""
+    """Set the speeds of a machine, as shares of full speed, from now on."""
     fleet.hosts[machine].cpu_speed, fleet.hosts[machine].gpu_speed = cpu_speed, gpu_speed
     mark_dirty(fleet, machine)
 
@@ -155,10 +150,10 @@ def throttle(fleet: Fleet, machine: int, cpu_speed: float, gpu_speed: float) -> 
 @noinline
 @kernel
 def settle(fleet: Fleet, now_s: float) -> int:
-    """Change speeds where they have to change, at the end of an instant.
+    """Update the speeds that have to change, at the end of an instant.
 
     Returns:
-        How many instances have got a new end in this instant; they are listed in `changed`.
+        Number of instances with a new end in this instant; they are listed in `changed`.
     """
     for i in range(fleet.cursor[N_DIRTY]):
         machine = fleet.dirty[i]
@@ -192,7 +187,7 @@ NEVER_S = float("nan")
 
 @kernel
 def has_room(fleet: Fleet, need: int, machine: int) -> bool:
-    """Tell whether a machine can take an instance of a need now."""
+    """Return whether a machine has room for an instance of a need now."""
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(GPU):
         if fleet.free[at + r] < fleet.demand[wants + r]:
@@ -213,9 +208,9 @@ def has_room(fleet: Fleet, need: int, machine: int) -> bool:
 @noinline
 @kernel
 def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
-    """Give an instance what it needs of a machine that has room.
+    """Give an instance the resources of its need on a machine that has room.
 
-    Of GPUs these are the first that have it, or for a part of one the one that was picked.
+    Its GPUs are the first that have room; for a part of a GPU it is the one that was picked.
     """
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(AMOUNTS):
@@ -251,7 +246,7 @@ def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
 @noinline
 @kernel
 def give_back(fleet: Fleet, need: int, instance: int) -> None:
-    """Take back what an instance has of its machine; it is still told as being there."""
+    """Take back the resources of an instance; the record of its machine stays."""
     machine = fleet.machine[instance]
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(AMOUNTS):
@@ -276,7 +271,7 @@ def give_back(fleet: Fleet, need: int, instance: int) -> None:
 
 @kernel
 def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> None:
-    """Keep up what is counted of who holds what."""
+    """Update the counts of the resources in use."""
     gauges = fleet.gauges
     fleet.hosts[machine].version += 1
     if len(gauges.class_of) > 0 and gauges.class_of[need] != NONE:
@@ -291,7 +286,7 @@ def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> N
 @noinline
 @kernel
 def submit(fleet: Fleet, job: int) -> None:
-    """Let those tasks of a job wait that come after no other."""
+    """Queue the tasks of a job that have no parents."""
     gang = fleet.gangs[job]
     for task in range(gang.first_task, gang.behind_task):
         if fleet.tasks[task].n_parents == 0:
@@ -301,7 +296,7 @@ def submit(fleet: Fleet, job: int) -> None:
 @noinline
 @kernel
 def end(fleet: Fleet, instance: int) -> None:
-    """Take an instance that has done its work off its machine; its children may be ready then."""
+    """Remove a finished instance from its machine and queue its children that are ready."""
     task = fleet.task_of[instance]
     task_row = fleet.tasks[task]
     give_back(fleet, task_row.need, instance)
@@ -325,7 +320,7 @@ def end(fleet: Fleet, instance: int) -> None:
 @noinline
 @kernel
 def _let_wait(fleet: Fleet, task: int) -> None:
-    """Put a task that is ready into the queue, or its whole gang, if that is placed at once."""
+    """Queue a task that is ready, or its whole gang if that is placed at once."""
     if fleet.cursor[AT_ONCE] == 1 and fleet.tasks[task].is_gang == 1:
         gang = fleet.gangs[fleet.tasks[task].job]
         gang.n_unready -= 1
@@ -351,7 +346,7 @@ def _let_wait(fleet: Fleet, task: int) -> None:
 
 @kernel
 def _size(fleet: Fleet, task: int) -> int:
-    """Return how many instances a task in the queue stands for that are not placed."""
+    """Return the number of unplaced instances that a task in the queue represents."""
     task_row = fleet.tasks[task]
     if fleet.needs[task_row.queued_as].is_gang == 1:
         return fleet.gangs[task_row.job].n_unplaced
@@ -360,7 +355,7 @@ def _size(fleet: Fleet, task: int) -> int:
 
 @kernel
 def _stop_waiting(fleet: Fleet, task: int) -> None:
-    """Take the first of a need out of the queue."""
+    """Remove the first task of a need from the queue."""
     need = fleet.needs[fleet.tasks[task].queued_as]
     need.n_waiting -= 1
     remove_first(fleet, fleet.queue, need.first, need.n_waiting)
@@ -370,7 +365,7 @@ def _stop_waiting(fleet: Fleet, task: int) -> None:
 
 @kernel
 def forget_need(fleet: Fleet, index: int) -> None:
-    """Take a need of which nobody waits any more from the list of those that have some."""
+    """Remove a need without waiting tasks from the list of live needs."""
     place = fleet.needs[index].place
     fleet.cursor[N_LIVE] -= 1
     last = fleet.live[fleet.cursor[N_LIVE]]
@@ -381,15 +376,15 @@ def forget_need(fleet: Fleet, index: int) -> None:
 @noinline
 @kernel
 def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Place the first in the queue, and the next when all its instances are placed.
+    """Place the first task in the queue, and the next one when all its instances are placed.
 
     Args:
-        fleet: all that ends and is submitted at this time has been applied.
+        fleet: state after everything that ends and is submitted at this time.
         choose: the placement rule.
         now_s: the time.
 
     Returns:
-        How many instances have got an end.
+        Number of instances that got an end.
     """
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
@@ -410,7 +405,7 @@ def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
 @noinline
 @kernel
 def serve_whoever_fits(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Go through the whole queue and place what has room; see `serve_in_turn`."""
+    """Go through the whole queue and place every task that has room; see `serve_in_turn`."""
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
     n = 0
@@ -451,7 +446,7 @@ def _first_in_queue(fleet: Fleet) -> int:
 
 @kernel
 def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
-    """Place what a task in the queue stands for. Tell whether that was all of it."""
+    """Place the instances that a task in the queue represents; return whether all are placed."""
     need = fleet.needs[fleet.tasks[task].queued_as]
     if need.is_gang == 1:
         is_placed = place_gang(fleet, choose, task, now_s)
@@ -463,7 +458,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def first_start(fleet: Fleet, index: int) -> int:
-    """Return a machine before which none has room for a need; -1 if there is none at all."""
+    """Return a machine before which none has room for a need; -1 if none has room."""
     need, decision = fleet.needs[index], fleet.cursor[DECISION]
     if need.seen_at == decision:
         return need.start
@@ -481,7 +476,7 @@ def first_start(fleet: Fleet, index: int) -> int:
 
 @kernel
 def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
-    """Place instances of a task while there is room. Tell whether all are placed."""
+    """Place instances of a task while there is room; return whether all are placed."""
     task_row = fleet.tasks[task]
     while task_row.placed < task_row.behind and place_one(fleet, choose, task, now_s):
         pass
@@ -490,7 +485,7 @@ def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
-    """Place the next instance of a task. Tell whether there was room."""
+    """Place the next instance of a task; return whether there was room."""
     task_row = fleet.tasks[task]
     start, need = first_start(fleet, task_row.need), fleet.needs[task_row.need]
     if start == NONE:
@@ -518,7 +513,7 @@ def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
-    """Place all instances of a gang, or none. Tell which."""
+    """Place all instances of a gang, or none; return whether they are placed."""
     if first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
         return False
     job = fleet.tasks[leader].job

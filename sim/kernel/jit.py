@@ -1,14 +1,13 @@
-"""Compiled twins of kernel functions, and a disk cache never stale.
+"""Kernel functions, their compiled twins, and the disk cache of machine code.
 
-Numba's own cache looks at the file of a function and not at the files of what it calls. So the
-folder of the cache is named after a digest of all kernel, policy and engine sources and of the
-versions of Python, Numba and the processor. It lies under the user's cache folder; where that
-cannot be written, in a temporary folder, with a copy of what
-is there, that this process removes.
+A kernel function is plain Python in the subset that Numba compiles, marked with `kernel`. Python
+runs it over lists and objects (`sim.kernel.records.interpretable`); its twin is compiled from the
+same text for arrays, so the two agree.
 
-Importing this module is cheap; Numba comes with the first compiled function.
-
-Kernel functions: plain Python in the subset that Numba compiles, marked so that they are found.
+Numba's own cache checks the file of a function but not the files of its callees. Therefore the
+cache folder is named after a digest of all kernel, policy and engine sources and of the versions of
+Python, Numba and the processor. It lies in the user's cache folder; if that is not writable, this
+process uses and later removes a temporary copy. Numba is imported with the first compiled function.
 """
 
 import atexit
@@ -35,43 +34,43 @@ _noinline: set[Any] = set()
 
 
 def kernel(function: _F) -> _F:
-    """Mark a function as kernel text; it comes back unchanged."""
+    """Mark a function as a kernel function and return it unchanged."""
     _texts.add(function)
     return function
 
 
 def noinline(function: _F) -> _F:
-    """Mark a kernel function that is long and seldom called; it comes back unchanged.
+    """Mark a kernel function that is long and rarely called, and return it unchanged.
 
-    Machine code has it once, and not wherever it is called, which takes less time to compile.
+    Its machine code exists once instead of at every call, which takes less time to compile.
     """
     _noinline.add(function)
     return function
 
 
 def is_noinline(function: object) -> bool:
-    """Tell whether a function is marked so."""
+    """Return whether a function is marked with `noinline`."""
     return function in _noinline
 
 
 def is_kernel(value: object) -> TypeGuard[FunctionType]:
-    """Tell whether a value is a marked function."""
+    """Return whether a value is a kernel function."""
     return isinstance(value, FunctionType) and value in _texts
 
 
 def called_by(function: FunctionType) -> dict[str, FunctionType]:
-    """Return the kernel functions that a kernel function names, by the name it uses."""
+    """Return the kernel functions that a kernel function calls, by the name that it uses."""
     globals_used = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
     return {name: value for name, value in globals_used if is_kernel(value)}
 
 
 def bound(function: _F, variant: str, **names: Callable[..., Any]) -> _F:
-    """Return the same text with other functions behind some of the names that it calls.
+    """Return a copy of a kernel function with other functions behind some names that it calls.
 
     Args:
         function: a kernel function.
-        variant: part of the new function's name, which also keeps its machine code apart.
-        names: kernel functions by the name that the text uses.
+        variant: part of the new function's name, which also separates its machine code.
+        names: kernel functions by the name that the function uses.
     """
     if not isinstance(function, FunctionType):
         raise TypeError("only kernel functions can be bound")
@@ -91,14 +90,14 @@ _LOADING_ERRORS = (
     pickle.PickleError, EOFError, OSError, AttributeError, ImportError, IndexError, KeyError,
     UnicodeError, ValueError,
 )  # fmt: skip
-"""What Numba lets through when it reads files of its cache that are not whole."""
+"""Errors that Numba raises for incomplete files of its cache."""
 
 _lock = threading.RLock()
 _twins: dict[FunctionType, Any] = {}
 
 
 def cache_root(environment: dict[str, str] | None = None) -> Path:
-    """Return the user's cache folder: $COPPERLINE_CACHE_DIR, or `copperline` under the XDG one.
+    """Return the user's cache folder: $COPPERLINE_CACHE_DIR, or `copperline` in the XDG one.
 
     Raises:
         RuntimeError: there is no home folder.
@@ -111,10 +110,10 @@ def cache_root(environment: dict[str, str] | None = None) -> Path:
 
 
 def sources_digest(package: Path | None = None) -> str:
-    """Return a digest of everything that decides what the compiled functions do.
+    """Return a digest of everything that determines the compiled functions.
 
     Args:
-        package: the folder of `sim`; None is this one.
+        package: folder of `sim`; None is this one.
     """
     sha = hashlib.sha256()
     for text in (platform.python_version(), numba_version() or "no numba", _processor()):
@@ -125,7 +124,7 @@ def sources_digest(package: Path | None = None) -> str:
 
 
 def kernel_sources(package: Path | None = None) -> list[Path]:
-    """Return every file that may hold kernel text."""
+    """Return every file that may contain kernel functions."""
     root = Path(__file__).resolve().parent.parent if package is None else package
     return sorted(
         path for room in ("kernel", "policies", "engines") for path in root.glob(f"{room}/**/*.py")
@@ -143,7 +142,7 @@ def numba_version() -> str | None:
 
 @cache
 def _processor() -> str:
-    """Return what tells processors apart that cannot share machine code."""
+    """Return a text that distinguishes processors that cannot share machine code."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -164,12 +163,12 @@ def unavailable() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Return where this process keeps machine code; see the head of this module."""
+    """Return the folder of the machine code of this process; see the head of this module."""
     return _cache()[0]
 
 
 def no_disk_cache_reason() -> str | None:
-    """Return why machine code goes with this process, as a sentence; None if it is kept."""
+    """Return why machine code is not stored on the disk, as a sentence; None if it is."""
     return _cache()[1]
 
 
@@ -202,18 +201,17 @@ def _writable(folder: Path) -> bool:
 
 
 def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) -> Any:
-    """Return the compiled twin of a kernel function for arguments such as the examples.
+    """Return the compiled twin of a kernel function for arguments like the examples.
 
-    It comes from the disk cache, or is compiled now and kept there. It runs without Python's
-    lock, so threads run it side by side.
+    It is loaded from the disk cache, or compiled now and stored there. It runs without Python's
+    lock, so threads run it in parallel.
 
     Args:
         function: a kernel function.
-        examples: one argument for each parameter. A `Compiled` decision stands for any decision of
-            the same signature, so that one loop serves all policies (a policy given as an
-            ordinary argument would be compiled into the loop, and no process could use the
-            machine code of another).
-        returns: an example of what comes back if the function is to be given as an argument.
+        examples: one argument for each parameter. A `Compiled` decision stands for every decision
+            of the same signature, so that one loop serves all policies (an ordinary argument would
+            be compiled into the loop, and no process could use the machine code of another).
+        returns: example of the return value, if the function is passed as an argument.
 
     Raises:
         EngineError: there is no compiler.
@@ -241,14 +239,14 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
 
 
 def first_class(twin: Any) -> Any:
-    """Return the type under which a compiled function is given to another."""
+    """Return the type of a compiled function that is passed as an argument."""
     import numba
 
     return numba.types.FunctionType(twin.nopython_signatures[0])
 
 
 def forget() -> None:
-    """Drop every compiled function of this process, so that the next one is loaded anew."""
+    """Drop all compiled functions of this process, so that the next one is loaded again."""
     with _lock:
         _twins.clear()
 
@@ -261,15 +259,17 @@ def _type_of(example: Any) -> Any:
 
 
 _HOW: dict[str, Any] = {"nogil": True, "_nrt": False}
-"""Kernel text allocates nothing, and who calls it holds what it gives: so nobody needs to count the
-references to two dozen arrays at every call, which took two thirds of the time."""
+"""Options of Numba.
+
+Kernel functions allocate nothing and the caller holds their arguments, so no reference counts are
+needed; counting them took two thirds of the time."""
 
 
 def _is_of_package(function: FunctionType) -> bool:
-    """Tell whether a kernel function and all that it calls are of this package.
+    """Return whether a kernel function and all its callees belong to this package.
 
-    The name of the cache's folder knows nothing of other sources, so that machine code of a rule
-    of somebody's own would be stale when it is edited: it is compiled in every process.
+    The name of the cache folder does not cover other sources, so the machine code of a user's own
+    rule would be stale after an edit: it is compiled in every process.
     """
     root = Path(__file__).resolve().parent.parent
     is_here = Path(function.__code__.co_filename).resolve().is_relative_to(root)

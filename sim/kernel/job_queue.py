@@ -1,13 +1,10 @@
-"""Ranking a queue anew, where the scores of waiting jobs change.
-
-What is done in a partition before it decides: estimates put right, the queue ranked anew.
+"""The queue before a decision: corrected estimates, new ranks where scores change, and user limits.
 
 A job that outlives its estimate gets a longer one, in steps of 1, 5, 15 and 30 minutes and 1, 2, 5,
-10, 20, 50 and 100 hours, one after another, until it is in the future (D. Tsafrir, Y. Etsion,
-D. G. Feitelson, Backfilling using system-generated predictions rather than user runtime
-estimates, TPDS 2007, section 3.2).
-
-Doors: how many jobs of one user may be in a queue, or run from it, at once.
+10, 20, 50 and 100 hours, until it is in the future (D. Tsafrir, Y. Etsion, D. G. Feitelson,
+Backfilling using system-generated predictions rather than user runtime estimates, TPDS 2007,
+section 3.2). A user limit holds later jobs of a user outside the queue, where no order and no rule
+sees them; when a job inside ends, the held job with the best rank enters.
 """
 
 import math
@@ -18,7 +15,7 @@ from sim.kernel.policy_context import ExternalEvents, fair_share
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note
 
 SPARSE = 4
-"""A queue of more slots for each who waits is closed up."""
+"""A queue with more slots than this per waiting job is closed up."""
 
 
 @kernel
@@ -32,21 +29,19 @@ def never_scored(
 @noinline
 @kernel
 def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
-    """Sort the queue of partition k by the scores of this moment; ties go by submission.
+    """Sort the queue of partition k by the scores at this moment; ties by submission.
 
-    Who is of a higher tier goes first whatever the scores. The ranks of a tier, which are smaller
-    than those of lower ones, stay in it.
-
-    If that changes anything, those who change places deal out the slots and the ranks that they
-    had: the best gets the smallest. A job that comes later has a greater rank in any case. Who
-    could not start still cannot if the first in the queue is the same, and nobody passed whom the
-    last decision did not look at; a rule that plans may have reserved for more than the first.
+    A higher tier goes first whatever the scores; the ranks of a tier are smaller than those of
+    lower tiers and stay in it. Jobs that change places exchange their slots and ranks: the best
+    gets the smallest. A later job has a greater rank in any case. A job that could not start still
+    cannot if the first in the queue is the same and no job overtook that the last decision did not
+    examine; a rule that plans may have reserved for more than the first.
 
     Args:
-        pool: its rows of jobs know when they were submitted.
-        k: the partition.
-        now_s: the time.
-        score_now: the score of the order, see `sim.policies.policy.Order`.
+        pool: pool whose jobs have submit times.
+        k: partition.
+        now_s: time.
+        score_now: score of the order, see `sim.policies.policy.Order`.
     """
     here = pool.partitions[k]
     n, first, last = _sort(pool, k, now_s, score_now)
@@ -74,7 +69,7 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
 @noinline
 @kernel
 def _close_gaps(pool: Pool, k: int) -> None:
-    """Let those who wait have the slots from the head on."""
+    """Move the waiting jobs to the slots from the head on."""
     here = pool.partitions[k]
     for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -94,12 +89,12 @@ def _close_gaps(pool: Pool, k: int) -> None:
 
 @kernel
 def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, int]:
-    """Score who waits and list them as they go, with the ranks in the order as they stand.
+    """Score the waiting jobs and list them in order, together with the current ranks.
 
-    Each is inserted where it belongs; they are nearly in order.
+    Insertion sort, because they are nearly in order.
 
     Returns:
-        How many they are; the first and the last place where another job is then, the first being
+        Their number; the first and the last place that holds another job then, the first being
         behind all if there is none.
     """
     here, listed = pool.partitions[k], pool.sorted_jobs
@@ -132,7 +127,7 @@ def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, i
 
 @kernel
 def goes_before(pool: Pool, job: int, other: int) -> bool:
-    """Tell whether one of two jobs that have been scored goes before the other."""
+    """Return whether one of two scored jobs goes before the other."""
     standings = pool.terms.standings
     if len(standings) > 0 and standings[job].tier != standings[other].tier:
         return standings[job].tier > standings[other].tier
@@ -141,18 +136,14 @@ def goes_before(pool: Pool, job: int, other: int) -> bool:
 
 
 STEPS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)
-"""By how much an estimate is prolonged, the first time, the second, and so on; then by the last."""
+"""Steps by which an estimate is prolonged, one after the other; the last one repeats."""
 
 
 @kernel
 def prepare_decision(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
-    """Make partition k ready for a decision; somebody waits there.
+    """Prepare partition k, which has waiting jobs, for a decision.
 
-    Args:
-        pool: the pool.
-        k: the partition.
-        now_s: the time.
-        score_now: the score of the order, if its ranks change (`sim.policies.policy.Order`).
+    `score_now` is the score of the order, if its ranks change (`sim.policies.policy.Order`).
     """
     if pool.partitions[k].corrects == 1:
         _correct(pool, k, now_s)
@@ -178,13 +169,13 @@ def _correct(pool: Pool, k: int, now_s: float) -> None:
 
 
 OVERRUN = 2
-"""In `Here.has_ended`: a job outlived its estimate, so that no reservation can be relied on."""
+"""Value of `PartitionState.has_ended` after an overrun: no reservation is reliable."""
 
 
 @noinline
 @kernel
 def arrive_at_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
-    """Let a job come to the queue of partition k, or to the door before it."""
+    """Add an arriving job to the queue of partition k, or hold it at the limit of its user."""
     standing = pool.terms.standings[job]
     if standing.door < 0:
         arrive(pool, k, job)
@@ -198,7 +189,7 @@ def arrive_at_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> No
 @noinline
 @kernel
 def leave_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
-    """Let a job that ended in partition k out of its door, if it has one."""
+    """Remove a job that ended in partition k from the count of its limit, if it has one."""
     door = pool.terms.standings[job].door
     if door >= 0:
         outside.doors[door].n_inside -= 1
@@ -207,7 +198,7 @@ def leave_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
 
 @kernel
 def _mark_limit(outside: ExternalEvents, k: int, number: int) -> None:
-    """Note that something happened at a door of partition k."""
+    """Record that a limit of partition k changed."""
     door = outside.doors[number]
     if door.is_rung == 0:
         door.is_rung = 1
@@ -218,7 +209,7 @@ def _mark_limit(outside: ExternalEvents, k: int, number: int) -> None:
 @noinline
 @kernel
 def admit_held_jobs(pool: Pool, outside: ExternalEvents, k: int) -> None:
-    """Open the doors of partition k at which something happened, when all has been applied."""
+    """Admit held jobs at the changed limits of partition k, after all events of the instant."""
     while outside.rung[k] >= 0:
         door = outside.doors[outside.rung[k]]
         outside.rung[k] = door.next_rung

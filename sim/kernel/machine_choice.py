@@ -1,9 +1,8 @@
-"""Choosing among the machines that have room: by least score, or by lot.
+"""The choice among machines that have room: by lowest score, or at random.
 
 The machines with room for a need lie in a pile. While instances of that need are placed one after
-the other, only the machine that was chosen last has changed, so that the pile need not be made
-anew: the next of the least score costs the logarithm of the number of machines. A score depends on
-the need and on its machine, and on nothing else.
+the other, only the last chosen machine changes, so the pile need not be rebuilt: the next choice
+costs the logarithm of the number of machines. A score depends only on the need and on its machine.
 """
 
 from sim.kernel.fleet import (
@@ -28,7 +27,7 @@ from sim.kernel.jit import kernel, noinline
 
 @kernel
 def score_of(_fleet: Fleet, _need: int, _machine: int) -> float:
-    """Stand in for the score of a machine that has room; the least is chosen."""
+    """Stand in for the score of a machine that has room; the lowest score is chosen."""
     return 0.0
 
 
@@ -40,7 +39,7 @@ def device_of(_fleet: Fleet, _need: int, _machine: int) -> int:
 
 @kernel
 def choose_least(fleet: Fleet, need: int, start: int) -> int:
-    """Return the machine with room of the least score, of equal ones the first; -1 if none has."""
+    """Return the first machine with room and the lowest score; -1 if none has room."""
     score, pile, n = fleet.gauges.score, fleet.gauges.pile, 0
     goes_on, is_stuck = is_piled(fleet, need), fleet.needs[need].is_stuck == 1
     i, behind = start, len(fleet.hosts)
@@ -67,7 +66,7 @@ def choose_least(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
-    """Return one of the machines with room, each as likely as any other; -1 if none has."""
+    """Return a random machine with room, all equally likely; -1 if none has room."""
     pile, n = fleet.gauges.pile, 0
     goes_on, is_stuck = is_piled(fleet, need), fleet.needs[need].is_stuck == 1
     i, behind = start, len(fleet.hosts)
@@ -98,10 +97,10 @@ def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def is_piled(fleet: Fleet, need: int) -> bool:
-    """Tell whether the pile is that of a need, and only who was chosen from it has changed.
+    """Return whether the pile is that of a need, with no change except at its last choice.
 
-    Whoever was chosen has been given to an instance; what a gang gives back follows a choice that
-    found nobody, after which the pile is nobody's.
+    The chosen machine has been given to an instance. A gang releases machines only after a choice
+    that found none, which invalidates the pile.
     """
     cursor = fleet.cursor
     return cursor[PILE_NEED] == need and cursor[PILE_DECISION] == cursor[DECISION]
@@ -109,7 +108,7 @@ def is_piled(fleet: Fleet, need: int) -> bool:
 
 @kernel
 def note_pile(fleet: Fleet, need: int, n: int, at: int) -> None:
-    """Note for which need the pile is, how many are in it, and where who is chosen lies."""
+    """Record the need of the pile, its number of machines, and the slot of the choice."""
     cursor = fleet.cursor
     cursor[PILE_NEED], cursor[PILE_DECISION], cursor[N_PILE] = need, cursor[DECISION], n
     if n == 0:
@@ -119,11 +118,10 @@ def note_pile(fleet: Fleet, need: int, n: int, at: int) -> None:
 
 @kernel
 def draw_below(fleet: Fleet, n: int) -> int:
-    """Return a random whole number from 0 up to n - 1, n being at most 2**20.
+    """Return a random whole number from 0 up to n - 1, with n at most 2**20.
 
-    L'Ecuyer's combined generator (Communications of the ACM 31(6), 1988), which whole numbers of
-    64 bits can follow exactly. Its 2,147,483,562 values are shared out among n as evenly as they
-    can be.
+    L'Ecuyer's combined generator (Communications of the ACM 31(6), 1988), which 64-bit integers can
+    follow exactly. Its 2,147,483,562 values are divided among n as evenly as possible.
     """
     a = 40014 * fleet.cursor[DRAW_A] % 2147483563
     b = 40692 * fleet.cursor[DRAW_B] % 2147483399
@@ -136,7 +134,7 @@ def draw_below(fleet: Fleet, n: int) -> int:
 
 @kernel
 def tightest_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU with the least left that has room for a part of one; -1 if none is asked."""
+    """Return the GPU with the least left that has room for a part of one; -1 if none is needed."""
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
     if 0 < part < WHOLE:
@@ -151,7 +149,7 @@ def tightest_device(fleet: Fleet, need: int, machine: int) -> int:
 
 @kernel
 def loosest_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU with the most left, if a part of one is asked for; else -1."""
+    """Return the GPU with the most left, if a part of one is needed; else -1."""
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
     if 0 < part < WHOLE:
@@ -167,9 +165,9 @@ def loosest_device(fleet: Fleet, need: int, machine: int) -> int:
 @noinline
 @kernel
 def _heap(score: list[float], pile: list[int], n: int, only_top: bool) -> None:
-    """Make a heap of the n in the pile, of which only the top may be out of place.
+    """Make a heap of the n machines in the pile; with `only_top`, only the top is out of place.
 
-    The least score is on top, of equal ones the machine of the smallest number.
+    The lowest score is on top, and the smallest machine number among equal ones.
     """
     first = 0 if only_top else (n >> 1) - 1
     for top in range(first, -1, -1):

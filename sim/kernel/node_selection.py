@@ -1,12 +1,10 @@
-"""Choosing machines as Slurm does by default: the best fit of neighbours, in machine order.
+"""The selection of machines as Slurm does it by default: best fit of neighbours, in machine order.
 
-Machines with room for a job that lie side by side are a run. The smallest run with processors
-enough is taken from its first machine on; if none has enough, the largest is taken whole, and then
-what is missing is looked for among the others. (Slurm 22.05, `select/cons_tres` without topology
-and with equal node weights.)
-
-Where jobs take whole machines, a machine has room if it is idle and suits the job; where machines
-are shared, as much as processors are free and the other resources allow.
+Neighbouring machines with room for a job form a run. The smallest run with enough processors is
+taken from its first machine on; if none has enough, the largest is taken whole, and the rest is
+found among the others. (Slurm 22.05, `select/cons_tres` without topology and with equal node
+weights.) A whole machine has room if it is idle and suits the job; a shared one has as many
+processors as are free and as the other resources allow.
 """
 
 from sim.kernel.jit import kernel, noinline
@@ -19,12 +17,7 @@ from sim.kernel.pool import start, take, take_head
 def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> int:
     """Return how many processors of a machine of partition k a job could take.
 
-    Args:
-        nodes: the state.
-        k: the partition.
-        machine: the machine.
-        job: the job.
-        free: what is free, as in `Nodes.free`.
+    `free` is the free resources, as in `Nodes.free`.
     """
     n_resources = len(nodes.capacity) // len(nodes.machines)
     at, wants = machine * n_resources, job * n_resources
@@ -45,16 +38,8 @@ def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> in
 def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
     """Choose machines of partition k for a job, among those that are not off limits.
 
-    They are listed in `Book.taken`.
-
-    Args:
-        nodes: the state.
-        k: the partition.
-        job: the job.
-        free: what is free, as in `Nodes.free`.
-
-    Returns:
-        Whether there is room enough.
+    They are listed in `Reservations.taken`. `free` is the free resources, as in `Nodes.free`.
+    Return whether there is enough room.
     """
     stock, book, missing = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
     total = 0
@@ -72,7 +57,7 @@ def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
 
 @kernel
 def _take_run(nodes: Nodes, k: int, missing: int) -> int:
-    """Take the best run of machines with room. Return how many processors are wanted then."""
+    """Take the best run of machines with room and return how many processors are still missing."""
     stock, book, writing = nodes.stocks[k], nodes.book, nodes.book.writing[0]
     best, best_procs = -1, 0
     first, procs = stock.first_machine, 0
@@ -104,7 +89,7 @@ def _take_run(nodes: Nodes, k: int, missing: int) -> int:
 @noinline
 @kernel
 def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) -> None:
-    """Start the job that waits in a slot of the queue on what was chosen last, and take it out."""
+    """Start the job in a slot of the queue on the chosen machines, and remove it from the queue."""
     job = nodes.pool.queue[slot]
     stock, book, claim = nodes.stocks[k], nodes.book, nodes.claims[job]
     here = nodes.pool.partitions[k]
@@ -132,7 +117,7 @@ def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) 
 
 @kernel
 def _fits(nodes: Nodes, k: int, job: int) -> bool:
-    """Choose machines for a job that are free now; tell whether there are enough."""
+    """Choose machines for a job that are free now; return whether they suffice."""
     if nodes.pool.jobs[job].procs > nodes.pool.partitions[k].free:
         return False
     return choose(nodes, k, job, nodes.free)
@@ -140,7 +125,7 @@ def _fits(nodes: Nodes, k: int, job: int) -> bool:
 
 @kernel
 def start_heads(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order until there is no room for one. Return how many started."""
+    """Start jobs in queue order until one has no room, and return how many started."""
     here = nodes.pool.partitions[k]
     n_started = 0
     while here.head < here.tail and _fits(nodes, k, nodes.pool.queue[here.head]):

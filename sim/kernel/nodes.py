@@ -1,8 +1,14 @@
-"""A book: which machines are meant for which waiting job, and when. With scratch for who writes it.
+"""The state `nodes`: named machines with several resources, with its transitions.
 
-Nothing in it lasts from one decision to the next.
+It contains a pool and the machines of each job. A job takes whole machines, in machine order, until
+their processors suffice; where machines are shared, it takes processors of machines
+(`sim.kernel.node_selection`). A machine *suits* a job if it has enough of every other resource for
+the processes of the job there: one per processor of the machine, but at most one per processor of
+the job. Neighbouring equal machines are a *kind*.
 
-The state `node`: named machines with several resources, with its transitions.
+Resources are whole numbers in flat columns: machine i has ``capacity[i * R + r]`` of resource r,
+and ``free[i * R + r]`` of it is free. A reservation marks idle machines with its number; machines
+of running jobs need no mark. `Reservations` lasts for one decision only.
 """
 
 from collections.abc import Sequence
@@ -18,14 +24,13 @@ from sim.kernel.records import field, rows
 
 
 class NodeReservation:
-    """Machines that a waiting job is to have.
+    """Machines reserved for a waiting job.
 
     Attributes:
-        start_s: from when.
-        end_s: until when; who needs one of the machines in between is in the way.
-        first: the first slot of the machines in `Reservations.booked`.
-        n: how many they are.
-        is_on: 1 if they are off limits for the job that is looked at.
+        end_s: end; a job that needs one of the machines before this time is in the way.
+        first: first slot of the machines in `Reservations.booked`.
+        n: number of machines.
+        is_on: 1 if they are off limits for the current job.
     """
 
     __slots__ = ("end_s", "first", "is_on", "n", "start_s")
@@ -37,17 +42,18 @@ class NodeReservation:
 
 
 class ReservationScratch:
-    """How far the book is written.
+    """Counters of the reservations and of the current job.
 
     Attributes:
-        n_bookings: bookings.
-        n_records: times at which the booked machines change, and 1, as Slurm counts them.
-        n_taken: machines that were chosen last.
+        n_bookings: number of reservations.
+        n_records: number of times at which the reserved machines change, plus 1, as Slurm counts
+            them.
+        n_taken: machines in the last choice.
         procs_off: processors of the machines that are off limits.
-        free_off: those of them that nobody holds.
-        n_near: bookings that begin before the job would end that is looked at.
-        n_begun: bookings that begin no later than it.
-        n_over: bookings that end no later than it begins.
+        free_off: those of them that no job holds.
+        n_near: reservations that begin before the current job would end.
+        n_begun: reservations that begin no later than it.
+        n_over: reservations that end no later than it begins.
     """
 
     __slots__ = (
@@ -65,19 +71,19 @@ class ReservationScratch:
 
 
 class Reservations(NamedTuple):
-    """Bookings, and scratch.
+    """Reservations of machines, and scratch space.
 
     Attributes:
         writing: [1] row of `ReservationScratch`.
         bookings: rows of `NodeReservation`.
-        by_start: int64 [...], the bookings as they begin.
-        by_end: int64 [...], the bookings as they end.
+        by_start: int64 [...], reservations by start.
+        by_end: int64 [...], reservations by end.
         booked: int64 [...], their machines.
-        off: int64 [n_machines], how many bookings put the machine off limits.
-        later: int64 [n_machines * R], what will be free when some running jobs have ended.
+        off: int64 [n_machines], number of reservations that put the machine off limits.
+        later: int64 [n_machines * R], free resources after some running jobs have ended.
         room: int64 [n_machines], processors that a job could still take.
-        taken: int64 [n_machines], machines that were chosen last.
-        taken_procs: int64 [n_machines], and how many processors of each.
+        taken: int64 [n_machines], machines in the last choice.
+        taken_procs: int64 [n_machines], and the processors of each.
     """
 
     writing: Sequence[ReservationScratch]
@@ -95,13 +101,13 @@ class Reservations(NamedTuple):
 def empty_reservations(
     most: NDArray[np.int64], capacity: NDArray[np.int64], n_bookings: int, *, is_used: bool
 ) -> Reservations:
-    """Return a book, made of arrays, in which nothing is written.
+    """Return empty reservations, made of arrays.
 
     Args:
         most: int64 [n_jobs], the most machines that each job can get.
         capacity: int64 [n_machines, R].
-        n_bookings: the most at a time.
-        is_used: somebody needs the scratch.
+        n_bookings: maximum at a time.
+        is_used: whether a rule needs the scratch space.
     """
     n_machines, n_resources = capacity.shape if is_used else (0, 0)
     n = min(n_bookings, len(most))
@@ -116,14 +122,14 @@ def empty_reservations(
 
 
 class NodeAllocation:
-    """What a job asks of machines beside processors, and which it got.
+    """Needs of a job besides processors, and the machines that it got.
 
     Attributes:
         first_place: its first slot in `Nodes.places`; there are enough for the most machines that
             it can get.
-        n_places: machines it got.
-        waste: processors of these beyond what it needs.
-        is_choosy: 1 if it demands anything but processors.
+        n_places: number of its machines.
+        waste: processors of these beyond its need.
+        is_choosy: 1 if it demands anything except processors.
     """
 
     __slots__ = ("first_place", "is_choosy", "n_places", "waste")
@@ -142,7 +148,7 @@ class PartitionNodes:
         is_shared: 1 if several jobs may hold the same machine.
         first_kind: its first kind.
         behind_kind: the kind behind its last.
-        reservation: number of its latest reservation; they count from 1.
+        reservation: number of its latest reservation, from 1.
         kept: processors of the idle machines that this reservation names.
         procs: of all its machines.
     """
@@ -162,12 +168,12 @@ class PartitionNodes:
 
 
 class NodeKind:
-    """Machines side by side that have the same of everything.
+    """Neighbouring machines with equal resources.
 
     Attributes:
         first: the first of them.
         procs: processors of each.
-        n_idle: how many nobody holds.
+        n_idle: number of idle machines.
         n_kept: how many of these the latest reservation names.
         lowest: no machine of this kind before this one is idle.
     """
@@ -184,7 +190,7 @@ class NodeMachine:
     """A machine.
 
     Attributes:
-        kind: what it is like.
+        kind: row of its `NodeKind`.
         n_holders: jobs that hold some of it: 0 if it is idle.
         kept_for: number of the last reservation that named it while it was idle; 0 is none.
     """
@@ -196,21 +202,22 @@ class NodeMachine:
 
 
 class Nodes(NamedTuple):
-    """Machines, and the pool of those who use them. There are R resources, processors first.
+    """Machines, and the pool of their jobs. There are R resources, processors first.
 
     Attributes:
-        pool: queues and running jobs; free processors are those of idle machines, and `extra` of
-            a partition those that suit the head and are idle at the shadow time beyond its need.
+        pool: queues and running jobs; free processors are those of idle machines, and `extra` of a
+            partition those that suit the head and are idle at the shadow time beyond its need.
         claims: [n_jobs] rows of `NodeAllocation`.
         stocks: [n_partitions] rows of `PartitionNodes`.
         kinds: [n_kinds] rows of `NodeKind`.
         machines: [n_machines] rows of `NodeMachine`, those of a partition side by side.
         capacity: int64 [n_machines * R].
         free: int64 [n_machines * R].
-        demand: int64 [n_jobs * R], what one process of a job needs of each resource.
-        places: int64 [...], machines of each job in the order in which it took them; see `NodeAllocation`.
-        shares: int64 [...], how many processors of each it took, where machines are shared.
-        book: which machines are meant for whom later, under a rule that says so.
+        demand: int64 [n_jobs * R], need of one process of a job for each resource.
+        places: int64 [...], machines of each job in the order in which it took them; see
+            `NodeAllocation`.
+        shares: int64 [...], number of processors of each, where machines are shared.
+        book: reservations of machines, for a rule that makes them.
     """
 
     pool: Pool
@@ -237,18 +244,18 @@ def empty_nodes(
     is_shared: bool = False,
     n_bookings: int = 0,
 ) -> Nodes:
-    """Return a state, made of arrays, in which nothing has happened yet.
+    """Return the state, made of arrays, before the first event.
 
     Args:
         pool: an empty pool; a partition of it has the processors of all its machines.
         procs: int64 [n_jobs].
-        partition: int64 [n_jobs], where each job is routed; -1 takes no part. Machines that suit
-            a job must have processors enough for it there.
-        demand: int64 [n_jobs, R - 1], what a process needs of each resource but processors.
+        partition: int64 [n_jobs], partition of each job; -1 takes no part. Machines that suit a job
+            must have enough processors for it there.
+        demand: int64 [n_jobs, R - 1], need of a process for each resource except processors.
         capacity: int64 [n_machines, R], processors (1 or more) in the first column.
-        machine_partition: int64 [n_machines], never falling; every partition has a machine.
-        is_shared: several jobs may hold the same machine.
-        n_bookings: how many bookings the rule makes in one decision at most.
+        machine_partition: int64 [n_machines], non-decreasing; every partition has a machine.
+        is_shared: whether several jobs may hold the same machine.
+        n_bookings: maximum of reservations that the rule makes in one decision.
     """
     n_jobs, n_machines = len(procs), len(capacity)
     like = np.column_stack([machine_partition, capacity])
@@ -302,11 +309,11 @@ def _most_machines(
 
 
 def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which machines each job got, from a state in either form.
+    """Return the machines of each job, from a state in either form.
 
     Returns:
-        int64 [n_jobs + 1], where the machines of each job begin and the last end; int64 [...],
-        machines, those of a job in the order in which it took them.
+        int64 [n_jobs + 1], where the machines of each job begin, and the end of the last; int64
+        [...], machines, those of a job in the order in which it took them.
     """
     n_places = np.array(field(nodes.claims, "n_places"), dtype=np.int64)
     first_place = np.array(field(nodes.claims, "first_place"), dtype=np.int64)
@@ -319,7 +326,7 @@ def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @kernel
 def suits(nodes: Nodes, kind: int, job: int) -> bool:
-    """Tell whether a machine of a kind has enough of everything but processors for a job."""
+    """Return whether a machine of a kind has enough for a job, processors aside."""
     if nodes.claims[job].is_choosy == 0:
         return True
     n_resources = len(nodes.capacity) // len(nodes.machines)
@@ -335,11 +342,7 @@ def suits(nodes: Nodes, kind: int, job: int) -> bool:
 def idle_procs(nodes: Nodes, k: int, job: int, kept_too: bool) -> int:
     """Return the processors of the idle machines of partition k that suit a job.
 
-    Args:
-        nodes: the state.
-        k: the partition.
-        job: the job.
-        kept_too: those that the latest reservation names count too.
+    With `kept_too`, machines that the latest reservation names count too.
     """
     stock = nodes.stocks[k]
     if nodes.claims[job].is_choosy == 0:
@@ -359,16 +362,9 @@ def start_on(
 ) -> None:
     """Start a waiting job of partition k on the first idle machines that suit it.
 
-    `idle_procs` must have said that they suffice. As with `start`, the decision takes the job out
-    of the queue.
-
-    Args:
-        nodes: the state.
-        k: the partition.
-        job: the job.
-        now_s: the time.
-        n_started: jobs that this decision has started before.
-        kept_first: it may take machines that the latest reservation names, and takes these first.
+    `idle_procs` must have shown that they suffice. As with `start`, the decision removes the job
+    from the queue. With `kept_first`, it takes machines of the latest reservation first; else none
+    of them. This decision has started `n_started` jobs before.
     """
     stock, claim = nodes.stocks[k], nodes.claims[job]
     missing = nodes.pool.jobs[job].procs
@@ -413,7 +409,7 @@ def lowest_idle(nodes: Nodes, kind: int) -> int:
 
 @kernel
 def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
-    """Take everything that an idle machine has (holders is 1), or give it back (-1)."""
+    """Take all resources of an idle machine (holders is 1), or release them (-1)."""
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for at in range(machine * n_resources, (machine + 1) * n_resources):
         nodes.free[at] -= holders * nodes.capacity[at]
@@ -424,7 +420,7 @@ def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
 
 @kernel
 def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
-    """Take what processes of a job need from a machine; fewer than 0 give it back."""
+    """Take the need of some processes of a job from a machine; a negative number releases it."""
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for r in range(n_resources):
         needed = n_processes * nodes.demand[job * n_resources + r]
@@ -434,7 +430,7 @@ def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
 
 @kernel
 def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
-    """Take back the machines of a job that ends in partition k; they are still told as its."""
+    """Release the machines of a job that ends in partition k; the record of them stays."""
     claim = nodes.claims[job]
     is_shared = nodes.stocks[k].is_shared == 1
     for place in range(claim.first_place, claim.first_place + claim.n_places):
@@ -453,7 +449,7 @@ def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
 
 @kernel
 def drop_reservation(nodes: Nodes, k: int) -> None:
-    """Let the latest reservation of partition k name no machine any more."""
+    """Remove all machines from the latest reservation of partition k."""
     stock = nodes.stocks[k]
     stock.reservation += 1
     stock.kept = 0
@@ -465,10 +461,9 @@ def drop_reservation(nodes: Nodes, k: int) -> None:
 def reserve_machines(nodes: Nodes, k: int, job: int) -> None:
     """Reserve machines for a job that cannot start now, as early as possible.
 
-    The shadow time is when enough machines that suit it will be idle by the estimates of the
-    running jobs; all jobs that end at the shadow time count. Of these machines the reservation
-    names first those that are not idle now and then, in machine order, as many idle ones as the
-    job needs besides.
+    The shadow time is when enough machines that suit it are idle by the estimates of the running
+    jobs; all jobs that end at the shadow time count. The reservation first names those that are not
+    idle now but then, in machine order, and then as many idle ones as the job also needs.
     """
     drop_reservation(nodes, k)
     pool = nodes.pool

@@ -1,11 +1,9 @@
-"""A plan: how many processors of a partition will be free, and when a job could start.
+"""The plan of a partition: how many processors are free when, and when a job can start.
 
-A plan is steps: so many processors are free from a time until the time of the next step, those of
-the last for ever. The first step is now. Partition k has `Here.n_steps` of them, from slot
-`Here.first_step` on. Jobs can be put into a plan and taken out again.
-
-A job occupies its processors for its estimate; one that reckons with no time at all is planned
-with 1 s, so that it occupies something.
+A plan is a list of steps: a number of processors is free from a time until the time of the next
+step, or for ever. The first step is now. Partition k has `PartitionState.n_steps` of them, from
+slot `PartitionState.first_step` on. A job occupies its processors for its estimate, and for at
+least 1 s.
 """
 
 from sim.kernel.jit import kernel
@@ -13,7 +11,7 @@ from sim.kernel.policy_context import AHEAD, OPEN, PLANNED
 from sim.kernel.pool import Pool, sort_running
 
 LEAST_S = 1.0
-"""What a job of no time is planned with."""
+"""Shortest time that a job occupies in a plan."""
 
 
 @kernel
@@ -24,7 +22,7 @@ def planned_s(estimate_s: float) -> float:
 
 @kernel
 def plan_running(pool: Pool, k: int, now_s: float) -> None:
-    """Plan with what is known of windows, and the running jobs, which end by their estimates."""
+    """Fill the plan with the known windows, and the running jobs, which end by their estimates."""
     here = pool.partitions[k]
     sort_running(pool, k)
     steps_s, steps_free = pool.steps_s, pool.steps_free
@@ -46,7 +44,7 @@ def plan_running(pool: Pool, k: int, now_s: float) -> None:
 
 @kernel
 def _closed(pool: Pool, k: int) -> int:
-    """Return how many processors of partition k the windows want that are open."""
+    """Return how many processors of partition k the open windows need."""
     procs = 0
     for i in range(len(pool.terms.windows)):
         window = pool.terms.windows[i]
@@ -57,7 +55,7 @@ def _closed(pool: Pool, k: int) -> int:
 
 @kernel
 def _close(pool: Pool, k: int, now_s: float) -> None:
-    """Occupy what the windows want that are open in partition k, or planned."""
+    """Occupy the processors of the windows of partition k that are open or planned."""
     for i in range(len(pool.terms.windows)):
         window = pool.terms.windows[i]
         is_planned = window.kind == PLANNED and window.state == AHEAD
@@ -67,7 +65,7 @@ def _close(pool: Pool, k: int, now_s: float) -> None:
 
 @kernel
 def move_on(pool: Pool, k: int, now_s: float) -> None:
-    """Let a plan begin now: forget the past, and steps at which nothing changes."""
+    """Move the begin of a plan to now and drop the steps at which nothing changes."""
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
     first, end = here.first_step, here.first_step + here.n_steps
@@ -86,7 +84,7 @@ def move_on(pool: Pool, k: int, now_s: float) -> None:
 
 @kernel
 def is_free(pool: Pool, k: int, procs: int, until_s: float) -> bool:
-    """Tell whether processors are free from now until a time."""
+    """Return whether processors are free from now until a time."""
     here = pool.partitions[k]
     i, end = here.first_step, here.first_step + here.n_steps
     while i < end and (i == here.first_step or pool.steps_s[i] < until_s):
@@ -100,7 +98,7 @@ def is_free(pool: Pool, k: int, procs: int, until_s: float) -> bool:
 def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
     """Return the first time at which a job can start and stay for its length.
 
-    There is one if the partition has so many processors: the last step.
+    It exists if the partition has enough processors, because the last step never ends.
     """
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
@@ -119,10 +117,10 @@ def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
 def earlier(
     pool: Pool, k: int, procs: int, length_s: float, planned_at_s: float, before_s: float
 ) -> float:
-    """Return the first time before another at which a job can start that is planned for later.
+    """Return the first time before a limit at which a planned job can start earlier.
 
-    What the job occupies itself counts as free to it. If there is no such time it is the one that
-    it is planned for.
+    The processors that the job itself occupies count as free. Without such a time, return its
+    planned start.
     """
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
@@ -140,7 +138,7 @@ def earlier(
 
 @kernel
 def most_free(pool: Pool, k: int, before_s: float) -> int:
-    """Return the most processors that are free at any one time before a time."""
+    """Return the most processors that are free at any time before a time."""
     here = pool.partitions[k]
     i, end, most = here.first_step, here.first_step + here.n_steps, 0
     while i < end and pool.steps_s[i] < before_s:
@@ -165,7 +163,7 @@ def step_at(pool: Pool, k: int, time_s: float) -> int:
 
 @kernel
 def _split(pool: Pool, k: int, time_s: float) -> int:
-    """Make sure that there is a step at a time, which is not in the past. Return its slot."""
+    """Make sure that a step exists at a time, which is not in the past, and return its slot."""
     here = pool.partitions[k]
     i = step_at(pool, k, time_s)
     if pool.steps_s[i] == time_s:

@@ -1,10 +1,15 @@
-"""On what terms jobs wait and run, where partitions have more than processors and a queue.
+"""What policies know beyond processors and queue: tiers, limits, windows and usage of users.
 
-All of it is empty where a scenario uses none of it, and costs nothing then.
+`PolicyContext` is the input for the pool of a simulation. A feature that a scenario does not use is
+empty and costs nothing.
 
-What users have used lately, and the fair-share factor that follows from it.
+Usage is processor-seconds, halved with every half-life h. With n processors held for t seconds,
 
-What the policies of a simulation add to its pool.
+    usage' = usage 2^(-t/h) + n (h / ln 2) (1 - 2^(-t/h))
+
+which is the integral of n 2^(-age/h); Slurm adds up at every PriorityCalcPeriod (5 minutes), and
+this is the limit of that. Starts and ends of one instant commute. 2^-x is computed here from sums
+and products alone, because C libraries and compilers differ, and engines must agree bit by bit.
 """
 
 import math
@@ -23,20 +28,20 @@ PLANNED, DRAIN, FAILURE = 0, 1, 2
 """Kinds of windows; see `sim.model.cluster`."""
 
 AHEAD, OPEN, OVER = 0, 1, 2
-"""What `WindowState.state` is."""
+"""Values of `WindowState.state`."""
 
 
 class JobStanding:
-    """A job's standing among others, and what became of it.
+    """Tier, limit and restarts of a job.
 
     Attributes:
-        tier: of its queue; a higher one goes first.
-        door: of its user and its queue; -1 lets in everybody.
-        seat: where it waits at that door.
-        is_preemptible: 1 if it may be killed for the sake of another.
-        since_s: when it started, last.
+        tier: tier of its queue; a higher one goes first.
+        door: `UserLimit` of its user and its queue; -1 is no limit.
+        seat: its slot among the held jobs of that limit.
+        is_preemptible: 1 if it may be killed for another job.
+        since_s: time of its last start.
         n_restarts: how often it was killed and queued again.
-        lost_s: how long it had run all those times.
+        lost_s: seconds of the runs that were lost.
     """
 
     __slots__ = (
@@ -52,15 +57,15 @@ class JobStanding:
 
 
 class UserLimit:
-    """What the jobs of one user in one queue with a limit go through.
+    """Limit on the jobs of one user in one queue.
 
     Attributes:
-        limit: so many may be inside at once, waiting or running.
-        n_inside: so many are.
-        best: no seat before this one is held.
-        behind: its last seat is before this one.
-        next_rung: the door after this one among those at which something happened; -1 is none.
-        is_rung: 1 if it is among those.
+        limit: maximum of jobs inside at once, waiting or running.
+        n_inside: jobs inside now.
+        best: no slot before this one holds a job.
+        behind: end of its slots.
+        next_rung: next limit in the list of changed limits; -1 is none.
+        is_rung: 1 if it is in that list.
     """
 
     __slots__ = ("behind", "best", "is_rung", "limit", "n_inside", "next_rung")
@@ -73,11 +78,10 @@ class UserLimit:
 
 
 class HeldJobSlot:
-    """Where a job waits at a door. The seats of a door are side by side, the best rank first.
+    """Slot of a job that a limit holds outside; slots of a limit are side by side, best rank first.
 
     Attributes:
-        job: the job.
-        is_held: 1 while it waits there.
+        is_held: 1 while it is held.
     """
 
     __slots__ = ("is_held", "job")
@@ -86,13 +90,10 @@ class HeldJobSlot:
 
 
 class WindowState:
-    """A time in which some processors of a partition are not for jobs.
+    """State of a `CapacityWindow`.
 
     Attributes:
-        place: the partition.
-        procs: so many.
-        from_s: when it begins.
-        until_s: when it is over.
+        place: partition.
         kind: `PLANNED`, `DRAIN` or `FAILURE`.
         state: `AHEAD`, `OPEN` or `OVER`.
     """
@@ -119,13 +120,13 @@ class PoolTerms(NamedTuple):
 
 
 class ExternalEvents(NamedTuple):
-    """What lies before a pool: doors, and windows to begin and to end.
+    """Events outside a pool: limits of users, and begins and ends of windows.
 
     Attributes:
         doors: rows of `UserLimit`.
         seats: rows of `HeldJobSlot`.
-        rung: int64 [m], for each partition the first door at which something happened; -1 is none.
-        turns_s: float64, when windows begin and end, in rising order.
+        rung: int64 [m], first changed limit of each partition; -1 is none.
+        turns_s: float64, times at which windows begin and end, in rising order.
         turns: int64, the window that begins then; ``~window`` if it ends.
     """
 
@@ -142,7 +143,7 @@ def no_terms() -> PoolTerms:
 
 
 def no_external_events() -> ExternalEvents:
-    """Return the same for what lies before a pool."""
+    """Return the external events, made of arrays, of a scenario that has none."""
     return ExternalEvents(
         rows(UserLimit, 0), rows(HeldJobSlot, 0),  # type: ignore[arg-type]
         np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
@@ -153,23 +154,23 @@ def no_external_events() -> ExternalEvents:
 LN2 = 0.6931471805599453
 
 N_TERMS = 16
-"""Of the series, with x up to 1/2: the next is below 1e-19."""
+"""Terms of the series; with x up to 1/2 the next one is below 1e-19."""
 
 SMALLEST = 1100.0
-"""2^-x is 0 beyond."""
+"""From here on 2^-x is 0."""
 
 
 class UserUsage:
-    """A user; the last row is all of them together.
+    """Usage of a user; the last row is that of all users together.
 
     Attributes:
-        usage: processor-seconds at `last_s`, what is old having been halved.
-        last_s: the last time that was reckoned with.
+        usage: decayed processor-seconds at `last_s`.
+        last_s: time of the last update.
         held: processors that running jobs have held since then.
-        share: part of the cluster that is due; 1 for all together.
-        half_life_s: of the usage; 0 is no decay.
-        fair: the fair-share factor at `fair_s`.
-        fair_s: the last time that somebody asked for it; -1 is never.
+        share: share of the cluster that is due to the user; 1 for all together.
+        half_life_s: half-life of the usage; 0 is no decay.
+        fair: fair-share factor at `fair_s`.
+        fair_s: time of the last computation of the factor; -1 is never.
     """
 
     __slots__ = ("fair", "fair_s", "half_life_s", "held", "last_s", "share", "usage")
@@ -184,12 +185,12 @@ class UserUsage:
 
 @dataclass(frozen=True, eq=False)
 class UserShares:
-    """The users of a simulation.
+    """Users of a simulation and their shares.
 
     Attributes:
-        of_job: int64 [n_jobs], the number of each job's user.
-        share: float64 [n_users], what part of the cluster is due to each; together 1.
-        half_life_s: of what they use; 0 is no decay.
+        of_job: int64 [n_jobs], user of each job.
+        share: float64 [n_users], share of the cluster due to each; the sum is 1.
+        half_life_s: half-life of the usage in seconds; 0 is no decay.
     """
 
     of_job: NDArray[np.int64]
@@ -198,7 +199,7 @@ class UserShares:
 
 
 def new_users(shares: UserShares | None) -> tuple[Any, Any]:
-    """Return rows of `UserUsage` who have used nothing, and whose each job is; empty for None."""
+    """Return unused rows of `UserUsage`, and the user of each job; empty for None."""
     users = rows(UserUsage, 0 if shares is None else len(shares.share) + 1)
     if shares is None:
         return users, np.zeros(0, dtype=np.int64)
@@ -210,7 +211,7 @@ def new_users(shares: UserShares | None) -> tuple[Any, Any]:
 @noinline
 @kernel
 def charge(users: Sequence[UserUsage], user: int, procs: int, now_s: float) -> None:
-    """Let a user hold so many more processors from now on; fewer if negative."""
+    """Increase the processors that a user holds from now on; a negative number decreases them."""
     everybody = len(users) - 1
     _settle(users, user, now_s)
     _settle(users, everybody, now_s)
@@ -221,9 +222,9 @@ def charge(users: Sequence[UserUsage], user: int, procs: int, now_s: float) -> N
 @noinline
 @kernel
 def fair_share(users: Sequence[UserUsage], user: int, now_s: float) -> float:
-    """Return the fair-share factor of a user now, 2^(-usage/share); 1 if nobody has used anything.
+    """Return the fair-share factor of a user now, 2^(-usage/share); 1 without any usage.
 
-    Usage is that of the user as part of everybody's.
+    Usage is the share of the user in the usage of all users.
     """
     usage_row = users[user]
     if usage_row.fair_s != now_s:
@@ -238,7 +239,7 @@ def fair_share(users: Sequence[UserUsage], user: int, now_s: float) -> float:
 
 @kernel
 def _settle(users: Sequence[UserUsage], user: int, now_s: float) -> None:
-    """Add to a row what was used until now."""
+    """Add the usage since the last update to a row."""
     usage_row = users[user]
     passed_s = now_s - usage_row.last_s
     if passed_s > 0.0:
@@ -263,7 +264,7 @@ def halved(x: float) -> float:
 
 @kernel
 def lost(x: float) -> float:
-    """Return 1 - 2^-x, for x from 0; exact in all digits where x is small too."""
+    """Return 1 - 2^-x, for x from 0; exact in all digits for small x too."""
     return -_less_one(x) if x < 0.5 else 1.0 - halved(x)
 
 
@@ -279,19 +280,19 @@ def _less_one(x: float) -> float:
 
 @dataclass(frozen=True)
 class PolicyContext:
-    """What policies know beside jobs and partitions.
+    """Input of the policies beside jobs and partitions.
 
     Attributes:
-        submit_s: float64 [n]; None if no policy asks.
-        factor: float64 [n], for the scores.
-        options: float64, of the backfilling rule.
-        order_options: float64, of the order.
-        is_eager: the rule decides also when nobody can start.
+        submit_s: float64 [n]; None if no policy uses it.
+        factor: float64 [n], input of the scores.
+        options: float64, option values of the backfilling rule.
+        order_options: float64, option values of the order.
+        is_eager: the rule decides even when no job can start.
         corrects: jobs may outlive their estimates.
         is_ranked_anew: the scores of the order change.
         plans: the rule plans ahead.
-        keeps_plan: and keeps the plan from decision to decision.
-        users: who they are and what is due to them; None if no policy asks.
+        keeps_plan: the rule keeps its plan from decision to decision.
+        users: users and their shares; None if no policy uses them.
         terms: tiers, limits and windows; None if there are none.
     """
 

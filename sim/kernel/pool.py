@@ -1,12 +1,12 @@
 """The state `pool`: counted processors per partition, with its transitions.
 
-An instant is a set. Everything that arrives or ends at one time is applied first, in any order,
-and then each partition decides once. The transitions commute because processors are whole
-numbers, and what a decision sees does not depend on the order of insertion (the queue is kept by
-rank; the running jobs are sorted by estimated end when somebody looks, and ties never matter).
+An instant is a set: everything that arrives or ends at one time is applied first, in any order, and
+then each partition decides once. The transitions commute because processors are whole numbers, and
+a decision does not depend on the order of insertion: the queue is sorted by rank, running jobs by
+estimated end when needed, and ties never matter.
 
-All jobs of all partitions share flat columns: partition k owns the slots from ``first`` on, as
-many as jobs were routed to it, and each job arrives once. Nothing here knows an engine.
+All jobs share flat columns: partition k owns as many slots from ``first`` on as jobs are routed to
+it.
 """
 
 from collections.abc import Sequence
@@ -27,31 +27,29 @@ from sim.kernel.policy_context import (
 from sim.kernel.records import rows
 
 TAKEN = -1
-"""Among the running jobs: the job of this slot has ended. In a queue every negative number is."""
+"""Marks an ended job in the list of running jobs. In a queue, every negative number does."""
 
 BLOCK_BITS = 4
-"""A block has so many slots, as a power of two; see `QueueBlock`."""
+"""Binary logarithm of the number of slots of a `QueueBlock`."""
 
 BLOCK = 1 << BLOCK_BITS
 
 NOBODY = 2**62
-"""Narrower than this is every job; the narrowest of none."""
+"""Width of the narrowest job where no job waits: larger than every job."""
 
 
 class PoolJob:
-    """A job as the scheduler knows it.
+    """A job as the scheduler sees it.
 
     Attributes:
-        procs: processors.
-        rank: place in the queue order, unique; the smallest goes first. Where scores change, the
-            jobs that wait deal out theirs among them (`sim.kernel.job_queue`).
+        rank: place in the queue order, unique; the smallest goes first. Where scores change,
+            waiting jobs exchange their ranks (`sim.kernel.job_queue`).
         place: slot among the running jobs, once it runs.
-        estimate_s: seconds that the scheduler reckons with, never too short.
+        estimate_s: seconds that the scheduler plans with, never too short.
         estimated_end_s: once it runs.
-        submit_s: when it was submitted.
-        factor: what its score is computed from; see `sim.policies.policy.Order`.
-        score: of the last ranking.
-        reserved_s: start of its reservation, under a rule that keeps them; -1 is none.
+        factor: input of its score; see `sim.policies.policy.Order`.
+        score: score at the last ranking.
+        reserved_s: start of its reservation, under a rule that keeps reservations; -1 is none.
         n_corrected: how often its estimate was prolonged.
     """
 
@@ -72,34 +70,35 @@ class PoolJob:
 
 
 class PartitionState:
-    """A partition.
+    """State of a partition.
 
     Attributes:
         first: its first slot.
-        free: processors that no job holds; below 0 if jobs hold what a window wants.
+        free: processors that no job holds; below 0 if jobs hold processors that a window needs.
         head: slot of the first waiting job.
-        tail: slot behind the last one that was filled; the queue is empty if it is `head`.
-        n_queued: waiting jobs.
-        narrowest: no waiting job has fewer processors.
-        look_from: no waiting job before this slot can start until something ends. Up to `head`
-            means that nothing is known.
-        n_listed: slots among the running jobs, the gaps of ended ones too.
+        tail: slot behind the last filled one; the queue is empty if it equals `head`.
+        n_queued: number of waiting jobs.
+        narrowest: lower bound of the processors of the waiting jobs.
+        look_from: no waiting job before this slot can start until something ends. A value up to
+            `head` means that nothing is known.
+        n_listed: slots among the running jobs, including the gaps of ended ones.
         n_sorted: how many of these are sorted by estimated end.
-        shadow_s: start of the reservation of the first waiting job; of the last decision.
-        extra: processors left at that time beyond what that job needs; of the last decision.
-        reserved_for: the job that this reservation is for; -1 is none.
+        shadow_s: start of the reservation of the first waiting job, from the last decision.
+        extra: processors left at that time beyond the need of that job, from the last decision.
+        reserved_for: job of this reservation; -1 is none.
         has_ended: 1 if a job ended since the last decision of a rule that keeps reservations; 2 if
             one outlived its estimate.
         corrects: 1 if jobs may outlive their estimates.
-        is_eager: 1 if the rule decides also when nobody can start.
-        keeps_plan: 1 if the rule wants to know in `Pool.ended` what ended.
+        is_eager: 1 if the rule decides even when no job can start.
+        keeps_plan: 1 if the rule reads the ended jobs in `Pool.ended`.
         n_ended: jobs listed there, from slot `first` on.
-        first_step: where its plan begins (`sim.kernel.plan`).
-        n_steps: of its plan.
-        freed_s: until when processors were given back to its plan since jobs were moved in it.
-        wake_s: when it wants to decide though nothing arrives or ends; infinite is never.
+        first_step: slot at which its plan begins (`sim.kernel.plan`).
+        n_steps: steps of its plan.
+        freed_s: latest time of processors that were given back to its plan since the last move of
+            jobs.
+        wake_s: time of a decision without arrival or end; infinite is never.
         preempts: 1 if jobs may be killed for the first in the queue.
-        n_windows: times in which some of its processors are not for jobs.
+        n_windows: number of capacity windows.
     """
 
     __slots__ = (
@@ -134,11 +133,11 @@ class PartitionState:
 
 
 class QueueBlock:
-    """What is known of the waiting jobs in `BLOCK` neighbouring slots, to pass them by at once.
+    """Bounds on the waiting jobs in a block of neighbouring slots, to skip them together.
 
     Attributes:
-        procs: none of them has fewer processors.
-        estimate_s: none of them has a shorter estimate.
+        procs: lower bound of their processors.
+        estimate_s: lower bound of their estimates.
     """
 
     __slots__ = ("estimate_s", "procs")
@@ -149,8 +148,8 @@ class QueueBlock:
 class Pool(NamedTuple):
     """Processors, queues and running jobs.
 
-    A slot of a queue holds a waiting job, or ``~job`` when that job has been started: so slots
-    stay in the order of ranks, and nothing moves when a job overtakes.
+    A slot of a queue holds a waiting job, or ``~job`` after that job has started: so slots stay in
+    the order of ranks, and nothing moves when a job overtakes.
 
     Attributes:
         jobs: [n] rows of `PoolJob`.
@@ -159,15 +158,16 @@ class Pool(NamedTuple):
         queue: int64 slots, waiting jobs by rank, and gaps.
         running: int64 slots, running jobs and gaps.
         started: int64 [n], jobs started by the last decision, from slot 0.
-        options: float64, what the backfilling rule was told, in the order in which it declares.
-        order_options: float64, what the order was told.
-        sorted_jobs: int64 slots, the queue while it is ranked anew; empty if it never is.
-        ended: int64 slots, running jobs that ended since the last decision; empty if no rule asks.
-        steps_s: float64, the plans of a rule that plans: times at which the number of free
-            processors changes (`sim.kernel.plan`).
+        options: float64, option values of the backfilling rule, in declared order.
+        order_options: float64, option values of the order.
+        sorted_jobs: int64 slots, scratch for ranking the queue; empty if ranks never change.
+        ended: int64 slots, running jobs that ended since the last decision; empty if no rule reads
+            them.
+        steps_s: float64, plans of a rule that plans: times at which the number of free processors
+            changes (`sim.kernel.plan`).
         steps_free: int64, processors free from then on.
-        users: rows of `UserUsage`; none if the order does not ask what they have used.
-        user: int64 [n], the row of each job's; empty likewise.
+        users: rows of `UserUsage`; none if the order does not use them.
+        user: int64 [n], row of the user of each job; empty likewise.
         terms: tiers, limits and windows.
     """
 
@@ -196,15 +196,15 @@ def empty_pool(
     partition_procs: NDArray[np.int64],
     context: PolicyContext | None = None,
 ) -> Pool:
-    """Return a pool, made of arrays, in which nothing has happened yet.
+    """Return an empty pool, made of arrays, before the first event.
 
     Args:
         procs: int64 [n].
         estimate_s: float64 [n].
         rank: int64 [n], unique.
-        partition: int64 [n], where each job is routed; -1 takes no part.
+        partition: int64 [n], partition of each job; -1 takes no part.
         partition_procs: int64 [m], processors of each partition.
-        context: what policies know beside that; None is nothing.
+        context: further input of the policies; None is none.
     """
     context = PolicyContext() if context is None else context
     n_jobs, n_partitions = len(procs), len(partition_procs)
@@ -267,14 +267,14 @@ def arrive(pool: Pool, k: int, job: int) -> None:
 
 @kernel
 def rank_at(pool: Pool, slot: int) -> int:
-    """Return the rank of the job that waits, or waited, in a slot of the queue."""
+    """Return the rank of the job that waits, or has waited, in a slot of the queue."""
     job = pool.queue[slot]
     return pool.jobs[job if job >= 0 else ~job].rank
 
 
 @kernel
 def note(pool: Pool, slot: int) -> None:
-    """Let the summary of a slot's block cover the job that waits in it, if one does."""
+    """Update the bounds of the block of a slot for the job that waits there, if there is one."""
     job = pool.queue[slot]
     if job >= 0:
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -334,7 +334,7 @@ def release(pool: Pool, k: int, job: int, now_s: float) -> None:
 
 @kernel
 def may_start(pool: Pool, k: int) -> bool:
-    """Tell whether a decision is wanted in partition k: a job waits that may fit, or is planned."""
+    """Return whether partition k needs a decision: a waiting job may fit, or is planned."""
     here = pool.partitions[k]
     return here.head < here.tail and (here.free >= here.narrowest or here.is_eager == 1)
 
@@ -343,8 +343,8 @@ def may_start(pool: Pool, k: int) -> bool:
 def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
     """Give processors of partition k to a waiting job, and list it as started.
 
-    The decision that calls this counts what it starts, and then takes the job out of the queue:
-    with `take_head` or `take`.
+    The calling decision counts the started jobs, and then removes the job from the queue with
+    `take_head` or `take`.
     """
     here = pool.partitions[k]
     job_row = pool.jobs[job]
@@ -379,7 +379,7 @@ def take_head(pool: Pool, k: int) -> None:
 
 @kernel
 def start_in(pool: Pool, k: int, slot: int, now_s: float, n_started: int) -> None:
-    """Start the job that waits in a slot of the queue, and take it out."""
+    """Start the job that waits in a slot of the queue, and remove it from the queue."""
     start(pool, k, pool.queue[slot], now_s, n_started)
     if slot == pool.partitions[k].head:
         take_head(pool, k)
@@ -389,7 +389,7 @@ def start_in(pool: Pool, k: int, slot: int, now_s: float, n_started: int) -> Non
 
 @kernel
 def start_from_head(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one does not fit. Return how many started."""
+    """Start jobs in queue order until one does not fit, and return how many started."""
     here = pool.partitions[k]
     n_started = 0
     while here.head < here.tail:
@@ -406,7 +406,7 @@ def start_from_head(pool: Pool, k: int, now_s: float) -> int:
 def sort_running(pool: Pool, k: int) -> None:
     """Sort the running jobs of partition k by estimated end and drop the gaps.
 
-    Each job is inserted once, so that a partition whose queue is never blocked never sorts.
+    Each job is inserted once, and only if the queue is ever blocked.
     """
     here = pool.partitions[k]
     running, jobs = pool.running, pool.jobs
@@ -436,10 +436,10 @@ def sort_running(pool: Pool, k: int) -> None:
 
 @kernel
 def reserve(pool: Pool, k: int, procs: int) -> None:
-    """Note the earliest reservation of a width that is not free now.
+    """Record the earliest reservation for a number of processors that are not free now.
 
-    The shadow time is when enough running jobs will have ended by their estimates; the extra
-    processors are free then beyond the width. All jobs that end at the shadow time count.
+    The shadow time is when enough running jobs have ended by their estimates, including all that
+    end at this time; the extra processors are those free then beyond the need.
     """
     here = pool.partitions[k]
     sort_running(pool, k)

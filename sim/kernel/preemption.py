@@ -1,8 +1,7 @@
-"""Killing running jobs and queueing them again: preemption, and processors that fail.
+"""Preemption and failures: running jobs are killed and queued again.
 
-A killed job loses what it did and waits as if it had waited all the time, at its old rank. Of those
-that may be killed it is always the one that started last; of several that started together, the
-last in the workload.
+A killed job loses its work and waits at its old rank, as if it had never started. The job that
+started last is killed first; among jobs that started together, the last in the workload.
 """
 
 import math
@@ -14,20 +13,20 @@ from sim.kernel.policy_context import DRAIN, FAILURE, OPEN, OVER, PLANNED, charg
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note, sort_running
 
 CONDEMNED = 2
-"""In `Standing.is_preemptible`: it is going to be killed at this instant."""
+"""Value of `JobStanding.is_preemptible` for a job that is killed at this instant."""
 
 
 @noinline
 @kernel
 def turn(pool: Pool, event: int, now_s: float) -> int:
-    """Let a window begin or end.
+    """Begin or end a window.
 
-    A planned one, and a drain, takes what is free, and then whatever comes free until it has all:
-    until then the free processors are fewer than 0. A failure takes what is free too, and kills
-    for what is missing.
+    A planned one or a drain takes the free processors, and then all that become free until it has
+    its number; until then the count of free processors is negative. A failure takes the free ones
+    too, and kills jobs for the rest.
 
     Returns:
-        How many jobs were killed; they are listed in ``pool.started``.
+        Number of killed jobs; they are listed in ``pool.started``.
     """
     window = pool.terms.windows[event if event >= 0 else ~event]
     here = pool.partitions[window.place]
@@ -54,9 +53,9 @@ def turn(pool: Pool, event: int, now_s: float) -> int:
 
 @kernel
 def is_decisive(pool: Pool, event: int) -> bool:
-    """Tell whether a partition must decide when a window begins or ends.
+    """Return whether a partition must decide when a window begins or ends.
 
-    When a planned one begins nothing changes that was not known.
+    The begin of a planned window changes nothing, because it was known.
     """
     return event < 0 or pool.terms.windows[event].kind >= DRAIN
 
@@ -64,14 +63,14 @@ def is_decisive(pool: Pool, event: int) -> bool:
 @noinline
 @kernel
 def _youngest(pool: Pool, k: int, preempts: bool, before_s: float, before: int) -> int:
-    """Return the running job that started last, of those that started before another; -1 is none.
+    """Return the running job that started last, among those before another; -1 is none.
 
     Args:
-        pool: the pool.
-        k: the partition.
-        preempts: only those that are preemptible, and not condemned yet.
-        before_s: when the other started.
-        before: the other job; of two that started together the smaller counts as before.
+        pool: pool.
+        k: partition.
+        preempts: consider only preemptible jobs that are not condemned yet.
+        before_s: start of the other job.
+        before: the other job; of two that started together the smaller number counts as before.
     """
     here, standings = pool.partitions[k], pool.terms.standings
     youngest, since_s = -1, -math.inf
@@ -126,15 +125,15 @@ def _close_up(pool: Pool, k: int) -> None:
 @noinline
 @kernel
 def preempt(pool: Pool, k: int, now_s: float) -> int:
-    """Kill preemptible jobs of partition k where that lets the first in the queue start at once.
+    """Kill preemptible jobs of partition k if this lets the first in the queue start at once.
 
-    The queue is gone through in order, until somebody cannot start even so, or is preemptible
-    himself. Who can start, beside the running jobs and what is known of windows, kills nobody.
-    For another the youngest are given up one after another until it can; then those of them whose
-    processors it can spare are kept, the youngest first.
+    The queue is processed in order, until a job cannot start even so, or is preemptible itself. A
+    job that can start beside the running jobs and known windows kills none. For another job the
+    youngest are condemned one after another until it can start; then those whose processors it does
+    not need are spared, the youngest first.
 
     Returns:
-        How many jobs were killed; they are listed in ``pool.started``.
+        Number of killed jobs; they are listed in ``pool.started``.
     """
     here, standings = pool.partitions[k], pool.terms.standings
     plan_running(pool, k, now_s)
@@ -161,7 +160,7 @@ def preempt(pool: Pool, k: int, now_s: float) -> int:
 @noinline
 @kernel
 def _give_up(pool: Pool, k: int, job: int, now_s: float, n_before: int) -> int:
-    """List those who must be killed for a job to start now. Return how many; -1 if it cannot."""
+    """List the jobs to kill so that a job can start now; return how many, or -1 if it cannot."""
     procs, until_s = pool.jobs[job].procs, now_s + planned_s(pool.jobs[job].estimate_s)
     n, can = n_before, is_free(pool, k, procs, until_s)
     since_s, last = math.inf, NOBODY

@@ -1,8 +1,8 @@
-"""Rows with named fields, in the two forms that a kernel text runs on.
+"""Rows with named fields, in the two forms on which kernel functions run.
 
-Compiled functions work on NumPy arrays, whose rows are records. Interpreted ones work on lists,
-whose rows are objects; Python reads those three times faster than elements of an array. A class
-with annotated ``int`` and ``float`` fields describes the rows of both.
+Compiled functions work on NumPy structured arrays. Interpreted ones work on lists of objects, which
+Python reads three times faster. A class with annotated ``int`` and ``float`` fields describes the
+rows of both.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def rows(row: type, n: int) -> NDArray[Any]:
 
 
 def interpretable(state: _State) -> _State:
-    """Return a state of arrays as the same state of lists; nested states too."""
+    """Return a state of arrays as the same state of lists, including nested states."""
     return type(state)(*map(_listed, state))
 
 
@@ -75,7 +75,7 @@ def value(part: Any, i: int, name: str) -> Any:
 
 
 def set_value(part: Any, i: int, name: str, new: Any) -> None:
-    """Change one field of one row, in either form."""
+    """Set one field of one row, in either form."""
     if isinstance(part, np.ndarray):
         part[name][i] = new
     else:

@@ -1,6 +1,20 @@
-"""Who may run where: routing, jobs that fit nowhere, and what the scheduler is told.
+"""Admission: which partition or machines each job may use, and what the scheduler knows of it.
 
-What the instances of tasks need of machines, and at which speed they compute there.
+Tasks with equal requests form one *need*. GPUs are single devices: an instance that needs less than
+1,000 thousandths takes them of one device, which others may share; others take whole devices.
+
+The speed of an instance follows the formulas in the public source of Joulie's simulator; c and g
+are the speeds of processors and GPUs of its machine, as shares of full speed:
+
+    CPU units per second  cores x u x rate x (1 - s w b (1 - c)),
+                          b = 0.60 U + 0.25 (1 - M) + 0.15 (1 - I)
+    GPU units per second  GPUs x u' x rate x (1 - s' w' (1 - g)) x (1 - s F (1 - c))
+
+U, M, I, F are CPU utilisation, memory, IO and CPU feed intensity of its profile, s and s' its
+sensitivities, w and w' the weights of its classes (`CLASS_WEIGHTS`, which are ours). u and u' are
+its utilisations, at least 0.1, with which units were counted, so that its run time is the original
+one without throttling; in Joulie's own simulator they are 1. It ends when the units of both are
+done. Without units it computes for its run time at full speed, with c, or with g if it has a GPU.
 """
 
 from dataclasses import dataclass
@@ -21,23 +35,22 @@ NOWHERE = -1
 
 @dataclass(frozen=True, eq=False)
 class Admission:
-    """The jobs as the scheduler gets them. Columns have shape [n_jobs] and are read-only.
+    """Jobs as the scheduler receives them. Columns have shape [n_jobs] and are read-only.
 
     Attributes:
         partition: int64, index of the partition; -1 for a rejected job.
-        place: int64, index of the partition whose processors it takes: another one if `partition`
-            is a queue on those; -1 for a rejected job.
+        place: int64, index of the partition whose processors the job takes: another one if
+            `partition` is a queue on those; -1 for a rejected job.
         procs: int64, processors, after clipping.
-        runtime_s: float64, seconds that the job will hold what it is given: that it runs, after
+        runtime_s: float64, seconds for which the job holds its resources: its run time after
             clipping and killing, and the cleanup after that.
-        estimate_s: float64, seconds that the scheduler reckons with; below `runtime_s` only if
+        estimate_s: float64, seconds that the scheduler plans with; below `runtime_s` only if
             `may_overrun`.
         requested_s: float64, the request after clipping.
-        killed: bool, the run is cut at its request, or when the grace after that is over.
-        demand: int64 [n_jobs, len(RESOURCES) - 1], what each of its processors needs of every
-            resource but processors, as far as it was told; None if counted processors are
-            allocated.
-        may_overrun: some job may outlive its estimate.
+        killed: bool, the run is cut at its request, or at the end of the grace period.
+        demand: int64 [n_jobs, len(RESOURCES) - 1], need per processor of every resource except
+            processors, as far as known; None if counted processors are allocated.
+        may_overrun: whether some job may outlive its estimate.
         ran_s: float64, `runtime_s` without the cleanup.
     """
 
@@ -54,7 +67,7 @@ class Admission:
 
 
 def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
-    """Send every job to the first partition that admits its request and its width.
+    """Return the first partition that admits the request and the width of each job.
 
     Returns:
         int64 [n_jobs], index into `cluster.partitions`; -1 where no partition admits the job.
@@ -65,14 +78,14 @@ def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
 def admit(scenario: Scenario) -> Admission:
     """Apply routing, `too_wide` and `overrun` to the workload.
 
-    With whole nodes a partition admits a job only if those of its machines that have memory
-    enough for the job have the processors for it; with shared ones, if all of them together can
-    hold its processes. Memory that was not told counts as none.
+    With whole nodes, a partition admits a job only if its machines with enough memory for the job
+    have enough processors; with shared nodes, if all its machines together can hold the processes
+    of the job. Unknown memory counts as none.
 
     Raises:
-        ScenarioError: a job fits nowhere and `too_wide` does not say what to do with it; or it is
-            routed to a partition that limits what each user runs, and does not tell its user; or
-            instances of tasks are placed.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``; or a job without known user
+            is routed to a partition that limits the running jobs per user; or instances of tasks
+            are placed.
     """
     if scenario.allocation == "instances":
         raise ScenarioError(
@@ -123,10 +136,10 @@ def admit(scenario: Scenario) -> Admission:
 
 
 def demands(workload: Workload) -> NDArray[np.int64]:
-    """Return what each processor of a job needs of every resource but processors.
+    """Return the need of each processor of a job for every resource except processors.
 
     Returns:
-        int64 [n_jobs, len(RESOURCES) - 1], in the order of `RESOURCES`; what is unknown is 0.
+        int64 [n_jobs, len(RESOURCES) - 1], in the order of `RESOURCES`; unknown needs are 0.
     """
     mem_bytes = np.maximum(workload.mem_bytes_per_proc, 0).reshape(-1, 1)
     mem_bytes.setflags(write=False)
@@ -134,7 +147,7 @@ def demands(workload: Workload) -> NDArray[np.int64]:
 
 
 def n_unknown_demands(scenario: Scenario) -> int:
-    """Return how many jobs do not tell the memory they need, if machines tell theirs."""
+    """Return how many jobs have unknown memory needs, if the memory of machines is known."""
     if all(m.mem_bytes is None for part in scenario.cluster.partitions for m in part.machines):
         return 0
     return int((scenario.workload.mem_bytes_per_proc == UNKNOWN).sum())
@@ -188,8 +201,8 @@ def _suitable_procs(
 ) -> NDArray[np.int64]:
     """Return the processors of the machines of a partition that suit each job: int64 [n_jobs].
 
-    A job has one process per processor of a machine, but no more than it has processors; each of
-    them needs what the job demands.
+    A job has one process per processor of a machine, but at most one per processor of its own; each
+    process needs the demand of the job.
     """
     suitable_procs = np.zeros(len(procs), dtype=np.int64)
     for machine in partition.machines:
@@ -202,9 +215,9 @@ def _suitable_procs(
 def _most_processes(
     procs: NDArray[np.int64], demand: NDArray[np.int64], partition: Partition
 ) -> NDArray[np.int64]:
-    """Return how many processes of each job the idle machines of a partition hold: int64 [n_jobs].
+    """Return the number of processes of each job that fit on idle machines: int64 [n_jobs].
 
-    Each process needs one processor and what the job demands.
+    Each process needs one processor and the demand of the job.
     """
     n_processes = np.zeros(len(procs), dtype=np.int64)
     for machine in partition.machines:
@@ -260,29 +273,29 @@ CLASS_WEIGHTS: dict[str, float] = {
     "bandwidth_bound": 0.5,
     "io_bound": 0.25,
 }
-"""How much of a throttling a class feels, by what follows the dot in its name; others feel all.
+"""Sensitivity to throttling by the class after the dot in a class name; other classes have 1.
 
 The values are ours."""
 
 LEAST_UTILISATION = 0.1
-"""As in Joulie's generator, which counts no fewer units."""
+"""Lower bound of the utilisation when units are counted, as in Joulie's generator."""
 
 WHOLE_GPU = 1000
-"""Thousandths of a GPU."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlacementProblem:
-    """Tasks and machines as placing sees them.
+    """Tasks and machines as the placement sees them.
 
     Attributes:
-        of_task: int64 [n_tasks], index of its need.
+        of_task: int64 [n_tasks], index of the need of each task.
         demand: int64 [n_needs, len(DEMANDS)].
-        suits: int64 [n_needs, n_kinds], 1 if labels and GPUs of a kind of machines are as demanded.
+        suits: int64 [n_needs, n_kinds], 1 if labels and GPUs of a kind of machines satisfy the
+            need.
         machine_kind: int64 [n_machines].
         capacity: int64 [n_machines, len(DEMANDS)].
-        takes_part: bool [n_jobs]; a job that has an instance for which no machine is large enough
-            takes no part.
+        takes_part: bool [n_jobs]; False for a job with an instance that is too large for every
+            machine.
     """
 
     of_task: NDArray[np.int64]
@@ -300,12 +313,11 @@ class Pace:
     Attributes:
         cpu_work: float64, units; `gpu_work` likewise.
         cpu_rate: float64, units per second on a machine of full speed; `gpu_rate` likewise.
-        cpu_feels: float64, by how much of what the processors of its machine lack its CPU work
-            slows down, 0 to 1.
-        gpu_feels: float64, by how much of what the GPUs lack its GPU work does.
-        feed: float64, by how much of what the processors lack its GPU work does.
-        cpu_unit_rate: units that a core of full speed does per second.
-        gpu_unit_rate: units that a GPU does.
+        cpu_feels: float64, share of the slowdown of the processors that its CPU work feels, 0 to 1.
+        gpu_feels: float64, share of the slowdown of the GPUs that its GPU work feels.
+        feed: float64, share of the slowdown of the processors that its GPU work feels.
+        cpu_unit_rate: units per second of a core of full speed.
+        gpu_unit_rate: units per second of a GPU of full speed.
     """
 
     cpu_work: NDArray[np.float64]
@@ -323,7 +335,7 @@ def tasks_of(scenario: Scenario) -> Tasks:
     """Return the tasks of a scenario that places instances.
 
     Raises:
-        ScenarioError: it does not.
+        ScenarioError: the scenario places no instances.
     """
     tasks = scenario.workload.tasks
     if scenario.allocation != "instances" or tasks is None:
@@ -335,18 +347,17 @@ def tasks_of(scenario: Scenario) -> Tasks:
 
 
 def capacity_of(cluster: ClusterSpec) -> NDArray[np.int64]:
-    """Return what each machine has: int64 [n_machines, len(DEMANDS)]."""
+    """Return the resources of each machine: int64 [n_machines, len(DEMANDS)]."""
     rows = [_amounts(spec) for spec in _specs(cluster)]
     return np.array(rows, dtype=np.int64).reshape(-1, len(DEMANDS))
 
 
 def placement_problem(scenario: Scenario) -> PlacementProblem:
-    """Return what the tasks of a scenario need, and which machines will do.
+    """Return the needs of the tasks of a scenario and the machines that satisfy them.
 
     Raises:
         ScenarioError: more than one GPU and not a whole number of them; or a job that no machine
-            can hold, and `too_wide` does not say what to do with it; or gangs that would wait for
-            themselves.
+            can hold and `too_wide` is ``refuse``; or gangs that would wait for themselves.
     """
     tasks, cluster = tasks_of(scenario), scenario.cluster
     _check_gpus(tasks)
@@ -378,16 +389,16 @@ def placement_problem(scenario: Scenario) -> PlacementProblem:
 
 
 def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: float) -> Pace:
-    """Return work and speed of an instance of each task; see the head of this module.
+    """Return work and speed of an instance of each task; see `Pace`.
 
     Args:
-        tasks: with units or without.
-        by_utilisation: units are done as fast as its utilisation says, as they were counted.
-        cpu_rate: units that a core of full speed does per second.
-        gpu_rate: units that a GPU does.
+        tasks: tasks, with units or without.
+        by_utilisation: units are done at the rate of the task's utilisation, as they were counted.
+        cpu_rate: units per second of a core of full speed.
+        gpu_rate: units per second of a GPU of full speed.
 
     Raises:
-        ScenarioError: units for processors or GPUs that a task does not ask for.
+        ScenarioError: units for processors or GPUs that a task does not request.
     """
     n, work = tasks.n_tasks, tasks.work
     none, ones = np.zeros(n), np.ones(n)
@@ -425,9 +436,9 @@ def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: fl
 
 
 def _same_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the different rows of a table, and for each row which of them it is.
+    """Return the distinct rows of a table, and the index of the distinct row of each row.
 
-    As `numpy.unique` along an axis does, which sorts rows and takes ten times as long.
+    Ten times as fast as `numpy.unique` along an axis, which sorts rows.
     """
     of_row = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
@@ -477,7 +488,7 @@ def _check_gpus(tasks: Tasks) -> None:
 
 
 def _check_gangs(scenario: Scenario, tasks: Tasks) -> None:
-    """Refuse tasks of a gang that come after others of it, which wait for them."""
+    """Raise an error if a task of a gang depends on other tasks of it, which wait for it."""
     if not len(tasks.parent_task) or not tasks.gang.any():
         return
     after = np.zeros(tasks.n_tasks, dtype=np.bool_)

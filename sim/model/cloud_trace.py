@@ -1,8 +1,7 @@
-"""Jobs in batches in periods: what the three stages are fitted to and scored on.
+"""Traces of cloud jobs: batches of jobs in periods, with bins of lifetimes.
 
-Bins of lifetimes: where they end, which one a lifetime falls into, and the way back.
-
-Jobs as they were observed: when each began, who asked for what, how long it was seen to live.
+`Bins` maps lifetimes to bins and back; `CloudTrace` is the input of the three-stage model;
+`ObservedJobs` are jobs of a log, with the begin, request, user and observed lifetime of each.
 """
 
 from dataclasses import dataclass, replace
@@ -22,11 +21,11 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
 @dataclass(frozen=True)
 class Bins:
-    """Consecutive bins of lifetimes; bin k holds what is above the end of bin k - 1, up to its own.
+    """Consecutive bins of lifetimes; bin k holds those above the end of bin k - 1, up to its own.
 
     Attributes:
-        ends_s: where each but the last ends, in seconds, rising; the last has no end.
-        longest_s: up to which lifetimes of the last bin are drawn.
+        ends_s: end of each bin except the last, in seconds, rising; the last has no end.
+        longest_s: longest lifetime in seconds that is drawn for the last bin.
     """
 
     ends_s: tuple[float, ...]
@@ -40,7 +39,7 @@ class Bins:
 
     @property
     def n(self) -> int:
-        """How many bins there are."""
+        """Return the number of bins."""
         return len(self.ends_s) + 1
 
     def of(self, lifetime_s: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -49,11 +48,11 @@ class Bins:
 
     @property
     def edges_s(self) -> NDArray[np.float64]:
-        """Where each bin begins, and where the last one is taken to end: float64 [n + 1]."""
+        """Return where each bin begins and the assumed end of the last: float64 [n + 1]."""
         return np.array([0.0, *self.ends_s, self.longest_s])
 
     def seconds(self, bins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw a lifetime within each bin, evenly (the paper's CDI, section 2.4): float64 [n]."""
+        """Draw a uniform lifetime within each bin (the paper's CDI, section 2.4): float64 [n]."""
         edges = self.edges_s
         draws_s: NDArray[np.float64] = (
             edges[bins] + (1.0 - rng.random(len(bins))) * np.diff(edges)[bins]
@@ -78,14 +77,14 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Flavour:
-    """What one kind of job asks for.
+    """Resources that one kind of job requests.
 
     Attributes:
-        name: for people and files.
+        name: name for people and files.
         mcpu: thousandths of a core.
         mem_bytes: memory in bytes; -1 is unknown.
         mgpu: thousandths of a GPU; -1 is unknown.
-        requested_s: time asked for in whole seconds; -1 is unknown, or is not one.
+        requested_s: requested time in whole seconds; -1 is unknown, or not a whole number.
     """
 
     name: str
@@ -97,24 +96,24 @@ class Flavour:
 
 @dataclass(frozen=True, eq=False)
 class CloudTrace:
-    """Jobs of one window of observation, in order of period, then batch, then arrival.
+    """Jobs of one observation window, in order of period, then batch, then arrival.
 
-    A batch is what one user asks for within one period. Columns have shape [n_jobs], are read-only,
-    and hold whole numbers.
+    A batch is the set of jobs that one user requests within one period. Columns have shape
+    [n_jobs], are read-only, and hold whole numbers.
 
     Attributes:
-        period: number of the period in which each job begins, never falling.
-        batch: number of its batch, from 0, rising by 0 or 1; a batch lies within a period.
+        period: number of the period in which each job begins; non-decreasing.
+        batch: number of its batch, from 0, in steps of 0 or 1; a batch lies within one period.
         flavour: index into `flavours`.
-        lifetime: bin of its lifetime; for a censored job the bin in which it was seen last. -1
-            where lifetimes are unknown, and then of all.
-        censored: 1 if it had not ended when the window was over.
+        lifetime: bin of its lifetime; for a censored job the bin in which it was last observed. -1
+            for all jobs if lifetimes are unknown.
+        censored: 1 if the job had not ended at the end of the window.
         flavours: all kinds of jobs.
-        first_period: of the window; periods without jobs belong to it.
-        n_periods: of the window.
-        period_s: length of a period in seconds; period 0 begins at the clock's zero, which is taken
-            as midnight from a Wednesday to a Thursday (1 January 1970), as in the paper.
-        bins: of lifetimes.
+        first_period: first period of the window; periods without jobs are included.
+        n_periods: number of periods of the window.
+        period_s: length of a period in seconds; period 0 begins at zero of the clock, which is
+            assumed to be midnight from a Wednesday to a Thursday (1 January 1970), as in the paper.
+        bins: bins of lifetimes.
     """
 
     period: Ints
@@ -150,42 +149,42 @@ class CloudTrace:
 
     @property
     def n_jobs(self) -> int:
-        """Number of jobs."""
+        """Return the number of jobs."""
         return len(self.period)
 
     @property
     def n_batches(self) -> int:
-        """Number of batches."""
+        """Return the number of batches."""
         return int(self.batch[-1]) - int(self.batch[0]) + 1
 
     @property
     def knows_lifetimes(self) -> bool:
-        """Whether lifetimes are known."""
+        """Return whether lifetimes are known."""
         return bool(self.lifetime[0] != UNKNOWN)
 
     @property
     def first_in_batch(self) -> NDArray[np.bool_]:
-        """Whether a job is the first of its batch: bool [n_jobs]."""
+        """Return whether each job is the first of its batch: bool [n_jobs]."""
         return np.concatenate([[True], np.diff(self.batch) > 0])
 
     @property
     def batch_sizes(self) -> Ints:
-        """Jobs of each batch: int64 [n_batches]."""
+        """Return the number of jobs of each batch: int64 [n_batches]."""
         return np.bincount(self.batch - self.batch[0])
 
     def batches_by_period(self) -> Ints:
-        """Return how many batches begin in each period of the window: int64 [n_periods]."""
+        """Return the number of batches of each period of the window: int64 [n_periods]."""
         period_of_batch = self.period[self.first_in_batch] - self.first_period
         return np.bincount(period_of_batch, minlength=self.n_periods)
 
     def jobs_by_period(self) -> Ints:
-        """Return how many jobs begin in each period of the window: int64 [n_periods]."""
+        """Return the number of jobs of each period of the window: int64 [n_periods]."""
         return np.bincount(self.period - self.first_period, minlength=self.n_periods)
 
     def part(self, first_period: int, stop_period: int) -> "CloudTrace":
-        """Return the window from a period up to another, without that.
+        """Return the part of the trace from one period up to another (exclusive).
 
-        Lifetimes stay as they are known, also where they end after the window.
+        Lifetimes that end after this part stay known.
 
         Raises:
             WorkloadError: no job begins in it.
@@ -204,7 +203,7 @@ class CloudTrace:
         """Return this trace followed by another with the same flavours, periods and bins.
 
         Raises:
-            WorkloadError: they do not go together.
+            WorkloadError: flavours, periods or bins differ, or the periods do not follow.
         """
         alike = (self.flavours, self.period_s, self.bins) == (
             later.flavours, later.period_s, later.bins,
@@ -233,16 +232,17 @@ class CloudTrace:
 
 @dataclass(frozen=True, eq=False)
 class ObservedJobs:
-    """Jobs of one window of observation, in order of arrival. Columns have shape [n_jobs].
+    """Jobs of one observation window, in order of arrival. Columns have shape [n_jobs].
 
     Attributes:
-        begin_s: float64, by the log's own clock, see `CloudTrace.period_s`; in order or not.
-        lived_s: float64, from 0; of a censored job how long it had lived when it was seen last.
-        censored: int64, 1 if it had not ended when the window was over.
-        user: int64, whose it is; -1 if nobody knows.
+        begin_s: float64, seconds on the clock of the log, see `CloudTrace.period_s`; in any order.
+        lived_s: float64, lifetime in seconds, from 0; for a censored job the lifetime at its last
+            observation.
+        censored: int64, 1 if the job had not ended at the end of the window.
+        user: int64, user number; -1 is unknown.
         flavour: int64, index into `flavours`.
         flavours: all kinds of jobs.
-        name: for people.
+        name: name for people.
     """
 
     begin_s: Floats
@@ -261,14 +261,14 @@ class ObservedJobs:
 
     @property
     def n_jobs(self) -> int:
-        """Number of jobs."""
+        """Return the number of jobs."""
         return len(self.begin_s)
 
     def window(self, from_s: float, until_s: float) -> "ObservedJobs":
-        """Return what a window tells: jobs that begin in it, censored at its end.
+        """Return the jobs that begin in a window, censored at its end.
 
         Raises:
-            WorkloadError: none begins in it.
+            WorkloadError: no job begins in it.
         """
         in_window = (self.begin_s >= from_s) & (self.begin_s < until_s)
         if not in_window.any():
@@ -286,14 +286,14 @@ class ObservedJobs:
         )
 
     def batches(self, period_s: float, bins: Bins) -> tuple[CloudTrace, Ints]:
-        """Return the batches: what one user begins within one period.
+        """Group the jobs into batches: the jobs that one user begins within one period.
 
         Args:
             period_s: length of a period in seconds, above 0.
-            bins: of lifetimes.
+            bins: bins of lifetimes.
 
         Returns:
-            the batches; int64 [n_jobs], the row here of each of their jobs.
+            the trace of batches; int64 [n_jobs], the row here of each of its jobs.
 
         Raises:
             WorkloadError: no user is known.
@@ -332,17 +332,16 @@ class ObservedJobs:
 def number_requests(
     requests: Ints, size: Ints, most: int
 ) -> tuple[Ints, NDArray[np.int64], tuple[int, ...]]:
-    """Number what jobs ask for: the most frequent requests one by one, all others by their size.
+    """Number the requests of jobs: the most frequent ones individually, all others by size.
 
     Args:
         requests: int64 [n, n_dimensions].
-        size: int64 [n], such as processors; others share a number with those up to the same power
-            of two.
-        most: requests with a number of their own.
+        size: int64 [n], such as processors; sizes up to the same power of two share a number.
+        most: maximum of requests with their own number.
 
     Returns:
-        int64 [n], the number of each; the requests with numbers of their own, in order; for the
-        numbers after those the powers of two.
+        int64 [n], the number of each; the requests with their own numbers, in order; the powers of
+        two for the numbers after these.
     """
     unique, which, counts = np.unique(requests, axis=0, return_inverse=True, return_counts=True)
     which = which.reshape(-1)

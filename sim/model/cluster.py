@@ -1,8 +1,7 @@
-"""A cluster: partitions of counted processors, which may be those of named machines.
+"""The cluster: partitions, their machines, and windows of reduced capacity or speed.
 
-Capacity over time: windows in which some processors of a partition are not for jobs.
-
-Machines that run slower for some time, because of a power cap or of heat.
+Partitions have counted processors, which may belong to named machines. A `CapacityWindow` takes
+processors away for some time; a `ThrottleWindow` makes machines slower (power cap, heat).
 """
 
 import sys
@@ -18,40 +17,39 @@ from sim.model.columns import MOST_SECONDS, count_text
 from sim.model.errors import ClusterError, ScenarioError, UnknownNameError
 
 MOST_PROCS = 2**53
-"""More than any machine, and all that a float64 can count."""
+"""Every whole number up to here is exact in a float64."""
 
 MOST_MACHINES = 10**6
-"""Of one cluster; each has a name and a row in the simulation."""
 
 RESOURCES: tuple[str, ...] = ("procs", "mem_bytes")
-"""What machines have and jobs demand, as fields of `MachineSpec`; processors are the first."""
+"""Resources that machines have and jobs demand, as fields of `MachineSpec`; processors first."""
 
 MOST_TIER = 65_535
-"""The highest tier of a partition, as Slurm's PriorityTier."""
+"""Highest tier of a partition, as Slurm's PriorityTier."""
 
 MOST_GPUS = 1024
-"""Of one machine."""
+"""Maximum for one machine."""
 
 UNLIMITED = 2**62
-"""The capacity of a machine for which a resource was not told: it limits nobody."""
+"""Capacity of a machine whose amount of a resource is unknown: no limit."""
 
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """Machines of one kind.
+    """Identical machines of one kind.
 
     Attributes:
-        name: of the machine; if there are several, each adds its number to it, from 1.
-        procs: processors of each, 1 to 2**53.
-        count: how many there are.
-        mem_bytes: memory of each in bytes, 1 to 2**53; None is not told, and then no limit.
-        gpus: GPUs of each, 0 to 1,024. These and what follows count where instances of tasks are
-            placed on machines.
-        gpu_resource: the name under which these are asked for.
-        disk_bytes: disk of each in bytes, 1 to 2**53; None is not told, and then no limit.
-        labels: names and values that tasks may demand, as those of a Kubernetes node.
-        cpu_throttle: share of their full speed at which its processors run, above 0 to 1.
-        gpu_throttle: likewise of its GPUs.
+        name: name of the machine; several machines get its number appended, from 1.
+        procs: processors per machine, 1 to 2**53.
+        count: number of machines.
+        mem_bytes: memory per machine in bytes, 1 to 2**53; None is unknown and sets no limit.
+        gpus: GPUs per machine, 0 to 1,024. This and the following fields count only where instances
+            of tasks are placed on machines.
+        gpu_resource: resource name under which tasks request these GPUs.
+        disk_bytes: disk per machine in bytes, 1 to 2**53; None is unknown and sets no limit.
+        labels: names and values that tasks may demand, like the labels of a Kubernetes node.
+        cpu_throttle: speed of the processors as a share of full speed, above 0 to 1.
+        gpu_throttle: the same for the GPUs.
     """
 
     name: str
@@ -89,43 +87,44 @@ class MachineSpec:
 
     @property
     def names(self) -> Iterator[str]:
-        """Names of the machines, in order."""
+        """Return the names of the machines, in order."""
         if self.count == 1:
             return iter((self.name,))
         return (f"{self.name}{number}" for number in range(1, self.count + 1))
 
     @property
     def capacity(self) -> tuple[int, ...]:
-        """What each machine has of every one of `RESOURCES`."""
+        """Return the amount of each of `RESOURCES` that one machine has."""
         amounts = (getattr(self, resource) for resource in RESOURCES)
         return tuple(UNLIMITED if amount is None else amount for amount in amounts)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of the machine with a queue of its own, or one more queue for such a part.
+    """A part of the cluster with its own queue, or an additional queue for such a part.
 
-    Jobs of all queues on the same processors wait in one line, those of a higher tier first, in
-    the order of the scenario within a tier. `PartitionName` with `PriorityTier` is that in Slurm.
+    The jobs of all queues on the same processors wait in one line: higher tiers first, and within a
+    tier in the order of the scenario. Slurm: `PartitionName` with `PriorityTier`.
 
     Attributes:
-        name: unique in its cluster.
-        procs: processors, 1 to 2**53; 0 if it is a queue `on` those of another partition.
-        max_requested_s: longest request it admits, in seconds, inclusive; None is no limit.
-        max_procs: widest job it admits, inclusive; None is no limit but `procs`.
-        machines: those that the processors belong to, in the order in which they are taken;
-            together they have `procs`. Empty if only counted processors are known.
-        priority: of its jobs, for orders that ask (Slurm's PriorityJobFactor); 0 to 2**53.
-        on: name of the partition whose processors it uses; None has its own.
-        tier: among queues on the same processors the jobs of a higher tier go first.
-        running_per_user: so many jobs of one user may run from this queue at once; None is no
-            limit. So many of them are in the queue or run: others are held outside, where no
-            order and no rule sees them, and when one ends, the best of those held comes in: the
-            first by the order if its scores never change, else the first submitted. Slurm goes
-            by those that run alone, and looks at all of a user's jobs until that many do.
-        preemptible: its running jobs are killed and queued again when that lets the first
-            waiting job of another queue on the same processors start at once (`sim.kernel.preemption`
-            tells which of them). Every queue there that is not preemptible has a higher tier.
+        name: unique name in the cluster.
+        procs: processors, 1 to 2**53; 0 for a queue `on` the processors of another partition.
+        max_requested_s: longest request admitted, in seconds, inclusive; None is no limit.
+        max_procs: widest job admitted, in processors, inclusive; None means `procs`.
+        machines: machines of the processors, in the order in which they are taken; together they
+            have `procs`. Empty if only counted processors are known.
+        priority: priority of its jobs for orders that use it (Slurm's PriorityJobFactor); 0 to
+            2**53.
+        on: name of the partition whose processors it uses; None means its own.
+        tier: queues of a higher tier on the same processors go first.
+        running_per_user: maximum of running jobs of one user from this queue; None is no limit. At
+            most this many are in the queue or run; the others are held outside, where no order and
+            no rule sees them. When one ends, the best held job enters: the first by the order if
+            its scores never change, else the first submitted. Slurm counts only the running jobs,
+            and considers all jobs of a user until that many run.
+        preemptible: its running jobs are killed and queued again when this lets the first waiting
+            job of another queue on the same processors start at once (`sim.kernel.preemption`
+            selects the jobs). Every queue there that is not preemptible has a higher tier.
     """
 
     name: str
@@ -187,10 +186,10 @@ class Partition:
         max_requested_s: float | None = None,
         max_procs: int | None = None,
     ) -> Self:
-        """Return a partition that has the processors of its machines.
+        """Return a partition that has the processors of the given machines.
 
         Raises:
-            ClusterError: no machines, or a limit that cannot be.
+            ClusterError: no machines, or an impossible limit.
         """
         specs = tuple(machines)
         if not specs:
@@ -200,17 +199,17 @@ class Partition:
 
     @property
     def n_machines(self) -> int:
-        """How many machines it has; 0 if only its processors are known."""
+        """Return the number of machines; 0 if only the processors are known."""
         return sum(spec.count for spec in self.machines)
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """Partitions in the order in which a job looks for a place.
+    """Partitions in the order in which the router tries them for a job.
 
     Attributes:
-        partitions: one or more, with unique names and 2**53 processors together at most. Their
-            machines, a million at most, have unique names too.
+        partitions: one or more, with unique names and at most 2**53 processors together. Their
+            machines have unique names too, and are a million at most.
     """
 
     partitions: tuple[Partition, ...]
@@ -281,15 +280,15 @@ class ClusterSpec:
     def in_machines_of(self, procs: int, mem_bytes: int | None = None) -> Self:
         """Return the same partitions, each made of identical machines.
 
-        A partition ``main`` of 64 processors in machines of 32 has ``main1`` and ``main2``.
+        A partition ``main`` of 64 processors in machines of 32 gets ``main1`` and ``main2``.
 
         Args:
             procs: processors of each machine.
-            mem_bytes: memory of each machine in bytes; None is not told.
+            mem_bytes: memory of each machine in bytes; None is unknown.
 
         Raises:
-            ClusterError: a partition is not a whole number of such machines, or the names of
-                machines are not unique then.
+            ClusterError: a partition is not a whole number of such machines, or the names of the
+                machines are not unique.
         """
         _whole("a machine", "procs", procs)
         for part in self.partitions:
@@ -317,29 +316,29 @@ class ClusterSpec:
         return self.partitions[self.names.index(partition.on)]
 
     def hosts(self) -> NDArray[np.int64]:
-        """Return for each partition the index of the one whose processors it uses: int64 [m]."""
+        """Return the index of the partition whose processors each partition uses: int64 [m]."""
         names = self.names
         return np.array([names.index(p.on or p.name) for p in self.partitions], dtype=np.int64)
 
     def widest_procs(self, partition: Partition) -> int:
-        """Return the processors of the widest job that a partition admits."""
+        """Return the width in processors of the widest job that a partition admits."""
         procs = self.host(partition).procs
         return procs if partition.max_procs is None else min(procs, partition.max_procs)
 
     @property
     def n_machines(self) -> int:
-        """Machines of all partitions."""
+        """Return the number of machines of all partitions."""
         return sum(partition.n_machines for partition in self.partitions)
 
     @property
     def machine_names(self) -> tuple[str, ...]:
-        """Names of the machines, by partition, in order."""
+        """Return the names of the machines, by partition, in order."""
         return tuple(
             chain.from_iterable(spec.names for part in self.partitions for spec in part.machines)
         )
 
     def machine_capacity(self) -> NDArray[np.int64]:
-        """Return what each machine has: int64 [n_machines, len(RESOURCES)]."""
+        """Return the resources of each machine: int64 [n_machines, len(RESOURCES)]."""
         specs = [spec for part in self.partitions for spec in part.machines]
         amounts = np.array([spec.capacity for spec in specs], dtype=np.int64)
         return np.repeat(
@@ -353,17 +352,17 @@ class ClusterSpec:
 
     @property
     def total_procs(self) -> int:
-        """Processors of all partitions."""
+        """Return the number of processors of all partitions."""
         return sum(partition.procs for partition in self.partitions)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the partitions, in order."""
+        """Return the names of the partitions, in order."""
         return tuple(partition.name for partition in self.partitions)
 
     @property
     def widest(self) -> Partition:
-        """The partition that admits the widest job (the first of them, on a tie)."""
+        """Return the partition that admits the widest job (the first of them, on a tie)."""
         return max(self.partitions, key=self.widest_procs)
 
 
@@ -379,10 +378,10 @@ def _is_text(value: object) -> bool:
 
 
 def check_speed(subject: str, share: float) -> None:
-    """Refuse what is no share of full speed.
+    """Raise an error unless a value is a valid share of full speed.
 
     Raises:
-        ClusterError: it is not a number above 0 and at most 1.
+        ClusterError: not a number above 0 and at most 1.
     """
     if type(share) not in (int, float) or not 0.0 < share <= 1.0:
         raise ClusterError(f"{subject} is {share!r}; allowed are numbers above 0 and at most 1.")
@@ -394,11 +393,11 @@ _OF_INSTANCES = {
     else spec_field.default
     for spec_field in fields(MachineSpec)[4:]
 }
-"""What machines have only where instances are placed, as it usually is."""
+"""Defaults of the fields of `MachineSpec` that matter only where instances are placed."""
 
 
 def cluster_values(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return a cluster as plain values for a digest; what is as usual for instances is left out."""
+    """Return a cluster as plain values for a digest, without default values for instances."""
     values = asdict(cluster)
     for part in values["partitions"]:
         for spec in part["machines"]:
@@ -413,22 +412,22 @@ WindowKind = Literal["planned", "drain", "failure"]
 
 @dataclass(frozen=True)
 class CapacityWindow:
-    """So many processors of a partition are not for jobs for some time.
+    """A time during which some processors of a partition are not available to jobs.
 
     Attributes:
-        partition: name of a partition that has processors of its own.
-        procs: how many, 1 to all that it has.
-        from_s: when it begins, seconds since the first submission.
-        until_s: when it is over; later than `from_s`.
-        kind: ``planned``, as maintenance or an advance reservation: the scheduler knows it from
-            the beginning and starts no job whose estimate would run into it. A job that outlives
-            its estimate runs on; the window takes what is free, and the rest when it comes free.
-            ``drain``: nobody knows of it before it begins; running jobs go on, and what they
-            leave is taken until the window has all. ``failure``: nobody knows of it before it
-            begins; it takes what is free, and kills running jobs for the rest, those that
-            started last first; they are queued again. From its beginning on it is known when a
-            window will be over.
-        name: for people.
+        partition: name of a partition that has its own processors.
+        procs: processors that are taken away, 1 to all that the partition has.
+        from_s: start, in seconds since the first submission.
+        until_s: end, in the same seconds; later than `from_s`.
+        kind: ``planned`` is maintenance or an advance reservation: the scheduler knows it from the
+            beginning and starts no job whose estimate would overlap it. A job that outlives its
+            estimate continues; the window takes the free processors, and the others when they
+            become free. ``drain`` is unknown before it begins; running jobs continue, and the
+            window takes the processors that they release until it has all. ``failure`` is unknown
+            before it begins; it takes the free processors and kills running jobs for the others,
+            the latest started first; these are queued again. Once a window has begun, its end is
+            known.
+        name: name for people.
     """
 
     partition: str
@@ -454,17 +453,17 @@ class CapacityWindow:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Return the name of the window for messages."""
         name = f" '{self.name}'" if self.name else ""
         return f"capacity window{name} on '{self.partition}'"
 
 
 def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> None:
-    """Refuse windows that a cluster cannot have.
+    """Raise an error for windows that a cluster cannot have.
 
     Raises:
-        ScenarioError: of a partition that has no processors of its own, or of more processors at
-            one time than it has.
+        ScenarioError: a partition without its own processors, or more processors at one time than
+            it has.
     """
     procs_by_partition = {part.name: part.procs for part in cluster.partitions if part.on is None}
     for window in windows:
@@ -489,15 +488,15 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
 
 @dataclass(frozen=True)
 class ThrottleWindow:
-    """Some machines run at a share of their full speed for some time.
+    """A time during which some machines run at a share of their full speed.
 
     Attributes:
-        machines: names of machines; one or more.
-        from_s: when it begins, seconds since the first submission.
-        until_s: when it is over; later than `from_s`.
-        cpu: share of full speed of their processors meanwhile, above 0 to 1. Where several windows
-            and the machine itself say something, the smallest counts.
-        gpu: likewise of their GPUs.
+        machines: names of one or more machines.
+        from_s: start, in seconds since the first submission.
+        until_s: end, in the same seconds; later than `from_s`.
+        cpu: speed of the processors as a share of full speed, above 0 to 1. The smallest share
+            counts among overlapping windows and the machine's own throttle.
+        gpu: the same for the GPUs.
     """
 
     machines: tuple[str, ...]
@@ -520,18 +519,18 @@ class ThrottleWindow:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Return the name of the window for messages."""
         return f"throttle window on '{self.machines[0] if self.machines else ''}'"
 
 
 class SpeedChanges(NamedTuple):
-    """When which machine changes its speed, in order of time. Columns have shape [n_turns].
+    """Changes of the speed of machines, in order of time. Columns have shape [n_turns].
 
     Attributes:
-        time_s: float64.
+        time_s: float64, seconds.
         machine: int64.
-        cpu: float64, share of full speed from then on.
-        gpu: float64, likewise.
+        cpu: float64, share of full speed from that time on.
+        gpu: float64, the same for GPUs.
     """
 
     time_s: NDArray[np.float64]
@@ -541,10 +540,10 @@ class SpeedChanges(NamedTuple):
 
 
 def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> None:
-    """Refuse windows on machines that a cluster does not have.
+    """Raise an error for windows on machines that a cluster does not have.
 
     Raises:
-        ScenarioError: with the name that is unknown.
+        ScenarioError: an unknown machine; the message names it.
     """
     if not windows:
         return
@@ -559,7 +558,7 @@ def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -
 
 
 def speed_changes(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> SpeedChanges:
-    """Return when machines change their speed, windows that overlap taken together."""
+    """Return the times at which machines change their speed, with overlapping windows combined."""
     number = {name: i for i, name in enumerate(cluster.machine_names)} if windows else {}
     usual = [
         (spec.cpu_throttle, spec.gpu_throttle)

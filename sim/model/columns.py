@@ -1,4 +1,4 @@
-"""Checks of single columns: eager, exact, and one sentence long."""
+"""Checks of single columns, with error messages of one sentence."""
 
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sim.model.errors import WorkloadError
 
 MOST_SECONDS = float(2**53)
-"""Above this a float64 no longer tells one second from the next."""
+"""Above this a float64 cannot distinguish one second from the next."""
 
 MOST_COUNT = 2**53
 
@@ -25,7 +25,7 @@ def read_only_copy(column: _Column) -> _Column:
 
 
 def count_text(value: object) -> str:
-    """Return a number for a message; Python refuses to write whole numbers of 4,300 digits."""
+    """Return a number for a message; Python refuses to print whole numbers of 4,300 digits."""
     if isinstance(value, int) and abs(value) > _LONGEST_SHOWN:
         return "a number of more than 30 digits"
     return repr(value)
@@ -38,11 +38,11 @@ def checked_times(
     *,
     unknown_allowed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return a column of seconds as float64 [n_jobs], or say what is wrong with it.
+    """Return a column of seconds as float64 [n_jobs] after checking it.
 
     Raises:
         WorkloadError: not numbers, another length, NaN (unless unknown is allowed), negative,
-            infinite, or too large for a float64 to tell seconds apart.
+            infinite, or too large for a float64 to distinguish seconds.
     """
     column = _numbers(name, values, n_jobs)
     present = ~np.isnan(column) if unknown_allowed else np.ones(len(column), dtype=bool)
@@ -57,7 +57,7 @@ def checked_times(
 
 
 def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> NDArray[np.int64]:
-    """Return a column of whole numbers as int64 [n_jobs], or say what is wrong with it.
+    """Return a column of whole numbers as int64 [n_jobs] after checking it.
 
     Raises:
         WorkloadError: not whole numbers, another length, less than `least`, or above 2**53.
@@ -76,7 +76,7 @@ def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> 
 
 
 def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
-    """Return job ids as int64 [n_jobs], numbered from 1 when None.
+    """Return job ids as int64 [n_jobs]; None numbers them from 1.
 
     Raises:
         WorkloadError: as `checked_counts`, or an id that occurs twice.
@@ -107,7 +107,7 @@ def checked_machine(procs: object) -> int:
 
 
 def _exceeds(values: ArrayLike, column: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which counts are above 2**53, before rounding if they came as whole numbers."""
+    """Return which counts are above 2**53, compared before rounding if they are whole numbers."""
     raw_values = np.asarray(values)
     return raw_values > MOST_COUNT if raw_values.dtype.kind in "iu" else column > MOST_COUNT
 

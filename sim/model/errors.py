@@ -1,4 +1,4 @@
-"""Everything that `sim` raises on purpose.
+"""The errors that `sim` raises on purpose.
 
 ::
 
@@ -6,16 +6,16 @@
     ├── UnknownNameError      a policy, engine or rule that is not registered
     ├── DurationError         a text that is not a duration
     ├── SizeError             a text that is not a size of memory
-    ├── EngineError           an engine that cannot do what is asked of it
+    ├── EngineError           an engine that cannot do what is requested
     │   └── DamagedCodeError  compiled code on the disk that cannot be loaded
     ├── WorkloadError         columns that cannot be a workload
     │   └── TraceError        a log that cannot be read: file, line, field, value, expected
-    ├── ScenarioError         a workload and a cluster that do not go together
+    ├── ScenarioError         a workload and a cluster that do not fit together
     │   └── ClusterError      a cluster that cannot exist
-    └── SetupError            a testbed that cannot be set up so
+    └── SetupError            a testbed that cannot be set up
 
-Every message is one sentence (or two, when there is a way out) that says what was given, where,
-and what is allowed. All of them survive pickling, so they may cross process borders.
+A message is one or two sentences: what was given, where, and what is allowed. All errors survive
+pickling.
 """
 
 import difflib
@@ -26,10 +26,10 @@ LONGEST_SENTENCE = 500
 
 
 def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
-    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+    """Return a text as one line that is safe to print on a terminal, in a table and in a log.
 
-    What people gave may hold line ends, control characters and a million of anything: line ends
-    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    Line ends become spaces, unprintable characters are escaped, and the middle of a text that is
+    too long is left out.
     """
     cut = _without_middle(text, longest)
     words = cut if cut.isprintable() else " ".join(cut.splitlines())
@@ -51,12 +51,12 @@ class SimError(Exception):
 
 
 class UnknownNameError(SimError):
-    """A name that no registry knows.
+    """A name that is in no registry.
 
     Attributes:
-        kind: what was looked for, for example ``order``.
-        name: what was given.
-        allowed_names: every name that is allowed.
+        kind: kind of thing that was looked up, for example ``order``.
+        name: the given name.
+        allowed_names: every allowed name.
     """
 
     def __init__(self, kind: str, name: str, allowed_names: Iterable[str]) -> None:
@@ -72,11 +72,11 @@ class UnknownNameError(SimError):
 
 
 class EngineError(SimError):
-    """An engine cannot do what is asked of it."""
+    """An engine cannot do what is requested."""
 
 
 class DamagedCodeError(EngineError):
-    """Compiled code on the disk cannot be loaded; `sim.engines` compiles it anew."""
+    """Compiled code on the disk cannot be loaded; `sim.engines` compiles it again."""
 
 
 class DurationError(SimError):
@@ -95,11 +95,11 @@ class TraceError(WorkloadError):
     """A log that cannot be read.
 
     Attributes:
-        path: the file.
-        line: 1-based line, or None where the file as a whole is at fault.
-        field: the name of the field, or None.
+        path: file.
+        line: 1-based line, or None if the error concerns the whole file.
+        field: name of the field, or None.
         value: the offending text, or None.
-        expected: what is allowed, and the rule that would let it pass, if there is one.
+        expected: what is allowed, and the rule that would accept the row, if one exists.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TraceError(WorkloadError):
 
 
 class ScenarioError(SimError):
-    """A workload and a cluster that do not go together."""
+    """A workload and a cluster that do not fit together."""
 
 
 class ClusterError(ScenarioError):
@@ -135,7 +135,7 @@ class ClusterError(ScenarioError):
 
 
 class SetupError(SimError):
-    """A testbed that cannot be set up so."""
+    """A testbed that cannot be set up."""
 
 
 def _trace_error(
@@ -145,11 +145,11 @@ def _trace_error(
 
 
 def path_text(path: str, longest: int = 200) -> str:
-    """Return a path for a message: of one line, and its end if it is long."""
+    """Return a path for a message: one line, and only its end if it is long."""
     line = "".join(c if c.isprintable() else "?" for c in path)
     return line if len(line) <= longest else f"...{line[-longest:]}"
 
 
 def quoted_text(value: str, longest: int = 60) -> str:
-    """Return foreign text for a message: quoted, without control characters, and never long."""
+    """Return foreign text for a message: quoted, shortened and without control characters."""
     return repr(value if len(value) <= longest else value[:longest] + "...")

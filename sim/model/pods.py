@@ -1,8 +1,7 @@
-"""Workloads of pods, as generators of AI workloads draw them and files of such hold them.
+"""Pods: workloads of Kubernetes pods, as generators of AI workloads and their files have them.
 
 One job is one logical workload (a training, an experiment); its tasks are its pods, one row each.
-
-What was measured of pods that ran, beside what was known of them before.
+`Telemetry` holds measurements of pods that ran.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,19 +24,19 @@ KINDS: tuple[str, ...] = (
     "debug_eval", "single_gpu_training", "distributed_training", "parameter_server_training",
     "hpo_experiment", "cpu_preprocess", "cpu_analytics",
 )  # fmt: skip
-"""Families of logical workloads; group and queue of a job are its index."""
+"""Families of logical workloads; group and queue of a job are an index into these."""
 
 EPOCH_UNIX_S = 1704067200.0
-"""Monday 2024-01-01 00:00 UTC: the midnight from which a trace without a date counts."""
+"""Monday 2024-01-01 00:00 UTC: the midnight at which a trace without a date begins."""
 
 GIB = 2**30
 USUAL_GPU = "nvidia.com/gpu"
 USUAL_NAMESPACE = "default"
 NO_RECORD = "none"
-"""In the texts "workloadRecord": files have no record of this logical workload."""
+"""Value in the texts "workloadRecord" if files have no record of a logical workload."""
 
 LOGICAL_RESOURCE = "logicalGpuResource"
-"""The texts that say as what a logical workload asked for its GPUs, if its pods were retargeted."""
+"""Key of the texts with the GPU resource that a retargeted logical workload had requested."""
 
 POWER_PROFILE = "joulie.io/power-profile"
 DRAINING = "joulie.io/draining"
@@ -46,16 +45,16 @@ INTENTS: Mapping[str, tuple[Term, ...]] = {
     "performance": (Term(POWER_PROFILE, "NotIn", ("eco",)),),
     "eco": (Term(POWER_PROFILE, "In", ("eco",)), Term(DRAINING, "NotIn", ("true",))),
 }
-"""What a workload's intent demands of the machines of its pods."""
+"""Demands on the machines of the pods of a workload, by its intent."""
 
 
 def encode_names(
     names: Sequence[str], used: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return indices into the names that are in use, which are sorted, and these names.
+    """Return indices into the used names, and these names in sorted order.
 
     Args:
-        names: any; the empty one is none.
+        names: names; the empty one is none.
         used: indices into `names`, -1 is none.
     """
     present = sorted({names[i] for i in np.unique(used) if i >= 0} - {""})
@@ -67,7 +66,7 @@ def encode_names(
 def encode_terms(
     terms: Sequence[tuple[Term, ...]], used: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[tuple[Term, ...], ...]]:
-    """Return indices into the affinities that are in use, in the order of their words."""
+    """Return indices into the used affinities, and these affinities sorted by their text."""
     words = [repr(word) if word else "" for word in terms]
     codes, present = encode_names(words, used)
     of_words = dict(zip(words, terms, strict=True))
@@ -85,20 +84,20 @@ def pods_workload(
     time_zone: str | None = "UTC",
     notes: Iterable[ReadingNote] = (),
 ) -> Workload:
-    """Return the workload of logical workloads whose pods are known.
+    """Build the workload of logical workloads whose pods are known.
 
-    The run time of a job is the longest of its pods, its processors are the cores of all pods
-    together, in whole ones, and its memory is that of all pods, per such processor.
+    The run time of a job is that of its longest pod. Its processors are the cores of all pods,
+    rounded up to whole ones; its memory is that of all pods, per such processor.
 
     Args:
-        tasks: pods, a row each, in the order of the jobs.
+        tasks: pods, one row each, in the order of the jobs.
         offset_s: float64 [n_jobs], submissions in seconds from `epoch_unix_s`.
-        kind: int64 [n_jobs], index into `KINDS`, -1 for another.
+        kind: int64 [n_jobs], index into `KINDS`; -1 is another kind.
         job_id: int64 [n_jobs].
-        name: for people.
-        epoch_unix_s: Unix time.
-        time_zone: where that is a midnight.
-        notes: of reading.
+        name: name for people.
+        epoch_unix_s: Unix time of offset 0.
+        time_zone: time zone in which that is a midnight.
+        notes: notes of the reader.
     """
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     mcpu = np.add.reduceat(tasks.mcpu * tasks.instances, first)
@@ -129,13 +128,13 @@ class Telemetry:
     """Measurements of pods of a workload with tasks. All columns have shape [n_rows].
 
     Attributes:
-        workload: whose pods they are.
-        task: int64, row of the workload's tasks; a task may be measured more than once, or not.
+        workload: workload of the pods.
+        task: int64, row of the workload's tasks; a task may have any number of measurements.
         duration_s: float64, seconds from start to end, above 0.
-        cpu_utilisation: float64, mean of the requested cores in use, from 0 to 1; NaN where it was
-            not measured. So `gpu_utilisation`.
-        cpu_speed: float64, mean speed of the cores by that without throttling, above 0 and at most
-            1. So `gpu_speed`.
+        cpu_utilisation: float64, mean share of the requested cores in use, 0 to 1; NaN is unknown.
+            `gpu_utilisation` likewise.
+        cpu_speed: float64, mean speed of the cores relative to no throttling, above 0 to 1.
+            `gpu_speed` likewise.
     """
 
     workload: Workload
@@ -158,11 +157,11 @@ class Telemetry:
         cpu_speed: ArrayLike | None = None,
         gpu_speed: ArrayLike | None = None,
     ) -> Self:
-        """Check columns; utilisations that are not given are unknown, and speeds are full.
+        """Check columns and return the telemetry; by default utilisations are NaN and speeds are 1.
 
         Raises:
-            WorkloadError: the workload has no work units, nothing was measured, a column has
-                another length, or a value cannot be.
+            WorkloadError: the workload has no work units, there is no measurement, a column has
+                another length, or a value is impossible.
         """
         if workload.tasks is None or workload.tasks.work is None:
             raise WorkloadError(
@@ -207,5 +206,5 @@ class Telemetry:
 
     @property
     def n_rows(self) -> int:
-        """Number of measurements."""
+        """Return the number of measurements."""
         return len(self.task)

@@ -1,4 +1,4 @@
-"""The outcome of a simulation: when and where each job ran."""
+"""The result of a simulation: when and where each job ran."""
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class JobState(IntEnum):
-    """How a job ended."""
+    """The way in which a job ended."""
 
     COMPLETED = 0
     KILLED = 1
@@ -17,13 +17,13 @@ class JobState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class StepSeries:
-    """What a monitor saw in one partition: values that hold from each time to the next.
+    """Records of the monitor for one partition: each value holds until the next time.
 
     Attributes:
         partition: name of the partition.
-        time_s: float64 [n_steps], strictly increasing.
-        n_queued: int64 [n_steps], jobs that wait, in all queues on its processors; those whom the
-            limit of a user holds outside are in none.
+        time_s: float64 [n_steps], seconds, strictly increasing.
+        n_queued: int64 [n_steps], waiting jobs in all queues on its processors, without jobs that
+            the limit of a user holds outside.
         used_procs: int64 [n_steps], processors in use; all of a machine that a job holds whole.
     """
 
@@ -35,12 +35,12 @@ class StepSeries:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Which machines each job ran on; read-only.
+    """Machines of each job; read-only.
 
     Attributes:
         first: int64 [n_jobs + 1], where the machines of each job begin; the last is the end.
-        machine: int64 [...], indices into the `machine_names` of the cluster, those of a job in
-            the order in which it took them. A rejected job has none.
+        machine: int64 [...], indices into the `machine_names` of the cluster, those of a job in the
+            order in which it took them. A rejected job has none.
     """
 
     first: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Placement:
 
     @property
     def n_machines(self) -> NDArray[np.int64]:
-        """Machines of each job: int64 [n_jobs]."""
+        """Return the number of machines of each job: int64 [n_jobs]."""
         return np.diff(self.first)
 
     def of(self, row: int) -> NDArray[np.int64]:
@@ -58,11 +58,11 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Restarts:
-    """How often each job was killed and queued again; columns of shape [n_jobs].
+    """Restarts of each job after it was killed and queued again; columns of shape [n_jobs].
 
     Attributes:
-        n: int64, how often.
-        lost_s: float64, seconds that it had run all those times, for nothing.
+        n: int64, number of restarts.
+        lost_s: float64, seconds of the runs that were lost.
     """
 
     n: NDArray[np.int64]
@@ -71,20 +71,20 @@ class Restarts:
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """When and where each instance of the tasks of a workload was; read-only.
+    """When and where each instance of the tasks of a workload ran; read-only.
 
-    Columns have shape [n_instances], those of a task side by side, tasks in their order. What
-    belongs to a rejected job has machine -1 and NaN.
+    Columns have shape [n_instances], those of a task side by side, tasks in their order. Instances
+    of a rejected job have machine -1 and NaN.
 
     Attributes:
         first: int64 [n_tasks + 1], where the instances of each task begin; the last is the end.
         machine: int64, index into the `machine_names` of the cluster.
-        start_s: float64, when it was placed on its machine.
-        begin_s: float64, when it began to compute: later than it was placed, if its gang was not
-            complete then.
-        end_s: float64.
-        device: int64, the GPU of which it has a part, or the first of those that it has whole,
-            counted over all machines in their order; -1 is none.
+        start_s: float64, time at which it was placed on its machine.
+        begin_s: float64, time at which it began to compute: later than `start_s` if its gang was
+            not complete then.
+        end_s: float64, time of its end.
+        device: int64, the GPU of which it has a part, or the first of its whole GPUs, counted over
+            all machines in their order; -1 is none.
     """
 
     first: NDArray[np.int64]
@@ -95,30 +95,30 @@ class Instances:
     device: NDArray[np.int64]
 
     def of(self, task: int) -> slice:
-        """Return where the instances of a task are in the columns."""
+        """Return the slice of the columns that holds the instances of a task."""
         return slice(int(self.first[task]), int(self.first[task + 1]))
 
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """Columns of shape [n_jobs], in the order of the workload, read-only.
+    """Outcome of a simulation: columns of shape [n_jobs] in workload order, read-only.
 
     Two results are equal when these columns, placement, restarts, instances and the digest are
-    equal bit by bit. The engine and the monitor's series do not count: engines must agree.
+    equal bit by bit. The engine and the monitor's series do not count, because engines must agree.
 
     Attributes:
-        start_s: float64, NaN for a rejected job; its last start, if it was killed and queued again.
+        start_s: float64, NaN for a rejected job; the last start of a job that was queued again.
         end_s: float64, start plus run time; NaN for a rejected job.
         partition: int64, index of the partition; -1 for a rejected job.
         state: int8, a `JobState`.
-        scenario_digest: the scenario that gave this result.
+        scenario_digest: digest of the simulated scenario.
         engine: name of the engine.
-        series: one per partition if a monitor was asked for, else None.
-        note: how it was come by, where that is worth a word to people; does not count either.
+        series: one per partition if a monitor was requested, else None.
+        note: explanation for people of how the result was computed, if useful; not compared either.
         placement: the machines of each job if whole nodes were allocated, else None.
-        restarts: how often each job was killed and queued again; None if none can be.
-        instances: of the tasks, if these were placed on machines, else None. A job starts then
-            when the first of its instances does, and ends when the last does.
+        restarts: restarts of each job; None if no job can be restarted.
+        instances: instances of the tasks if these were placed on machines, else None. A job then
+            starts with its first instance and ends with its last one.
     """
 
     start_s: NDArray[np.float64]
@@ -142,7 +142,7 @@ class SimulationResult:
         self.__post_init__()
 
     def columns(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]]:
-        """Return everything that counts for equality beside the scenario's digest, by name."""
+        """Return the columns that count for equality, by name; the digest is not among them."""
         columns: dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]] = {
             "start_s": self.start_s,
             "end_s": self.end_s,

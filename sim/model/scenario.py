@@ -1,4 +1,4 @@
-"""A scenario: one workload on one cluster under one set of policies."""
+"""The scenario: one workload on one cluster under one set of policies."""
 
 import hashlib
 import json
@@ -24,53 +24,53 @@ TooWide = Literal["refuse", "reject", "clip"]
 Allocation = Literal["processors", "whole_nodes", "shared_nodes", "instances"]
 
 MOST_PRIORITY = float(2**53)
-"""Of a queue, and the most shares of a user."""
+"""Maximum for the priority of a queue and for the shares of a user."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     """Everything that decides the outcome of a simulation.
 
+    The names of order, backfill, placement and options are checked when the scenario is simulated.
+
     Attributes:
-        workload: the jobs.
-        cluster: where they run.
+        workload: jobs.
+        cluster: partitions and machines.
         order: name of the queue order (`sim.policies.orders.ORDERS`).
         backfill: name of the backfilling rule (`sim.policies.backfills.BACKFILLS`).
         overrun: what happens when a job runs longer than requested. ``raise``: the scheduler's
-            estimate is max(requested, run time) and the job runs to its end. ``kill``: the job
-            is cut at its request. ``extend``: the scheduler reckons with the request, and when
-            the job outlives that, with ever more (`sim.kernel.job_queue`); it runs to its end.
+            estimate is max(requested, run time) and the job runs to its end. ``kill``: the job is
+            cut at its request. ``extend``: the scheduler plans with the request, prolongs it
+            repeatedly when the job outlives it (`sim.kernel.job_queue`), and the job runs to its
+            end.
         too_wide: what happens to a job that no partition admits. ``refuse``: the scenario raises.
-            ``reject``: the job never runs and counts as rejected. ``clip``: a job that is too
-            wide takes all processors that the widest partition gives to one job, and its run
-            time and request grow so that processor-seconds are kept (a moldable job with linear
-            speed-up, the simplest of Downey's 1997 model). A job that no set of machines can
-            hold for want of memory is not too wide, and clipping it raises.
-        seed: for policies that draw, such as the placement ``random``; part of the digest.
-        allocation: what a job is given. ``processors``: as many as it needs of its partition,
-            wherever they are. ``whole_nodes``: whole machines, the first idle ones that have
-            memory enough for it, until their processors reach what it needs; what they have
-            beyond that is idle with it. ``shared_nodes``: processors of named machines, which
-            several jobs may share, as far as their memory goes; which ones is up to the backfilling
-            rule. Every partition must have machines with either. ``instances``: each instance of
-            the tasks of the workload is placed on a machine of the only partition
-            (`sim.model.admission`).
-        options: what order and backfill are told, by the names that they declare; what is not
-            told is as usual.
-        grace_s: with ``kill``, so many seconds longer than its request a job may run.
-        cleanup_s: so many seconds longer than it runs a job holds what it was given: until an
-            epilogue is over, or until the scheduler notices. The scheduler reckons with them.
-        qos_priority: priorities from 0 of the queues of the workload, by their numbers, for orders
-            that ask (a Slurm log's quality of service stands there); a queue not told has 0.
-        shares: what is due to the users of the workload, by their numbers, in proportion, for
-            orders that ask; a user not told has 1. Jobs of unknown users are those of one, -1.
-        windows: when some processors are not for jobs. The rules then decide by a plan: ``none``
-            lets nobody overtake, ``greedy`` is ``depth`` without reservations, ``easy`` with one.
-        placement: name of the rule by which instances get machines
+            ``reject``: the job never runs and counts as rejected. ``clip``: a job that is too wide
+            takes all processors that the widest partition gives to one job, and its run time and
+            request grow so that its processor-seconds stay the same (a moldable job with linear
+            speed-up, the simplest of Downey's 1997 model). A job for which no set of machines has
+            enough memory is not too wide, and clipping it raises.
+        seed: seed of policies that draw, such as the placement ``random``; part of the digest.
+        allocation: resources that a job gets. ``processors``: counted processors of its partition,
+            on any machines. ``whole_nodes``: whole machines, the first idle ones with enough
+            memory, until their processors suffice; the processors beyond the need stay idle.
+            ``shared_nodes``: processors of named machines, which several jobs may share as far as
+            memory permits; the backfilling rule selects them. Both node kinds need machines in
+            every partition. ``instances``: each instance of the tasks of the workload is placed on
+            a machine of the only partition (`sim.model.admission`).
+        options: values for order and backfill, by the declared names; others have their defaults.
+        grace_s: with ``kill``, seconds that a job may run beyond its request.
+        cleanup_s: seconds for which a job holds its resources after its run: an epilogue, or the
+            delay of the scheduler. The scheduler includes them in its plans.
+        qos_priority: priorities from 0 of the queues of the workload, by queue number, for orders
+            that use them (a Slurm log has the quality of service there); the default is 0.
+        shares: relative shares of the users of the workload, by user number, for orders that use
+            them; the default is 1. All jobs of unknown users belong to user -1.
+        windows: times at which some processors are not available. The rules then decide by a plan:
+            ``none`` lets no job overtake, ``greedy`` is ``depth`` without reservations, and
+            ``easy`` is ``depth`` with one.
+        placement: name of the rule that selects machines for instances
             (`sim.policies.placements.PLACEMENTS`).
-        throttles: when machines run slower than usual; instances feel it.
-
-    The names of order, backfill, placement and options are checked when the scenario is simulated.
+        throttles: times at which machines run slower; this slows instances.
     """
 
     workload: Workload
@@ -132,7 +132,7 @@ class Scenario:
 
     @property
     def may_requeue(self) -> bool:
-        """Whether a running job can be killed and queued again."""
+        """Return whether a running job can be killed and queued again."""
         fails = any(window.kind == "failure" for window in self.windows)
         return fails or any(part.preemptible for part in self.cluster.partitions)
 
@@ -179,7 +179,7 @@ class Scenario:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that decides the outcome: the cache key of the result."""
+        """Return the SHA-256 of all that decides the outcome: the cache key of the result."""
         content = {
             "workload": self.workload.digest,
             "cluster": cluster_values(self.cluster),

@@ -1,16 +1,14 @@
-"""The tasks of the jobs of a workload: what each asks of machines, and how it computes.
+"""The tasks of the jobs of a workload: what each requests of machines, and how it computes.
 
-A job is the user's unit, a task what is scheduled alike, an instance one replica of a task. A
-workload of rigid parallel jobs has none of this; pods of Kubernetes (Joulie) and the job files of
-CloudSimPy do. One row is one task, so that 2.5 million instances need some thousand rows.
-
-Tasks that wait for each other: levels, longest paths, how wide a job is, and ranks.
+A job is the user's unit, a task is a set of instances that are scheduled alike, and an instance is
+one replica. Rigid parallel jobs have no tasks; Kubernetes pods (Joulie) and CloudSimPy job files
+do. One row is one task.
 
 The ranks are those of H. Topcuoglu, S. Hariri and M.-Y. Wu, Performance-effective and
 low-complexity task scheduling for heterogeneous computing, IEEE TPDS 13(3), 2002, without
-communication, which machines here do not know (`sim.policies.heft` does). With w what a task takes,
+communication (`sim.policies.heft` has it). With w the time of a task (of one of its instances):
 
-upward     rank_u(i) = w(i) + max over children j of rank_u(j)       (their equation 5)
+    upward     rank_u(i) = w(i) + max over children j of rank_u(j)       (their equation 5)
     downward   rank_d(i) = max over parents j of rank_d(j) + w(j)        (their equation 7)
 """
 
@@ -34,28 +32,28 @@ Ints = NDArray[np.int64]
 
 
 DEMANDS: tuple[str, ...] = ("mcpu", "mem_bytes", "disk_bytes", "mgpu")
-"""What an instance takes of a machine: thousandths of a core, bytes, thousandths of a GPU."""
+"""Resources of an instance: thousandths of a core, bytes, bytes, thousandths of a GPU."""
 
 SIGNALS: tuple[str, ...] = (
     "cpu_utilisation", "gpu_utilisation", "memory_intensity", "io_intensity", "cpu_feed_intensity",
 )  # fmt: skip
-"""The shared profile of a Joulie workload, each from 0 to 1."""
+"""Signals of the profile of a Joulie workload, each from 0 to 1."""
 
 PHASE_SLACK = 1e-6
-"""How far the phases of a task may be from its profile: files round."""
+"""Tolerance between the phases of a task and its profile, because files round."""
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 
 @dataclass(frozen=True)
 class Term:
-    """What a task demands of a label of a machine, as Kubernetes' node affinity says it.
+    """A condition on a label of a machine, as in the node affinity of Kubernetes.
 
     Attributes:
-        key: of the label.
-        operator: ``In`` and ``NotIn`` look at `values`, and a machine without the label is not in
-            any; ``Exists`` and ``DoesNotExist`` do not look at them.
-        values: allowed or forbidden.
+        key: key of the label.
+        operator: ``In`` and ``NotIn`` compare with `values`, and a missing label is not in any;
+            ``Exists`` and ``DoesNotExist`` ignore `values`.
+        values: allowed or forbidden values.
     """
 
     key: str
@@ -76,7 +74,7 @@ class Term:
             )
 
     def allows(self, labels: dict[str, str]) -> bool:
-        """Tell whether a machine with these labels will do."""
+        """Return whether a machine with these labels satisfies the condition."""
         if self.operator == "Exists":
             return self.key in labels
         if self.operator == "DoesNotExist":
@@ -86,23 +84,23 @@ class Term:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TaskWork:
-    """How much tasks compute and what slows them, for machines that are throttled or shared.
+    """Work of tasks and their sensitivities, for machines that are throttled or shared.
 
-    All columns have a row per task and are read-only.
+    All columns have one row per task and are read-only.
 
     Attributes:
-        cpu_units: float64, CPU work of an instance; at full speed on its request it does one unit
-            per core, second and unit of utilisation. 0 is none.
-        gpu_units: float64, likewise.
-        cpu_sensitivity: float64 from 0 to 1, how much of a throttling of the CPU it feels.
-        gpu_sensitivity: float64, likewise.
-        cpu_class: int64, index into `classes`; -1 is none. So `gpu_class`.
+        cpu_units: float64, CPU work of an instance; at full speed it does one unit per requested
+            core, second and unit of utilisation. 0 is none.
+        gpu_units: float64, the same for GPUs.
+        cpu_sensitivity: float64 from 0 to 1, share of a throttling of the CPU that it feels.
+        gpu_sensitivity: float64, the same for GPUs.
+        cpu_class: int64, index into `classes`; -1 is none. `gpu_class` likewise.
         profile: float64 [n_tasks, 5], see `SIGNALS`.
         classes: names, such as ``gpu.compute_bound``.
-        phases: float64 [n_tasks, n_phases, 6], what the profile is made of, in order of time: the
-            share of the task's work, then the signals while it is done. Shares of a task sum to 1
-            (0 is a phase that it does not have), and the signals average to its profile. None if
-            the profile is all that is known.
+        phases: float64 [n_tasks, n_phases, 6], the phases of the profile in order of time: share of
+            the task's work, then the signals of the phase. The shares of a task sum to 1 (0 is a
+            phase that it does not have), and the signals average to its profile. None if only the
+            profile is known.
     """
 
     cpu_units: FloatColumn
@@ -123,24 +121,24 @@ class Tasks:
     Build one with `from_arrays`, which checks every row.
 
     Attributes:
-        job: int64, row of the workload, from 0 and never falling; every job has a task.
+        job: int64, row of the workload, from 0 and non-decreasing; every job has a task.
         instances: int64, at least 1.
         runtime_s: float64, seconds that an instance computes on a machine of full speed.
-        mcpu: int64, thousandths of a core that each instance takes; `mem_bytes`, `disk_bytes` and
-            `mgpu` (thousandths of a GPU) likewise, from 0.
-        gang: int64, 1 if nothing of it computes before all instances of all gang tasks of its job
+        mcpu: int64, thousandths of a core per instance; `mem_bytes`, `disk_bytes` and `mgpu`
+            (thousandths of a GPU) likewise, from 0.
+        gang: int64, 1 if the task computes only after all instances of all gang tasks of its job
             are on machines.
         role: int64, index into `roles`; -1 is none.
-        demand: int64, index into `affinities`; -1 has none.
-        gpu_resource: int64, index into `gpu_resources`, whose GPUs it takes; -1 takes any.
+        demand: int64, index into `affinities`; -1 is none.
+        gpu_resource: int64, index into `gpu_resources`: the kind of its GPUs; -1 takes any.
         parent_task: int64 [...], tasks (rows) that must end before; those of task i are
             ``parent_task[first_parent[i]:first_parent[i + 1]]``, all of the same job.
         first_parent: int64 [n_tasks + 1].
         roles: names, such as ``worker``.
-        affinities: what machines must be like, as terms that must all hold.
+        affinities: conditions on machines, as terms that must all hold.
         gpu_resources: names, such as ``nvidia.com/gpu``.
         work: units, sensitivities and profiles; None if only run times are known.
-        texts: other columns of texts that a file has and nothing simulates, by name.
+        texts: other text columns of a file, which the simulation ignores, by name.
     """
 
     job: IntColumn
@@ -185,13 +183,13 @@ class Tasks:
         work: TaskWork | None = None,
         texts: dict[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Check columns and make tasks of them; what is not told is 0, one instance, or none.
+        """Check columns and return tasks; missing columns are 0, one instance, or none.
 
-        Parents are told as a list per task, or as `edges`: (`first_parent`, `parent_task`).
+        Parents are a list per task, or `edges`: (`first_parent`, `parent_task`).
 
         Raises:
-            WorkloadError: a column of another length or with values that cannot be, jobs out of
-                order or without a task, a parent of another job, or parents in a circle.
+            WorkloadError: a column of another length or with impossible values, jobs out of order
+                or without a task, a parent of another job, or a cycle of parents.
         """
         run = checked_times("task runtime_s", runtime_s, n_jobs=None)
         n = len(run)
@@ -233,27 +231,27 @@ class Tasks:
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks."""
+        """Return the number of tasks."""
         return len(self.job)
 
     @property
     def n_jobs(self) -> int:
-        """Number of jobs."""
+        """Return the number of jobs."""
         return int(self.job[-1]) + 1
 
     @property
     def n_instances(self) -> int:
-        """Instances of all tasks together."""
+        """Return the number of instances of all tasks."""
         return int(self.instances.sum())
 
     @property
     def demands(self) -> NDArray[np.int64]:
-        """What an instance of each task takes: int64 [n_tasks, len(DEMANDS)]."""
+        """Return the resources of an instance of each task: int64 [n_tasks, len(DEMANDS)]."""
         return np.column_stack([getattr(self, name) for name in DEMANDS])
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that matters, as hexadecimal text; the same on every machine."""
+        """Return the SHA-256 of all relevant columns as text; the same on every machine."""
         sha = hashlib.sha256()
         for holder in (self, self.work):
             for column in () if holder is None else fields(holder):
@@ -268,14 +266,14 @@ class Tasks:
         return sha.hexdigest()
 
     def of_jobs(self, first: int, stop: int) -> Self:
-        """Return the tasks of the jobs from row `first` up to `stop`, which count from 0 then."""
+        """Return the tasks of the jobs from row `first` up to `stop`, with jobs numbered from 0."""
         low, high = np.searchsorted(self.job, (first, stop), side="left").tolist()
         return self._at(np.arange(low, high), self.job[low:high] - first)
 
     def ordered(self, jobs: NDArray[np.intp]) -> Self:
-        """Return the tasks with the jobs in another order: the new job i is `jobs[i]` of these.
+        """Return the tasks for a new order of jobs: the new job i is `jobs[i]` of these.
 
-        A job may be asked for several times, or not at all.
+        A job may occur several times, or not at all.
         """
         begins = np.searchsorted(self.job, jobs, side="left")
         counts = np.searchsorted(self.job, jobs, side="right") - begins
@@ -429,17 +427,17 @@ def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -
 
 
 MOST_CORES = 2.0**53
-"""What a workload can count."""
+"""Limit of the cores that a workload can count."""
 
 
 def levels(tasks: Tasks) -> Ints:
-    """Return how many tasks at most lie before each task on a path to it: int64 [n_tasks]."""
+    """Return the largest number of tasks before each task on a path to it: int64 [n_tasks]."""
     none = np.zeros(tasks.n_tasks)
     return _along(tasks.first_parent, tasks.parent_task, none, none + 1).astype(np.int64)
 
 
 def longest_paths(tasks: Tasks) -> Floats:
-    """Return the seconds of each job on machines without end: float64 [n_jobs]."""
+    """Return the seconds of each job on unlimited machines: float64 [n_jobs]."""
     ends = _along(tasks.first_parent, tasks.parent_task, tasks.runtime_s, np.zeros(tasks.n_tasks))
     return np.maximum.reduceat(ends, np.searchsorted(tasks.job, np.arange(tasks.n_jobs)))
 
@@ -465,12 +463,12 @@ def upward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
 
 
 def downward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
-    """Return the longest path from the begin of its job to each task, without it: [n_tasks]."""
+    """Return the longest path from the start of its job to each task, excluding it: [n_tasks]."""
     return _along(tasks.first_parent, tasks.parent_task, np.zeros(tasks.n_tasks), takes_s)
 
 
 def _along(first: Ints, neighbours: Ints, base: Floats, beyond: Floats) -> Floats:
-    """Return `base` plus the largest of what neighbours have and `beyond` them: float64 [n]."""
+    """Return `base` plus the largest sum of a neighbour's result and its `beyond`: float64 [n]."""
     waiting = np.flatnonzero(np.diff(first))
     values = base.astype(np.float64)
     if len(waiting) == 0:

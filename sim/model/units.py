@@ -1,7 +1,7 @@
-"""Durations in and out: texts become seconds at the left edge, seconds become texts at the right.
+"""Units: conversion of durations and sizes between texts and numbers.
 
-Inside, every time is a float64 number of seconds and its name ends in ``_s``. Sizes of memory are
-whole bytes inside, their names end in ``_bytes``, and texts at the right as well.
+Inside the simulator every time is a float64 number of seconds and its name ends in ``_s``. Sizes of
+memory are whole bytes, and their names end in ``_bytes``.
 """
 
 import math
@@ -32,7 +32,7 @@ _ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30
 
 
 def parse_duration(value: str | float) -> float:
-    """Read a duration.
+    """Parse a duration and return seconds.
 
     Args:
         value: seconds as a number, or a text: ``"90"``, ``"90m"``, ``"1h 30m"``, ``"2d"``,
@@ -45,6 +45,7 @@ def parse_duration(value: str | float) -> float:
         DurationError: anything else.
 
     >>> parse_duration("1h 30m"), parse_duration("1:30:00"), parse_duration(90)
+
     (5400.0, 5400.0, 90.0)
     """
     if isinstance(value, str):
@@ -79,7 +80,7 @@ def _finite(total_s: float, text: str) -> float:
 
 
 def _unit_of(part: re.Match[str] | None, *, alone: bool) -> str | None:
-    """Return the unit of a part; a bare number means seconds only when it stands alone."""
+    """Return the unit of a part; a bare number means seconds only when it is the whole text."""
     if part is None:
         return None
     unit = part.group(2) or ("s" if alone else "")
@@ -88,7 +89,7 @@ def _unit_of(part: re.Match[str] | None, *, alone: bool) -> str | None:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Write a duration for people, with two units at most.
+    """Return a duration as text for people, with two units at most.
 
     >>> format_duration(7500), format_duration(90), format_duration(0.25), format_duration(None)
     ('2 h 05 min', '1 min 30 s', '0.25 s', 'unknown')
@@ -110,7 +111,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Read a size of memory or of a file.
+    """Parse a size of memory or of a file and return bytes.
 
     Args:
         value: bytes as a whole number, or a text such as ``"4 GiB"`` (1,024 three times) or
@@ -123,6 +124,7 @@ def parse_size(value: str | int) -> int:
         SizeError: anything else.
 
     >>> parse_size("1.5 KiB"), parse_size("2GB"), parse_size(7)
+
     (1536, 2000000000, 7)
     """
     if isinstance(value, str):
@@ -140,7 +142,7 @@ def parse_size(value: str | int) -> int:
 
 
 def format_size(n_bytes: int) -> str:
-    """Write a size of memory for people; the units are powers of 1,024.
+    """Return a size of memory as text for people; the units are powers of 1,024.
 
     >>> format_size(838860800), format_size(1536), format_size(2**53), format_size(1)
     ('800 MiB', '1.5 KiB', '8192 TiB', '1 byte')

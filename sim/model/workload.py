@@ -1,4 +1,4 @@
-"""A workload: rigid parallel jobs in columns, one row a job."""
+"""The workload: rigid parallel jobs in columns, one row per job."""
 
 import hashlib
 from collections.abc import Iterable
@@ -24,17 +24,17 @@ IntColumn = NDArray[np.int64]
 
 
 UNKNOWN = -1
-"""An id or status that the log does not tell."""
+"""Value of an id or a status that is not in the log."""
 
 
 @dataclass(frozen=True)
 class ReadingNote:
-    """What a named rule did to the rows of a log.
+    """Effect of a named reading rule on the rows of a log.
 
     Attributes:
         rule: name of the rule, as in `sim.formats.swf_file.ReadingRules`.
-        n_rows: how many rows it touched.
-        sentence: the same for people.
+        n_rows: number of rows that it changed.
+        sentence: the same as text for people.
     """
 
     rule: str
@@ -58,16 +58,16 @@ class Workload:
         procs: int64, processors, at least 1.
         user: int64, -1 where unknown; `group`, `queue`, `partition`, `status` likewise.
         mem_bytes_per_proc: int64, requested memory in bytes per processor; -1 where unknown. It
-            counts for the digest only if it is known of some job.
-        name: for people.
+            counts for the digest only if it is known for some job.
+        name: name for people; it does not count for equality.
         max_procs: processors of the machine the log comes from; None where unknown.
         start_unix_s: Unix time of the first submission; None where unknown.
-        time_zone: where the log was kept, such as ``Europe/Paris``, as its header says; None where
-            it does not. Whether this machine knows that name is another matter.
-        notes: what the reading rules did.
+        time_zone: time zone of the log, such as ``Europe/Paris``, from its header; None if unknown.
+            The name need not be known on this machine.
+        notes: notes of the reading rules.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
-        tasks: what the jobs consist of, for simulations on machines; None if they are rigid. They
-            count for the digest only if there are any.
+        tasks: tasks of the jobs, for simulations on machines; None if jobs are rigid. They count
+            for the digest only if there are any.
     """
 
     submit_s: FloatColumn
@@ -115,35 +115,35 @@ class Workload:
         tasks: Tasks | None = None,
         unsorted: Literal["refuse", "sort"] = "refuse",
     ) -> Self:
-        """Check columns and make a workload of them.
+        """Check columns and return a workload.
 
         Args:
             submit_s: seconds on any clock, at least 0; the first submission is subtracted.
             runtime_s: seconds, at least 0.
             procs: whole numbers, at least 1.
-            requested_s: seconds, at least 0; None means that the run times stand in for it, which
-                is clairvoyant and is said in `notes` and `requested_is_runtime`.
+            requested_s: seconds, at least 0; None uses the run times instead, which is clairvoyant
+                and is stated in `notes` and `requested_is_runtime`.
             logged_wait_s: seconds or NaN; None means unknown everywhere.
             job_id: unique; None numbers the rows from 1. Equal submit times are ordered by it.
-            user: at least -1; None means unknown. So for group, queue, partition and status.
-            group: see user.
-            queue: see user.
-            partition: see user.
-            status: see user.
+            user: at least -1; None means unknown.
+            group: as `user`.
+            queue: as `user`.
+            partition: as `user`.
+            status: as `user`.
             mem_bytes_per_proc: whole numbers, at least -1; None means unknown everywhere.
-            name: for people.
+            name: name for people.
             max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
-            time_zone: where the log was kept, or None.
-            notes: what was done to the rows before.
+            time_zone: time zone of the log, or None.
+            notes: notes of earlier changes to the rows.
             requested_is_runtime: the given requests are (in part) the run times.
-            tasks: of the jobs in the order in which they are given.
-            unsorted: what to do when submit times step back.
+            tasks: tasks of the jobs, in the given order of the jobs.
+            unsorted: what to do when submit times decrease.
 
         Raises:
             WorkloadError: a column of another length, a NaN, a negative time, a job without
-                processors, more than 2**53 of them, a repeated job id, or steps back in time
-                unless told to sort.
+                processors, more than 2**53 processors, a repeated job id, or decreasing submit
+                times unless `unsorted` is ``sort``.
         """
         submit = checked_times("submit_s", submit_s, n_jobs=None)
         n_jobs = len(submit)
@@ -192,22 +192,22 @@ class Workload:
 
     @property
     def n_jobs(self) -> int:
-        """Number of jobs."""
+        """Return the number of jobs."""
         return len(self.submit_s)
 
     @property
     def widest_procs(self) -> int:
-        """Processors of the widest job."""
+        """Return the processors of the widest job."""
         return int(self.procs.max())
 
     @property
     def span_s(self) -> float:
-        """Seconds from the first to the last submission."""
+        """Return the seconds from the first to the last submission."""
         return float(self.submit_s[-1] - self.submit_s[0])
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the columns as hexadecimal text; the same on every machine."""
+        """Return the SHA-256 of the columns as hexadecimal text; the same on every machine."""
         sha = hashlib.sha256()
         for key, column in self._columns().items():
             if key == "mem_bytes_per_proc" and (column == UNKNOWN).all():
@@ -233,7 +233,7 @@ class Workload:
         return self._rows(0, n_jobs)
 
     def part(self, first: int, stop: int) -> Self:
-        """Return the jobs from place `first` up to `stop` (without it), in submit order.
+        """Return the jobs from row `first` up to `stop` (exclusive), in submit order.
 
         Submit times count from the first of them, and `start_unix_s` moves with it.
 

@@ -1,1 +1,1 @@
-"""Policies: who goes first, and who may overtake. A policy sees state and never an engine."""
+"""Policies: orders, backfilling rules and placement rules; they import kernel and model only."""

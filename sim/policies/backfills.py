@@ -1,18 +1,10 @@
-"""Backfilling with reservations for the first few who must wait.
+"""Backfilling rules: which waiting jobs may overtake the head of the queue.
 
-With 0 reservations this is greedy, with 1 it is EASY, and with as many as jobs wait everybody
-who comes later must respect everybody before. Reservations are planned anew at every decision, so
-that none is a promise; `sim.policies.conservative` keeps its own.
-
-The rules `none`, `greedy` and `easy` where capacity changes: by a plan that knows when.
-
-Backfilling on named machines: the rules of `sim.policies.backfills` for whole-node allocation.
-
-EASY backfilling, and none.
-
-Greedy backfilling: whoever fits starts, and nobody is protected.
-
-Backfilling: which waiting jobs may overtake the head of the queue. One rule a file.
+- `greedy` starts every job that fits and protects none; `easy` protects the head.
+- `depth` reserves for the first few jobs: with 0 reservations it is greedy, with 1 EASY.
+  Reservations are planned again at every decision; `sim.policies.conservative` keeps its own.
+- `..._by_plan` are the rules where capacity changes; `..._on_nodes` where whole nodes are
+  allocated.
 """
 
 import math
@@ -48,20 +40,18 @@ DEPTH = 0
 
 @kernel
 def depth(pool: Pool, k: int, now_s: float) -> int:
-    """Reserve for as many as was told."""
+    """Decide with as many reservations as the option says."""
     return by_plan(pool, k, now_s, pool.options[DEPTH])
 
 
 @kernel
 def by_plan(pool: Pool, k: int, now_s: float, most_reserved: float) -> int:
-    """Go through the queue: start who can start now, reserve for the first few others.
+    """Go through the queue: start the jobs that can start now, reserve for the first few others.
 
-    A job can start if its processors are free for as long as it reckons with, beside the running
-    jobs and the reservations before it in the queue.
-
-    Who could not start before cannot now, unless something ended or the order changed: there are
-    the same reservations, no more processors, and it is later. So beyond the reservations only
-    those who came are looked at.
+    A job can start if its processors are free for its whole estimate, beside the running jobs and
+    the reservations before it in the queue. A job that could not start before cannot now, unless
+    something ended or the order changed: the reservations are the same, no more processors are
+    free, and it is later. So beyond the reservations only new jobs are examined.
     """
     here = pool.partitions[k]
     plan_running(pool, k, now_s)
@@ -90,7 +80,7 @@ def by_plan(pool: Pool, k: int, now_s: float, most_reserved: float) -> int:
 
 @kernel
 def _overtake_by_plan(pool: Pool, k: int, now_s: float, slot: int, n_before: int) -> int:
-    """Start every job from a slot on that the plan lets start now. Return how many."""
+    """Start every job from a slot on that the plan permits now, and return how many."""
     here = pool.partitions[k]
     narrowest, n_started = here.narrowest, n_before
     tail = here.tail
@@ -154,13 +144,13 @@ def no_backfill_by_plan(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def greedy_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Start whoever can start."""
+    """Start every job that can start by the plan."""
     return by_plan(pool, k, now_s, 0.0)
 
 
 @kernel
 def easy_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Reserve for the head alone."""
+    """Reserve only for the head, by the plan."""
     return by_plan(pool, k, now_s, 1.0)
 
 
@@ -169,7 +159,7 @@ def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
     """Start jobs in queue order, each on the first idle machines that suit it, until one must wait.
 
     Returns:
-        How many started. If any did, no machine is reserved any more.
+        Number of started jobs. If any started, no machine is reserved any more.
     """
     here = nodes.pool.partitions[k]
     n_started = 0
@@ -190,15 +180,14 @@ def easy_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
     """Start jobs in queue order, then let others overtake if the head's reservation holds.
 
     The reservation names machines (`sim.kernel.nodes.reserve_machines`). A job that ends by the
-    shadow time may start on any idle machines that suit it, and takes reserved ones first, which
-    leaves the others to jobs that run longer: these may only take machines that are not reserved.
+    shadow time may start on any idle machines that suit it, and takes reserved ones first; jobs
+    that run longer may only take machines that are not reserved.
 
-    The reservation is computed anew whenever that could give another: when something ended, or
-    the head is another, and in the same decision when a choosy job overtook in time, until nobody
-    more can start. Jobs that run past the shadow time leave reserved machines alone. One that is
-    in time and not choosy takes the first of them, and the head still needs the others; a choosy
-    one may pass over some that the head does not need any more. If the reservation is the same,
-    then who could not start before cannot now.
+    The reservation is computed again whenever it could change: when something ended, or the head is
+    another, or a choosy job overtook in time in the same decision. Jobs past the shadow time leave
+    reserved machines alone. A job in time that is not choosy takes the first reserved machines, and
+    the head still needs the others; a choosy one may skip some that the head no longer needs. If
+    the reservation is the same, a job that could not start before cannot now.
     """
     here = nodes.pool.partitions[k]
     n_started = no_backfill_on_nodes(nodes, k, now_s)
@@ -220,7 +209,7 @@ def easy_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
 
 @kernel
 def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
-    """Start every job from `look_from` on that delays no reservation. Return how many."""
+    """Start every job from `look_from` on that delays no reservation, and return how many."""
     pool, stock = nodes.pool, nodes.stocks[k]
     here = pool.partitions[k]
     shadow_s, narrowest = here.shadow_s, here.narrowest
@@ -264,7 +253,7 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
 
 
 EXTRA_PROCS, RESERVES_ANEW = 0, 1
-"""Where the options are."""
+"""Positions of the options."""
 
 
 @kernel
@@ -277,17 +266,17 @@ def no_backfill(pool: Pool, k: int, now_s: float) -> int:
 def easy(pool: Pool, k: int, now_s: float) -> int:
     """Start jobs in queue order, then let others overtake if the head's reservation holds.
 
-    A job of n processors may start if n <= free and (now + estimate <= shadow or n <= extra).
-    Jobs that will run past the shadow time use up extra processors.
+    A job of n processors may start if n <= free and (now + estimate <= shadow or n <= extra). Jobs
+    that run past the shadow time use up extra processors.
 
-    The reservation is computed anew whenever it can have changed: when something ended, or the
-    head is another. If jobs only arrived since, then the shadow time is the same, the extra
-    processors are those left over, and who could not start before cannot now: there are no more
-    processors, and it is later. So only those who came are looked at.
+    The reservation is computed again whenever it can have changed: when something ended, or the
+    head is another. If jobs only arrived since, the shadow time is the same, the extra processors
+    are those left over, and only new jobs are examined: an older one cannot start, because no more
+    processors are free and it is later.
 
-    Other programs mean something else by EASY. Without `extra_processors` only a job that ends by
-    the shadow time overtakes; without `reserve_anew` the shadow time of the head stays what it was
-    when it became the head. AccaSim 1.1.3 and RLScheduler do both.
+    Other programs define EASY differently. Without `extra_processors` only a job that ends by the
+    shadow time overtakes; without `reserve_anew` the shadow time of the head stays what it was when
+    it became the head. AccaSim 1.1.3 and RLScheduler do both.
     """
     here = pool.partitions[k]
     n_started = start_from_head(pool, k, now_s)
@@ -310,7 +299,7 @@ def easy(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
-    """Start every job from `look_from` on that delays no reservation. Return how many."""
+    """Start every job from `look_from` on that delays no reservation, and return how many."""
     here = pool.partitions[k]
     free, extra, shadow_s = here.free, here.extra, here.shadow_s
     narrowest, n_started = here.narrowest, n_before
@@ -380,7 +369,7 @@ EASY = Backfill(
 def greedy(pool: Pool, k: int, now_s: float) -> int:
     """Start every waiting job that fits, in queue order.
 
-    Who did not fit does not until something ends, so only those who came since are looked at.
+    A job that did not fit does not fit until something ends, so only new jobs are examined.
     """
     here = pool.partitions[k]
     n_started = start_from_head(pool, k, now_s)
@@ -437,7 +426,7 @@ def backfill_named(name: str) -> Backfill:
     """Return a registered backfilling rule.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no rule has that name.
     """
     for backfill in BACKFILLS:
         if backfill.name == name:
@@ -448,15 +437,15 @@ def backfill_named(name: str) -> Backfill:
 def decision_of(
     backfill: Backfill, allocation: Allocation, by_plan: bool = False
 ) -> Callable[..., Any]:
-    """Return the decision of a rule over the state that an allocation needs, as kernel text.
+    """Return the decision of a rule over the state of an allocation, as a kernel function.
 
     Args:
-        backfill: the rule.
-        allocation: what jobs are given.
-        by_plan: decide by a plan, as is needed where capacity changes.
+        backfill: rule.
+        allocation: resources that jobs get.
+        by_plan: whether to decide by a plan, which changing capacity needs.
 
     Raises:
-        ScenarioError: the rule cannot decide over it.
+        ScenarioError: the rule does not support this state.
     """
     decide = _decides(backfill, allocation, by_plan)
     if decide is None:
@@ -471,7 +460,7 @@ def decision_of(
 
 
 def rules_for(allocation: Allocation) -> tuple[Backfill, ...]:
-    """Return the rules that can decide with an allocation."""
+    """Return the rules that support an allocation."""
     return tuple(rule for rule in BACKFILLS if _decides(rule, allocation))
 
 

@@ -1,11 +1,10 @@
-"""Conservative backfilling: every job gets a reservation when it comes, and keeps it.
+"""Conservative backfilling: every job gets a reservation when it arrives, and keeps it.
 
 A. W. Mu'alem and D. G. Feitelson, Utilization, predictability, workloads, and user runtime
-estimates in scheduling the IBM SP2 with backfilling, TPDS 2001, section 2.1: a job is put where
-it delays none before it; when a job ends, the schedule is compressed: in queue order each
-reservation is given up and made again as early as possible, which is never later. So no
-reservation is ever delayed as long as no job outlives its estimate; when one does, all are made
-anew in queue order.
+estimates in scheduling the IBM SP2 with backfilling, TPDS 2001, section 2.1: a job is placed where
+it delays no earlier one. When a job ends, the schedule is compressed: in queue order each
+reservation is made again as early as possible, which is never later. If a job outlives its
+estimate, all reservations are made again in queue order.
 """
 
 import math
@@ -19,14 +18,12 @@ from sim.policies.policy import Backfill
 
 @kernel
 def conservative(pool: Pool, k: int, now_s: float) -> int:
-    """Reserve for those who came, compress if something ended, start whose time has come.
+    """Reserve for new jobs, compress after an end, and start the jobs that are due.
 
-    The plan goes on from decision to decision: what ended early is given back to it. It is made
-    anew only when a job outlived its estimate.
-
-    A job could not start earlier when it was last looked at. It can now only if it starts before
-    the end of something that was given back since: by a job that ended, or by a reservation that
-    moved; those behind it in the queue moved after the look.
+    The plan lasts from decision to decision: the rest of an early end is given back to it. It is
+    made again only after a job outlived its estimate. A job can start earlier than planned only
+    before the end of processors that were given back since it was last examined: by an ended job,
+    or by a reservation that moved, as later ones in the queue did after that.
     """
     here = pool.partitions[k]
     if here.n_steps == 0 or here.has_ended == OVERRUN:
@@ -60,7 +57,7 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def _begin_anew(pool: Pool, k: int, now_s: float) -> None:
-    """Plan with the running jobs of partition k, and give up every reservation."""
+    """Plan the running jobs of partition k, and drop every reservation."""
     here = pool.partitions[k]
     plan_running(pool, k, now_s)
     for slot in range(here.head, here.tail):
@@ -71,7 +68,7 @@ def _begin_anew(pool: Pool, k: int, now_s: float) -> None:
 
 @kernel
 def _put(pool: Pool, k: int, job: int) -> None:
-    """Put a job that came into the plan of partition k, as early as possible."""
+    """Put a new job into the plan of partition k, as early as possible."""
     job_row = pool.jobs[job]
     length_s = planned_s(job_row.estimate_s)
     job_row.reserved_s = earliest(pool, k, job_row.procs, length_s)
@@ -80,10 +77,10 @@ def _put(pool: Pool, k: int, job: int) -> None:
 
 @kernel
 def _move(pool: Pool, k: int, job: int, freed_s: float) -> float:
-    """Move a job in the plan of partition k, if it can start earlier, and before a time.
+    """Move a job in the plan of partition k if it can start earlier, and before a time.
 
     Returns:
-        Until when it gave processors back; 0 if it was not moved.
+        Time until which it gave processors back; 0 if it was not moved.
     """
     job_row = pool.jobs[job]
     length_s, before_s = planned_s(job_row.estimate_s), job_row.reserved_s
@@ -98,7 +95,7 @@ def _move(pool: Pool, k: int, job: int, freed_s: float) -> float:
 
 @kernel
 def _start(pool: Pool, k: int, now_s: float) -> int:
-    """Start the jobs whose reservation begins now, and wake for the next. Return how many."""
+    """Start the jobs whose reservation begins now, set the next wake time, and return how many."""
     here = pool.partitions[k]
     n_started, slot = 0, here.head
     wake_s = math.inf

@@ -1,14 +1,14 @@
-"""HEFT and CPOP: whole plans for a task graph on processors of different speeds.
+"""HEFT and CPOP: plans for a task graph on processors of different speeds.
 
 H. Topcuoglu, S. Hariri and M.-Y. Wu, Performance-effective and low-complexity task scheduling for
 heterogeneous computing, IEEE Transactions on Parallel and Distributed Systems 13(3), 2002. Names
-and order of steps are the paper's; numbers of equations are in the functions. A processor runs one
-task at a time, and what a task sends to another processor takes time, on the same one it does not.
+and order of steps are the paper's; functions cite its equations. A processor runs one task at a
+time, and communication takes time only between different processors.
 
 Beyond the paper: a task may be unable to run on some processors (infinite cost); there may be
-several entry tasks; a graph may come later than time 0, onto processors that have tasks already.
-Ranks that differ by rounding alone are equal, and then the task goes first that comes first in a
-topological order by numbers (whose parents are all before it); processors by their numbers.
+several entry tasks; a graph may arrive after time 0, on processors that have tasks already. Ranks
+that differ only by rounding are equal, and then the first task in a topological order by numbers
+goes first; equal processors go by number.
 """
 
 import math
@@ -25,21 +25,21 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BusyTimes = list[list[tuple[float, float]]]
-"""When each processor is busy: pairs of start and finish, in rising order."""
+"""Busy times of each processor: pairs of start and finish, in rising order."""
 
 ROUNDING = 2.0**-40
-"""Of the largest rank: what is less is a rounding error."""
+"""Rounding error as a share of the largest rank."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A task graph and what it costs on each processor.
+    """A task graph and its costs on each processor.
 
     Attributes:
         w: float64 [n_tasks, n_processors], seconds of computation; infinite where it cannot run.
-        edges: int64 [n_edges, 2], pairs of a task and one that comes after it.
-        c: float64 [n_edges], seconds that what is sent along an edge takes from any processor to
-            any other one, the paper's mean communication cost.
+        edges: int64 [n_edges, 2], pairs of a parent task and a child task.
+        c: float64 [n_edges], seconds of communication between any two different processors, the
+            paper's mean communication cost.
     """
 
     w: Floats
@@ -73,22 +73,22 @@ class Graph:
         return len(self.w)
 
     def mean_w(self) -> Floats:
-        """Return the mean computation cost of each task, over processors where it can run (1)."""
+        """Return the mean computation cost of each task, over processors that can run it (1)."""
         can = np.isfinite(self.w)
         return np.asarray(np.where(can, self.w, 0.0).sum(axis=1) / can.sum(axis=1))
 
     def neighbours(self, side: int) -> list[list[tuple[int, float]]]:
-        """Return of each task those at the other end (0: before, 1: after it) and the cost."""
+        """Return the parents (side 0) or children (side 1) of each task, with edge costs."""
         neighbours: list[list[tuple[int, float]]] = [[] for _ in range(self.n_tasks)]
         for edge, cost in zip(self.edges.tolist(), self.c.tolist(), strict=True):
             neighbours[edge[1 - side]].append((edge[side], cost))
         return neighbours
 
     def topological(self) -> list[int]:
-        """Return the tasks so that every one comes behind those before it.
+        """Return the tasks in an order in which parents come before children.
 
         Raises:
-            ScenarioError: some wait for each other.
+            ScenarioError: the graph has a cycle.
         """
         after, waits = self.neighbours(1), np.bincount(self.edges[:, 1], minlength=self.n_tasks)
         order = np.flatnonzero(waits == 0).tolist()
@@ -105,7 +105,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What HEFT or CPOP make of a graph. Columns have shape [n_tasks].
+    """Plan of HEFT or CPOP for a graph. Columns have shape [n_tasks].
 
     Attributes:
         processor: int64.
@@ -120,12 +120,12 @@ class Plan:
 
     @property
     def makespan_s(self) -> float:
-        """The largest finish time (2)."""
+        """Return the largest finish time (2)."""
         return float(self.finish_s.max())
 
 
 def rank_u(graph: Graph) -> Floats:
-    """Return upward ranks (5): mean cost, plus the largest of c and rank of those after it."""
+    """Return upward ranks (5): mean cost, plus the largest of c and rank of a child."""
     after, rank = graph.neighbours(1), graph.mean_w()
     for task in reversed(graph.topological()):
         rank[task] += max((cost + rank[child] for child, cost in after[task]), default=0.0)
@@ -133,7 +133,7 @@ def rank_u(graph: Graph) -> Floats:
 
 
 def rank_d(graph: Graph) -> Floats:
-    """Return downward ranks (7): the largest of rank, mean cost and c of those before it."""
+    """Return downward ranks (7): the largest of rank, mean cost and c of a parent."""
     before, mean = graph.neighbours(0), graph.mean_w()
     rank = np.zeros(graph.n_tasks)
     for task in graph.topological():
@@ -144,13 +144,13 @@ def rank_d(graph: Graph) -> Floats:
 
 
 def _descending(rank: Floats) -> list[float]:
-    """Return ranks to sort by, largest first; those that differ by rounding alone are equal."""
+    """Return ranks to sort by, largest first; ranks that differ only by rounding are equal."""
     unit = float(rank.max()) * ROUNDING or 1.0
     return [-float(number) for number in np.round(rank / unit)]
 
 
 class _Planner:
-    """Puts one task after the other onto processors, into the first gap that is long enough."""
+    """A planner that puts each task into the first gap that is long enough."""
 
     def __init__(self, graph: Graph, ready_s: float, booked: BusyTimes | None) -> None:
         n_processors = graph.w.shape[1]
@@ -161,7 +161,7 @@ class _Planner:
         self.order: list[int] = []
 
     def est(self, task: int, processor: int) -> float:
-        """Return the earliest start time (3), in a gap between tasks or behind the last."""
+        """Return the earliest start time (3), in a gap between tasks or after the last one."""
         ready = self.ready_s
         for parent, cost in self.before[task]:
             sent = 0.0 if self.processor[parent] == processor else cost
@@ -180,7 +180,7 @@ class _Planner:
         return float(self.est(task, processor) + self.w[task][processor])
 
     def put(self, task: int, processor: int) -> None:
-        """Plan a task."""
+        """Plan a task on a processor."""
         start = self.est(task, processor)
         finish = start + self.w[task][processor]
         self.processor[task], self.ast[task], self.aft[task] = processor, start, finish
@@ -189,7 +189,7 @@ class _Planner:
             insort(self.booked[processor], (start, finish))
 
     def put_first_finished(self, task: int) -> None:
-        """Plan a task on the processor on which it finishes first."""
+        """Plan a task on the processor where it finishes first."""
         self.put(task, min(range(len(self.booked)), key=lambda p: (self.eft(task, p), p)))
 
     def plan(self) -> Plan:
@@ -205,12 +205,12 @@ def heft(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) ->
     """Plan by Heterogeneous Earliest Finish Time (their figure 2).
 
     Args:
-        graph: what to plan.
-        ready_s: nothing of it starts before.
-        booked: when processors are busy; what is planned is added to it.
+        graph: graph to plan.
+        ready_s: earliest start in seconds.
+        booked: busy times of the processors; the plan is added to them.
 
     Raises:
-        ScenarioError: some tasks wait for each other.
+        ScenarioError: the graph has a cycle.
     """
     place = {task: at for at, task in enumerate(graph.topological())}
     behind = _descending(rank_u(graph))
@@ -221,7 +221,7 @@ def heft(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) ->
 
 
 def critical_path(graph: Graph) -> tuple[int, ...]:
-    """Return the tasks of a path whose rank_u + rank_d is the largest (their figure 3, 3 to 8)."""
+    """Return the tasks of a path with the largest rank_u + rank_d (their figure 3, 3 to 8)."""
     behind, after = _descending(rank_u(graph) + rank_d(graph)), graph.neighbours(1)
     not_entries = set(graph.edges[:, 1].tolist())
     entries = [task for task in range(graph.n_tasks) if task not in not_entries]
@@ -235,16 +235,16 @@ def critical_path(graph: Graph) -> tuple[int, ...]:
 def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
     """Plan by Critical Path on a Processor (their figure 3).
 
-    All of the critical path goes to the processor on which it costs least, if one can run all of
-    it; every other task, and otherwise that path's too, to the one on which it finishes first.
+    The whole critical path goes to the processor with its lowest cost, if one can run all of it;
+    every other task goes to the processor where it finishes first, as does the path otherwise.
 
     Args:
-        graph: what to plan.
-        ready_s: nothing of it starts before.
-        booked: when processors are busy; what is planned is added to it.
+        graph: graph to plan.
+        ready_s: earliest start in seconds.
+        booked: busy times of the processors; the plan is added to them.
 
     Raises:
-        ScenarioError: some tasks wait for each other.
+        ScenarioError: the graph has a cycle.
     """
     behind = _descending(rank_u(graph) + rank_d(graph))
     set_cp = set(critical_path(graph))
@@ -269,11 +269,11 @@ def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) ->
 
 
 PLANNERS: dict[str, Callable[..., Plan]] = {"heft": heft, "cpop": cpop}
-"""By name: (graph, ready_s, booked) to a plan."""
+"""Planners by name: (graph, ready_s, booked) to a plan."""
 
 
 def check_plan(graph: Graph, plan: Plan) -> Sequence[str]:
-    """Return in words what a plan does that cannot be: none, if it keeps all rules."""
+    """Return the violations of a plan as texts; none if it is valid."""
     faults = []
     for (parent, child), cost in zip(graph.edges.tolist(), graph.c.tolist(), strict=True):
         sent = 0.0 if plan.processor[parent] == plan.processor[child] else cost

@@ -1,30 +1,35 @@
-"""Orders by what a job asks for, or by when: they never change while it waits.
+"""Queue orders: which waiting job, or which waiting task of a task graph, goes first.
 
-An *area* is processors times requested time.
+The smallest score goes first; ties go to the earlier submission, then to the smaller job id. With w
+the wait until now, r the requested time (at least 1 s), n the processors and s the submission (at
+least 1 s, since the first submission); an *area* is n r:
 
-Orders that weigh how long a job has waited: their scores change while it waits.
-
-LXF     -(w + r) / r             the largest expansion factor
+    LXF     -(w + r) / r             the largest expansion factor
     WFP3    -(w / r)^3 n             W. Tang, Z. Lan, N. Desai, D. Buettner, Fault-aware,
     UNICEF  -w / (log2(n) r)         utility-based job scheduling on Blue Gene/P systems, 2009
+    F1      log10(r) n + 870 log10(s)          D. Carastan-Santos and R. Y. de Camargo,
+    F2      sqrt(r) n + 25,600 log10(s)        Obtaining dynamic scheduling policies
+    F3      r n + 6,860,000 log10(s)           with simulation and machine learning,
+    F4      r sqrt(n) + 530,000 log10(s)       SC 2017
 
-Orders found by regression over simulated schedules: F1 to F4.
+UNICEF takes log2(n + 1e-15), as in RLScheduler, so that a waiting serial job goes before wider
+ones.
 
-D. Carastan-Santos and R. Y. de Camargo, Obtaining dynamic scheduling policies with simulation and
-machine learning, SC 2017. With r the requested time, n the processors and s the submission:
+Multifactor (https://slurm.schedmd.com/priority_multifactor.html) is the sum of weight times factor,
+without its fraction as in Slurm. Every factor is from 0 to 1:
 
-Slurm's multifactor priority: age, size, partition, quality of service and fair share, weighted.
+    age         the wait over `age_max_s`, 1 at most
+    size        the job's processors over those of the cluster; with `favor_small` 1 minus that
+    partition   the priority of its partition over the largest of the cluster
+    qos         the priority of its queue over the largest given one
+    fair share  2^(-usage/share) of the user (`sim.kernel.policy_context`)
 
-https://slurm.schedmd.com/priority_multifactor.html. Every factor is from 0 to 1:
+Unlike Slurm, users are all siblings (the classic formula, NO_FAIR_TREE), size is by processors
+alone, and association, site, nice and TRES have no factor.
 
-Orders of the tasks of task graphs: who is before the most work goes first.
-
-With the ranks of HEFT and CPOP (Topcuoglu, Hariri, Wu 2002; `sim.model.tasks`), without
-communication, since nothing is sent between machines here. Only tasks whose parents have ended
-wait, so an order says which of these goes first, of all jobs that are there. `sim.policies.heft`
-has the two algorithms whole: there the plan also says on which machine.
-
-Queue orders: which waiting job goes first.
+Orders of tasks use the ranks of HEFT and CPOP (Topcuoglu, Hariri, Wu 2002; `sim.model.tasks`)
+without communication. They order the tasks of all jobs whose parents have ended;
+`sim.policies.heft` has the two complete algorithms, which also select machines.
 """
 
 import math
@@ -130,15 +135,15 @@ F3 = Order("f3", f"r n + 6,860,000 log10(s), {_SOURCE}", _f3)
 F4 = Order("f4", f"r sqrt(n) + 530,000 log10(s), {_SOURCE}", _f4)
 
 MOST_WEIGHT = 2.0**32 - 1.0
-"""As in Slurm."""
+"""Limit of a weight, as in Slurm."""
 
 WEEK_S = 7 * 86400.0
 
 AGE_WEIGHT, AGE_MAX_S, FAIRSHARE_WEIGHT = 0, 1, 5
-"""Where the options are that are asked for while jobs wait."""
+"""Positions of the options that are read while jobs wait."""
 
 PRIORITY_SLACK = 1e-6
-"""So far below a whole number a priority counts as it."""
+"""A priority this little below a whole number counts as that number."""
 
 
 def _weight_option(name: str, usual: float, of: str) -> PolicyOption:
@@ -176,7 +181,7 @@ MULTIFACTOR_OPTIONS = (
 
 
 def _constant_points(facts: JobFacts) -> Floats:
-    """Return the points that a job has all the time: for size, partition and queue."""
+    """Return the constant points of a job: for size, partition and queue."""
     options = facts.options
     size = facts.procs / facts.cluster.total_procs
     points = options["size_weight"] * (1.0 - size if options["favor_small"] == 1.0 else size)
@@ -270,17 +275,16 @@ CPOP_RANK = Order(
 ORDERS: tuple[Order, ...] = (
     FCFS, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4, MULTIFACTOR,
 )  # fmt: skip
-"""Orders of jobs."""
 
 TASK_ORDERS: tuple[Order, ...] = (CRITICAL_PATH, UPWARD_RANK, CPOP_RANK)
-"""Orders of tasks, where instances of these are placed."""
+"""Orders of tasks, where instances of tasks are placed."""
 
 
 def order_named(name: str) -> Order:
     """Return a registered order, of jobs or of tasks.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no order has that name.
     """
     for order in (*ORDERS, *TASK_ORDERS):
         if order.name == name:
@@ -291,9 +295,9 @@ def order_named(name: str) -> Order:
 def ranks(order: Order, facts: JobFacts) -> NDArray[np.int64]:
     """Return the place of every job in an order: int64 [n], a permutation of 0..n-1.
 
-    In an order whose scores change this is the place by submission, which ties fall to. The rows
-    must be in the order of a workload, by submit time and then by job id: a stable sort then
-    leaves ties in that order.
+    For an order with changing scores this is the place by submission, which decides ties. The rows
+    must be in the order of a workload, by submit time and then by job id: a stable sort then leaves
+    ties in that order.
     """
     rank = np.arange(len(facts.submit_s), dtype=np.int64)
     if order.score is not None:
@@ -304,5 +308,5 @@ def ranks(order: Order, facts: JobFacts) -> NDArray[np.int64]:
 
 
 def factors(order: Order, facts: JobFacts) -> NDArray[np.float64]:
-    """Return what the score of each job is computed from later: float64 [n]; 0 if nothing is."""
+    """Return the input of the later scores of each job: float64 [n]; 0 if unused."""
     return np.zeros(len(facts.submit_s)) if order.factor is None else order.factor(facts)

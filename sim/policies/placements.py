@@ -1,12 +1,8 @@
-"""What a placement rule is, and rules made of scores.
+"""Placement rules: on which of the machines that have room an instance is placed.
 
-First, best, worst and busiest fit, and by lot.
-
-Rules for GPUs: packing, clustering, and fragmentation gradient descent.
-
-Rules by the shape of what is asked for and of what is free: angles and products of vectors.
-
-Placement: on which of the machines that have room an instance is placed.
+Rules are first, best, worst and busiest fit, and random; rules for GPUs: packing, clustering, and
+fragmentation gradient descent; and rules by the shape of the request and of the free resources:
+angles and products of vectors. Most are made of a score by `by_score`.
 """
 
 import math
@@ -35,13 +31,14 @@ class PlacementRule:
     """A placement rule.
 
     Attributes:
-        name: how a scenario calls it.
+        name: name in a scenario.
         summary: one line for people, with the source.
-        choose: kernel text, (fleet, need, start) to a machine that has room for the need, or -1 if
-            none has. No machine before `start` has room; a rule that looks at all may begin there.
-        options: what it can be told; it finds the values in ``fleet.gauges.told``, in this order.
-        counts_classes: it asks how many instances of each class of GPUs a machine has.
-        has_typical: it asks for which needs room is to be kept; the last option is for them.
+        choose: kernel function, (fleet, need, start) to a machine that has room for the need, or -1
+            if none has. No machine before `start` has room.
+        options: its options; it finds the values in ``fleet.gauges.options``, in this order.
+        counts_classes: whether it uses the number of instances of each class of GPUs on a machine.
+        has_typical: whether it uses the needs for which room should be kept; the last option is for
+            them.
     """
 
     name: str
@@ -59,15 +56,15 @@ def by_score(
     device: Callable[[Fleet, int, int], int] = device_of,
     **more: Any,
 ) -> PlacementRule:
-    """Return the rule that chooses the machine of the least score.
+    """Return the rule that chooses the machine with the lowest score.
 
     Args:
-        name: of the rule.
-        summary: of the rule.
-        score: kernel text, (fleet, need, machine) to the score of a machine that has room. It may
-            look at that machine and at what never changes.
-        device: kernel text, (fleet, need, machine) to the GPU of it of which an instance gets a
-            part, or -1 for the first.
+        name: name of the rule.
+        summary: summary of the rule.
+        score: kernel function, (fleet, need, machine) to the score of a machine that has room. It
+            may use that machine and constant values only.
+        device: kernel function, (fleet, need, machine) to the GPU of which an instance gets a part,
+            or -1 for the first.
         more: other fields of the rule.
     """
     text = bound(choose_least, name, score_of=kernel(score), device_of=kernel(device))
@@ -83,7 +80,7 @@ WEIGHTS: tuple[PolicyOption, ...] = tuple(
         ("gpu", "GPUs"),
     )
 )
-"""One for each of a machine's resources, in their order."""
+"""One option for each resource of a machine, in their order."""
 
 
 @kernel
@@ -100,8 +97,8 @@ def first_fit(fleet: Fleet, need: int, start: int) -> int:
 def left_over(fleet: Fleet, need: int, machine: int) -> float:
     """Return what a machine has left after an instance: sum of w_r (free_r - asked_r) / max_r.
 
-    max_r is the most that any machine has. Weng et al., USENIX ATC 2023, section 6: best fit.
-    What limits nobody is left out.
+    max_r is the largest amount of any machine. Weng et al., USENIX ATC 2023, section 6: best fit.
+    Unlimited resources are left out.
     """
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     total = 0.0
@@ -120,7 +117,7 @@ def taken_before(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def idle_share(fleet: Fleet, _need: int, machine: int) -> float:
-    """Return the mean share of a machine's resources that nobody holds, before the instance."""
+    """Return the mean free share of a machine's resources, before the instance."""
     gauges, at = fleet.gauges, machine * AMOUNTS
     total, n = 0.0, 0
     for r in range(AMOUNTS):
@@ -154,7 +151,7 @@ BUSIEST_FIT = by_score(
 )
 
 TIER = 2**40
-"""More than any machine has of thousandths of GPUs."""
+"""More thousandths of GPUs than any machine has."""
 
 TYPICAL = PolicyOption(
     "typical_share", 0.95, "share of the instances that the typical needs make up, commonest first",
@@ -166,9 +163,9 @@ TYPICAL = PolicyOption(
 def gpu_packing(fleet: Fleet, need: int, machine: int) -> float:
     """Return GpuPacking's score: GPUs in use first, then machines in use, then idle ones.
 
-    Weng et al., NSDI 2022 and ATC 2023: the part of a GPU goes to the fullest GPU in use that has
-    room, else who asks for GPUs goes to a machine of which some are held, else to the idle one of
-    the fewest GPUs. To who asks for none all are the same.
+    Weng et al., NSDI 2022 and ATC 2023: a part of a GPU goes to the fullest GPU in use that has
+    room; else a request for GPUs goes to a machine with GPUs in use, else to the idle one with the
+    fewest GPUs. Without a request for GPUs all machines are equal.
     """
     part = fleet.demand[need * AMOUNTS + GPU]
     if part == 0:
@@ -186,12 +183,12 @@ def gpu_packing(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
-    """Return GpuClustering's score: those of a kind together (Gandiva, OSDI 2018; ATC 2023).
+    """Return GpuClustering's score: instances of a kind together (Gandiva, OSDI 2018; ATC 2023).
 
-    First machines that have only instances that ask for GPUs as this does, then those that have
-    such ones too, then those without any, then others; among these the one with the least left of
-    its GPUs. A part of a GPU is one kind, each number of whole ones is one. To who asks for none
-    all are the same.
+    First come machines with only instances of the same GPU request, then those that also have
+    others, then those without any, then the rest; ties go to the least GPUs left. A part of a GPU
+    is one kind, and each number of whole ones is one. Without a request for GPUs all machines are
+    equal.
     """
     gauges = fleet.gauges
     mine = gauges.class_of[need]
@@ -215,17 +212,17 @@ def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
 @noinline
 @kernel
 def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
-    """Return thousandths of GPUs of a machine that typical needs cannot use, all of them together.
+    """Return the thousandths of GPUs of a machine that typical needs cannot use, summed.
 
     F(m) of Weng et al. (ATC 2023), section 3, times the instances of the typical need m, summed:
-    all that is left of the GPUs if m has no room or asks for none; else what is left of those
-    GPUs that have less left than m takes of one.
+    all that is left of the GPUs if m has no room or requests none; else the rest of those GPUs that
+    have less left than m takes of one.
 
     Args:
-        fleet: the state.
-        machine: which.
-        need: what an instance more takes that is thought to be there; -1 is none.
-        device: of which GPU it takes a part; -1 if of none.
+        fleet: state.
+        machine: machine.
+        need: need of one more assumed instance; -1 is none.
+        device: GPU of which it takes a part; -1 is none.
     """
     gauges, host, at = fleet.gauges, fleet.hosts[machine], machine * AMOUNTS
     left, n_whole, part = fleet.free[at + GPU], host.n_whole, 0
@@ -267,14 +264,14 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
 
 @kernel
 def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tuple[int, int]:
-    """Return what is left of GPUs that have less than is asked for, and the most of any in use.
+    """Return the rest of GPUs with less than a request, and the largest rest of any GPU in use.
 
     Args:
-        fleet: the state.
-        machine: whose GPUs.
-        device: the one of which a part more is thought to be held; -1 is none.
-        part: how much.
-        asks: so many thousandths of one are asked for.
+        fleet: state.
+        machine: machine of the GPUs.
+        device: GPU of which one more part is assumed to be in use; -1 is none.
+        part: size of that part.
+        asks: requested thousandths of one GPU.
     """
     host, small, most = fleet.hosts[machine], 0, 0
     for d in range(host.first_device, host.behind_device):
@@ -291,9 +288,9 @@ def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tup
 @noinline
 @kernel
 def best_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU of which a part leaves the fewest fragments, the first of equal ones; or -1.
+    """Return the first GPU of which a part leaves the fewest fragments; or -1.
 
-    GPUs with as much left are the same, so only the first of them is looked at.
+    GPUs with the same rest are equal, so only the first of them is examined.
     """
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
@@ -313,9 +310,9 @@ def best_device(fleet: Fleet, need: int, machine: int) -> int:
 
 @kernel
 def gradient(fleet: Fleet, need: int, machine: int) -> float:
-    """Return by how much an instance makes the fragments of a machine grow, at its best GPU.
+    """Return how much an instance increases the fragments of a machine, at its best GPU.
 
-    Scores are kept until something changes on the machine.
+    Scores are cached until something changes on the machine.
     """
     gauges, version = fleet.gauges, fleet.hosts[machine].version
     at = need * len(fleet.hosts) + machine
@@ -354,7 +351,7 @@ FGD = by_score(
 
 @kernel
 def away_from(fleet: Fleet, need: int, machine: int) -> float:
-    """Return minus the cosine of the angle between what is asked for and what is free.
+    """Return minus the cosine of the angle between the request and the free resources.
 
     -(sum d_r f_r) / (|d| |f|), d_r and f_r being shares of the machine; 0 if either has no length.
     """
@@ -373,10 +370,10 @@ def away_from(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def off_diagonal(fleet: Fleet, machine: int, need: int, times: float) -> float:
-    """Return how far a machine's used shares are from being all the same.
+    """Return the distance of a machine's used shares from being all equal.
 
-    The distance of the vector u from the diagonal, sqrt(sum (u_r - mean u)^2), with an instance
-    of a need so many times more.
+    The distance of the vector u from the diagonal, sqrt(sum (u_r - mean u)^2), with `times` more
+    instances of a need.
     """
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     total, n = 0.0, 0
@@ -398,7 +395,7 @@ def off_diagonal(fleet: Fleet, machine: int, need: int, times: float) -> float:
 
 @kernel
 def further_off(fleet: Fleet, need: int, machine: int) -> float:
-    """Return by how much an instance takes a machine away from using as much of everything."""
+    """Return how much an instance unbalances the use of the resources of a machine."""
     return off_diagonal(fleet, machine, need, 1.0) - off_diagonal(fleet, machine, need, 0.0)
 
 
@@ -418,7 +415,7 @@ def against(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def product(fleet: Fleet, need: int, machine: int) -> float:
-    """Return sum d_r f_r, both as shares of the most that any machine has."""
+    """Return sum d_r f_r, both as shares of the largest amount of any machine."""
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     along = 0.0
     for r in range(AMOUNTS):
@@ -471,7 +468,7 @@ BY_TASK = switch("by_task", False, "an order of jobs ranks each task by its own 
 SCENARIO_OPTIONS: tuple[PolicyOption, ...] = (
     ALL_OR_NOTHING, BY_TASK, BY_UTILISATION, EVEN_SHARES, CPU_UNIT_RATE, GPU_UNIT_RATE,
 )  # fmt: skip
-"""What every scenario that places instances can be told."""
+"""Options of every scenario that places instances."""
 
 
 PLACEMENTS: tuple[PlacementRule, ...] = (
@@ -483,13 +480,13 @@ _others: dict[str, PlacementRule] = {}
 
 
 def register_placement(rule: PlacementRule) -> None:
-    """Make a rule of one's own known to this process, by its name, in all engines.
+    """Register a user's placement rule in this process, by its name, for all engines.
 
-    Its choice is one function marked with `sim.kernel.jit.kernel`, which calls nothing but kernel
-    functions of Copperline; every process that simulates with it registers it.
+    Its choice is one function marked with `sim.kernel.jit.kernel` that calls only kernel functions
+    of Copperline; every process that simulates with it must register it.
 
     Raises:
-        ScenarioError: the name is taken, or the choice is not marked.
+        ScenarioError: the name exists already, or the choice is not marked.
     """
     if rule.name in {builtin.name for builtin in PLACEMENTS}:
         raise ScenarioError(f"placement '{rule.name}' is one of Copperline's; take another name.")
@@ -504,7 +501,7 @@ def placement_named(name: str) -> PlacementRule:
     """Return a registered placement rule.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no rule has that name.
     """
     rules = {rule.name: rule for rule in PLACEMENTS} | _others
     if name not in rules:

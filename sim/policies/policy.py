@@ -1,4 +1,4 @@
-"""What an order and a backfilling rule are, and what either can be told: options."""
+"""The types of policies: queue orders, backfilling rules and their options."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -21,18 +21,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PolicyOption:
-    """A number that a policy can be told.
+    """A numeric option of a policy.
 
     Attributes:
-        name: how a scenario calls it; no other policy of the same kind has the same.
-        usual: what it is if nothing is told.
+        name: name in a scenario; unique among policies of the same kind.
+        usual: default value.
         summary: one line for people.
-        lowest: the least that is allowed.
-        highest: the most that is allowed.
-        is_whole: only whole numbers are allowed.
-        unit: for people; empty if it counts or switches.
-        needs: another option of the same policy; while that is 0 this one changes nothing.
-        names: what 0, 1, ... are called, if they are kinds of something; either may be told.
+        lowest: smallest allowed value.
+        highest: largest allowed value.
+        is_whole: whether only whole numbers are allowed.
+        unit: unit for people; empty for counts and switches.
+        needs: another option of the same policy; while that is 0, this one has no effect.
+        names: names of the values 0, 1, ... if they are kinds; a scenario may use either.
     """
 
     name: str
@@ -46,10 +46,10 @@ class PolicyOption:
     names: tuple[str, ...] = ()
 
     def checked(self, value: object, of: str) -> float:
-        """Return a value as a float.
+        """Return a value as a float after checking it.
 
         Raises:
-            ScenarioError: it is not allowed.
+            ScenarioError: the value is not allowed.
         """
         if isinstance(value, str) and value in self.names:
             return float(self.names.index(value))
@@ -71,22 +71,22 @@ def switch(name: str, usual: bool, summary: str) -> PolicyOption:
 
 
 ACTUAL_TIMES = switch("actual_times", False, "it plans with the time that each job will really run")
-"""For a rule that can be told the truth, as CQSim is."""
+"""Option of a rule that can plan with actual run times, as CQSim does."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobFacts:
-    """What an order may know of the jobs before the simulation. Columns have shape [n_jobs].
+    """Facts on the jobs that an order may use before the simulation. Columns have shape [n_jobs].
 
     Attributes:
-        submit_s: float64, since the first submission.
+        submit_s: float64, seconds since the first submission.
         requested_s: float64.
         procs: int64.
         partition: int64, index into those of the cluster; -1 for a rejected job.
         queue: int64, as logged; -1 where unknown.
-        cluster: where they run.
-        qos_priority: of queues, by number; see `Scenario`.
-        options: what the order was told, by name.
+        cluster: cluster of the jobs.
+        qos_priority: priorities of queues by number; see `Scenario`.
+        options: option values of the order, by name.
     """
 
     submit_s: Floats
@@ -101,13 +101,13 @@ class JobFacts:
 
 @dataclass(frozen=True, eq=False)
 class TaskFacts:
-    """What an order of tasks may know before the simulation. Columns have shape [n_tasks].
+    """Facts on the tasks that an order may use before the simulation. Columns: [n_tasks].
 
     Attributes:
-        tasks: with the graph of each job.
-        full_s: float64, seconds that an instance takes at full speed.
-        mean_s: float64, the mean of what it takes on the machines that can hold it, at their usual
-            speeds; as at full speed if none can.
+        tasks: tasks with the graph of each job.
+        full_s: float64, seconds of an instance at full speed.
+        mean_s: float64, mean seconds of an instance on the machines that can hold it, at their
+            usual speeds; as at full speed if none can.
     """
 
     tasks: Tasks
@@ -127,23 +127,24 @@ def _nothing_missing(_scenario: Scenario, _values: Mapping[str, float]) -> None:
 class Order:
     """A queue order: which waiting job goes first.
 
-    One of `score`, `score_now` and `score_tasks` is given. Ties fall to the earlier submission,
-    then to the smaller job id, then to the task that is listed first.
+    One of `score`, `score_now` and `score_tasks` is set. Ties go to the earlier submission, then to
+    the smaller job id, then to the task that is listed first.
 
     Attributes:
-        name: how a scenario calls it.
+        name: name in a scenario.
         summary: one line for people, with the source.
         score: facts to float64 [n]; the smallest goes first, always.
-        factor: facts to float64 [n], what `score_now` is given of each job.
-        score_now: (waited_s, procs, factor, fair_share, options) to the score at this moment, as
-            kernel text; the smallest goes first. The queue is ranked anew before every decision.
-        score_tasks: facts to float64 [n_tasks]; the smallest goes first, of those who wait. Only
-            where instances of tasks are placed are there tasks.
-        options: what it can be told.
-        half_life_s: values of the options to the half-life of what users have used, 0 for no decay;
-            None if it does not ask for the `fair_share` of a job's user, which is 1 then.
-        check: raises `ScenarioError` if a scenario does not tell what the order needs, given the
-            values of the options.
+        factor: facts to float64 [n], input of `score_now` for each job.
+        score_now: (waited_s, procs, factor, fair_share, options) to the score at this moment, as a
+            kernel function; the smallest goes first. The queue is sorted again before every
+            decision.
+        score_tasks: facts to float64 [n_tasks]; the smallest waiting task goes first. Used only
+            where instances of tasks are placed.
+        options: its options.
+        half_life_s: option values to the half-life of the usage of users, 0 for no decay; None if
+            it does not use the `fair_share` of a job's user, which is 1 then.
+        check: raises `ScenarioError` if a scenario lacks input of the order, from the option
+            values.
     """
 
     name: str
@@ -165,33 +166,33 @@ def _never(_values: Mapping[str, float]) -> bool:
 class Backfill:
     """A backfilling rule: which waiting jobs may overtake the head of the queue.
 
-    A rule is one decision over one partition that has waiting jobs, at one instant, after all
-    arrivals and completions of that instant have been applied. It starts jobs through the
-    transitions of the state, lists them in ``pool.started`` and returns how many there are.
+    A rule is one decision for one partition that has waiting jobs, at one instant, after all
+    arrivals and completions of that instant. It starts jobs through the transitions of the state,
+    lists them in ``pool.started`` and returns how many there are.
 
     Attributes:
-        name: how a scenario calls it.
+        name: name in a scenario.
         summary: one line for people, with the source.
-        decide: (pool, partition, now_s) to the number of jobs started; None if the rule needs to
-            know machines.
+        decide: (pool, partition, now_s) to the number of jobs started; None if the rule needs named
+            machines.
         decide_nodes: the same over named machines, (nodes, partition, now_s), of which a job takes
             whole ones; None if the rule cannot.
         decide_shared: the same where several jobs may share a machine; None if the rule cannot.
-        options: what it can be told; the rule finds them in ``pool.options``, in this order.
-        is_eager: values of the options to whether it must decide whenever something arrives or
-            ends, also if nobody can start.
-        plans: it needs a plan (`sim.kernel.plan`).
-        keeps_plan: it keeps the plan from decision to decision.
-        wakes: it may want to decide at a time at which nothing arrives or ends
+        options: its options; the rule finds the values in ``pool.options``, in this order.
+        is_eager: option values to whether it must decide whenever something arrives or ends, even
+            if no job can start.
+        plans: whether it needs a plan (`sim.kernel.plan`).
+        keeps_plan: whether it keeps the plan from decision to decision.
+        wakes: whether it may decide at a time without arrival or end
             (`sim.kernel.pool.PartitionState.wake_s`).
-        n_bookings: values of the options to how many bookings of machines it makes at most in one
-            decision (`sim.kernel.booking`); None if it makes none.
-        decide_by_plan: the same by a plan, which knows when processors are not for jobs; None
-            if `decide` goes by one. No option beside `ACTUAL_TIMES` is known to it then.
-        decide_instances: (fleet, choose, now_s) to the number of instances begun: what it does
-            where instances of tasks are placed (`sim.kernel.instances`); None if the rule cannot.
-        counts_holders: it asks what the users of the instances hold, or the jobs if no user is
-            known.
+        n_bookings: option values to the maximum of reservations of machines in one decision
+            (`sim.kernel.nodes.Reservations`); None if it makes none.
+        decide_by_plan: the same by a plan, which knows the capacity windows; None if `decide` uses
+            one. It ignores options except `ACTUAL_TIMES`.
+        decide_instances: (fleet, choose, now_s) to the number of instances begun, where instances
+            of tasks are placed (`sim.kernel.instances`); None if the rule cannot.
+        counts_holders: whether it uses the resources that each user holds, or each job if no user
+            is known.
     """
 
     name: str

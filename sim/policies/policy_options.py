@@ -1,4 +1,4 @@
-"""What the policies of a scenario are told: the values of their options."""
+"""The option values of the policies of a scenario."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class OptionValues:
     """The values of all options of a scenario.
 
     Attributes:
-        order: float64, of the order, as it declares them.
-        backfill: float64, of the backfilling rule, as it declares them.
-        placement: float64, of the placement rule, as it declares them; none without instances.
-        values: all of them by name.
+        order: float64, values of the order, in declared order.
+        backfill: float64, values of the backfilling rule, in declared order.
+        placement: float64, values of the placement rule, in declared order; none without instances.
+        values: all values by name.
     """
 
     order: Floats
@@ -36,13 +36,13 @@ class OptionValues:
 
 
 def options_of(scenario: Scenario) -> OptionValues:
-    """Return what the order and the backfilling rule of a scenario are told.
+    """Return the option values of the policies of a scenario.
 
     Raises:
         UnknownNameError: no such order, rule or option.
-        ScenarioError: a value is not allowed, machines are allocated or capacity changes and the
-            rule does not know the option there, it cannot be where jobs are preempted, or the
-            scenario does not tell what the order needs.
+        ScenarioError: a value is not allowed; or the rule does not support the option where
+            machines are allocated or capacity changes; or the rule does not support preemption; or
+            the scenario lacks input of the order.
     """
     order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
     declared = (*order.options, *rule.options)
@@ -88,7 +88,7 @@ def options_of(scenario: Scenario) -> OptionValues:
 
 
 def _check_capacity(scenario: Scenario, rule: Backfill, values: dict[str, float]) -> None:
-    """Refuse what a rule cannot do where capacity changes or jobs are preempted."""
+    """Raise an error if a rule does not support changing capacity or preemption."""
     if scenario.windows and rule.decide_by_plan is not None:
         for option in rule.options:
             if option != ACTUAL_TIMES and values[option.name] != option.usual:

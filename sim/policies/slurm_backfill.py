@@ -1,17 +1,17 @@
-"""Backfilling as Slurm does it: bookings of named machines, made anew at every pass.
+"""Backfilling as Slurm does it: reservations of named machines, made again at every pass.
 
-What `sched/backfill` of Slurm 22.05 does with `select/cons_tres`, as far as a schedule shows it:
+It follows `sched/backfill` of Slurm 22.05 with `select/cons_tres`, as far as a schedule shows it:
 
 - The main scheduler starts jobs in queue order until one does not fit.
 - Every `bf_interval_s` a pass goes through the queue. A job starts if machines are free that no
-  booking needs before it would end; also a machine that is booked from the very moment of its
-  end is off limits. Otherwise it is found out when it could start, and its machines are booked.
-- When it could start: the running jobs that hold machines in question are taken to end by their
-  estimates, first those that end within 30 s of the first, then within 60 s of the next, and so
-  on; the job starts at the end of the last of them. So bookings are late rather than early.
-- A booking is of machines by name and whole, however few processors of them the job needs, also
-  of machines that are idle now. That is why more processors than enough do not let another job
-  overtake, unless they are of other machines.
+  reservation needs before its end; a machine reserved from the exact time of its end is off limits
+  too. Otherwise its start is computed and its machines are reserved.
+- For this, running jobs that hold relevant machines are assumed to end by their estimates: first
+  those within 30 s of the first, then within 60 s of the next, and so on; the job starts at the end
+  of the last of them. So reservations are late rather than early.
+- A reservation is of whole machines by name, even if the job needs few of their processors, and of
+  idle machines too. Therefore surplus processors let another job overtake only if they are on other
+  machines.
 
 Sources: the manual pages slurm.conf(5) and sched_config, and the measured schedules that
 `benchmarks.slurm_fidelity` compares with.
@@ -28,20 +28,20 @@ from sim.kernel.pool import BLOCK, BLOCK_BITS, sort_running
 from sim.policies.policy import Backfill, PolicyOption
 
 INTERVAL_S, MAX_JOB_TEST, WINDOW_S, RESOLUTION_S, RESERVE = 0, 1, 2, 3, 4
-"""Where the options are."""
+"""Positions of the options."""
 
 TOGETHER_S = 30.0
-"""Running jobs that end within so many seconds are taken to end together; twice as many next."""
+"""Window in seconds within which running jobs are assumed to end together; it doubles each time."""
 
 NEVER = -1.0
 
 MARK = 1 << 40
-"""Beyond any number of bookings."""
+"""Larger than any number of reservations."""
 
 
 @kernel
 def slurm(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order, and if it is time for a pass, those that delay no booking."""
+    """Start jobs in queue order and, when a pass is due, those that delay no reservation."""
     here = nodes.pool.partitions[k]
     n_started = start_heads(nodes, k, now_s)
     if here.head >= here.tail:
@@ -58,10 +58,10 @@ def slurm(nodes: Nodes, k: int, now_s: float) -> int:
 
 @kernel
 def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
-    """Go through the queue: start who can start, book machines for others. Return how many.
+    """Go through the queue: start or reserve for each job, and return how many started.
 
-    It ends behind the last who is narrow enough for what is free: bookings for those behind would
-    be in nobody's way.
+    It ends behind the last job that is narrow enough for the free processors, because reservations
+    for later jobs would block none.
     """
     pool, here, writing = nodes.pool, nodes.pool.partitions[k], nodes.book.writing[0]
     most = pool.options[MAX_JOB_TEST]
@@ -84,9 +84,9 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
 
 @kernel
 def _behind_last(nodes: Nodes, k: int, slot: int) -> int:
-    """Return the slot behind the last job, not before a slot, that is not wider than what is free.
+    """Return the slot behind the last job from a slot on that fits in the free processors.
 
-    The slot itself if there is none.
+    Return the slot itself if there is none.
     """
     pool, here = nodes.pool, nodes.pool.partitions[k]
     behind = here.tail
@@ -104,10 +104,10 @@ def _behind_last(nodes: Nodes, k: int, slot: int) -> int:
 @noinline
 @kernel
 def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
-    """Tell whether a job can start now on the machines that are chosen then; else book for it.
+    """Return whether a job can start now on the machines then chosen; otherwise reserve for it.
 
-    It is tried from now, and then from every time at which a booking begins or ends. Where the next
-    such time comes before it could start, nobody asks where.
+    It is tried from now, and then from every begin or end of a reservation. Where the next such
+    time comes before the possible start, its machines are not computed.
     """
     options, length_s = nodes.pool.options, nodes.pool.jobs[job].estimate_s
     last_s = now_s + options[WINDOW_S]
@@ -140,13 +140,13 @@ def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
 
 @kernel
 def _rounded(time_s: float, to_s: float) -> float:
-    """Return a time as bookings tell it."""
+    """Return a time at the resolution of reservations."""
     return math.floor(time_s / to_s) * to_s if to_s > 0.0 else time_s
 
 
 @kernel
 def _open_book(nodes: Nodes, now_s: float, length_s: float) -> None:
-    """Put off limits what is booked while a job would run that starts now, and nothing else."""
+    """Put the machines reserved during a job that starts now off limits, and no others."""
     book, writing = nodes.book, nodes.book.writing[0]
     writing.n_near, writing.n_begun, writing.n_over = 0, 0, 0
     for i in range(writing.n_bookings):
@@ -160,7 +160,7 @@ def _open_book(nodes: Nodes, now_s: float, length_s: float) -> None:
 
 @kernel
 def _turn_to(nodes: Nodes, from_s: float, length_s: float) -> None:
-    """Go on to a job that starts later: put off limits what is booked while it would run."""
+    """Continue with a later start of the job: update the machines that are off limits."""
     book, writing = nodes.book, nodes.book.writing[0]
     n = writing.n_bookings
     while writing.n_over < n and book.bookings[book.by_end[writing.n_over]].end_s <= from_s:
@@ -179,7 +179,7 @@ def _turn_to(nodes: Nodes, from_s: float, length_s: float) -> None:
 
 @kernel
 def _next_s(nodes: Nodes, last_s: float) -> float:
-    """Return the next time at which a booking begins or ends; infinite if not before the last."""
+    """Return the next begin or end of a reservation; infinite if not before the last one."""
     book, writing = nodes.book, nodes.book.writing[0]
     next_s = last_s
     if writing.n_begun < writing.n_bookings:
@@ -191,7 +191,7 @@ def _next_s(nodes: Nodes, last_s: float) -> float:
 
 @kernel
 def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
-    """Put the machines of a booking off limits (1), or let them be chosen as far as it goes (0)."""
+    """Put the machines of a reservation off limits (1), or undo that (0)."""
     book, reservation, writing = nodes.book, nodes.book.bookings[booking], nodes.book.writing[0]
     if reservation.is_on == is_on:
         return
@@ -211,9 +211,9 @@ def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
 def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> float:
     """Return when a job could start on machines that are not off limits, and choose them.
 
-    What should have ended by now will within 1 s. `NEVER` if not even the end of all running jobs
-    would give it room. After ``next_s`` it is infinite, and nothing is chosen: until then other
-    machines will be off limits.
+    Jobs past their estimate are assumed to end within 1 s. The result is `NEVER` if the end of all
+    running jobs gives no room, and infinite without a choice if it is after ``next_s``, when other
+    machines are off limits.
     """
     pool, stock, book = nodes.pool, nodes.stocks[k], nodes.book
     procs = pool.jobs[job].procs
@@ -250,7 +250,7 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
 
 @kernel
 def _copy_free(nodes: Nodes, stock: PartitionNodes) -> None:
-    """Begin with what is free now to reckon what will be free later."""
+    """Copy the free resources of now into those of later."""
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for i in range(stock.first_machine * n_resources, stock.behind_machine * n_resources):
         nodes.book.later[i] = nodes.free[i]
@@ -258,7 +258,7 @@ def _copy_free(nodes: Nodes, stock: PartitionNodes) -> None:
 
 @kernel
 def _is_in_question(nodes: Nodes, holder: int) -> bool:
-    """Tell whether a running job holds a machine that is not off limits."""
+    """Return whether a running job holds a machine that is not off limits."""
     claim = nodes.claims[holder]
     for place in range(claim.first_place, claim.first_place + claim.n_places):
         if nodes.book.off[nodes.places[place]] == 0:
@@ -268,7 +268,7 @@ def _is_in_question(nodes: Nodes, holder: int) -> bool:
 
 @kernel
 def _give_back(nodes: Nodes, k: int, holder: int) -> int:
-    """Let a running job have ended, among what will be free later.
+    """Release the resources of a running job, among those of later.
 
     Returns:
         Its processors of machines that are not off limits.
@@ -291,7 +291,7 @@ def _give_back(nodes: Nodes, k: int, holder: int) -> int:
 
 @kernel
 def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
-    """Tell whether a machine that was chosen last is booked at a time in between."""
+    """Return whether a chosen machine is reserved at a time in between."""
     book, writing = nodes.book, nodes.book.writing[0]
     for i in range(writing.n_taken):
         book.off[book.taken[i]] += MARK
@@ -310,7 +310,7 @@ def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
 
 @kernel
 def _book(nodes: Nodes, begin_s: float, end_s: float) -> None:
-    """Book what was chosen last, unless enough jobs have a booking."""
+    """Reserve the chosen machines, unless enough jobs have a reservation."""
     book, writing = nodes.book, nodes.book.writing[0]
     reserve = nodes.pool.options[RESERVE]
     if 0.0 < reserve <= writing.n_bookings or writing.n_bookings >= len(book.bookings):

@@ -1,11 +1,8 @@
-"""Who is next when that changes with every instance that is placed.
+"""Rules that choose the next task again before every instance: the most urgent one goes first.
 
-The order decides ties only: before every instance the waiting tasks for which there may be room
-are asked how urgent they are, and the least number goes first. All are looked at each time, so that
-it does not matter how the queue of a need is sorted. Where tasks of a need are always as urgent as
-each other, a heap of the first of each need does the same in less time.
-
-Rules for instances on machines that ask anew, before every instance, whose turn it is.
+The order decides only ties. Before every instance the urgency of all waiting tasks that may have
+room is computed, and the lowest number goes first. Where tasks of a need always have the same
+urgency, a heap of the first task of each need gives the same result faster.
 """
 
 from typing import Any
@@ -18,14 +15,14 @@ from sim.policies.policy import Backfill
 
 @kernel
 def urgency(_fleet: Fleet, _task: int) -> float:
-    """Stand in for the urgency of a task that waits; the least number is the next."""
+    """Stand in for the urgency of a task that waits; the lowest number goes first."""
     return 0.0
 
 
 @noinline
 @kernel
 def next_slot(fleet: Fleet) -> int:
-    """Return where in the queue the most urgent task lies for which there may be room; or -1."""
+    """Return the queue slot of the most urgent task that may have room; or -1."""
     best, best_rank, least = NONE, 0, 0.0
     for i in range(fleet.cursor[N_LIVE]):
         index = fleet.live[i]
@@ -45,12 +42,12 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
     """Place instances one by one, always the next of the most urgent task that has room.
 
     Args:
-        fleet: all that ends and is submitted at this time has been applied.
+        fleet: state after everything that ends and is submitted at this time.
         choose: the placement rule.
         now_s: the time.
 
     Returns:
-        How many instances have got an end.
+        Number of instances that got an end.
     """
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
@@ -80,7 +77,7 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
 
 @kernel
 def comes_before(fleet: Fleet, task: int, other: int) -> bool:
-    """Tell whether a task is next rather than another one."""
+    """Return whether a task goes before another one."""
     mine, theirs = urgency(fleet, task), urgency(fleet, other)
     if mine == theirs:
         return fleet.tasks[task].rank < fleet.tasks[other].rank
@@ -90,7 +87,7 @@ def comes_before(fleet: Fleet, task: int, other: int) -> bool:
 @noinline
 @kernel
 def sink(fleet: Fleet, n: int, top: int) -> None:
-    """Let a task that is out of place move down in the heap of the n in `Fleet.heads`."""
+    """Move a task down to its place in the heap of the n tasks in `Fleet.heads`."""
     task, slot, below = fleet.heads[top], top, 2 * top + 1
     while below < n:
         if below + 1 < n and comes_before(fleet, fleet.heads[below + 1], fleet.heads[below]):
@@ -105,10 +102,10 @@ def sink(fleet: Fleet, n: int, top: int) -> None:
 @noinline
 @kernel
 def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Do the same as `serve_by_urgency` where urgency goes by needs.
+    """Do the same as `serve_by_urgency` where urgency depends on the need alone.
 
-    Tasks of a need are as urgent as each other then, and who is placed changes that of his own
-    need and of no other, so that the heap has only its top to be looked at again.
+    Tasks of a need are then equally urgent, and a placement changes only the urgency of its own
+    need, so only the top of the heap must be checked again.
     """
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
@@ -152,9 +149,9 @@ def decision_by_urgency(name: str, how_urgent: Any, *, by_need: bool = False) ->
     """Return the decision that serves by an urgency.
 
     Args:
-        name: of the rule.
-        how_urgent: kernel text, (fleet, task) to a number.
-        by_need: it is that of the need of the task; see `serve_by_need`.
+        name: name of the rule.
+        how_urgent: kernel function, (fleet, task) to a number.
+        by_need: whether the number depends on the need of the task alone; see `serve_by_need`.
     """
     if by_need:
         before = bound(comes_before, name, urgency=how_urgent)
@@ -177,15 +174,16 @@ def dominant_share(fleet: Fleet, task: int) -> float:
 
 @kernel
 def fewest_first(fleet: Fleet, task: int) -> float:
-    """Return minus the instances that wait and need what an instance of a task does."""
+    """Return minus the number of waiting instances with the need of a task."""
     return -1.0 * fleet.needs[fleet.tasks[task].queued_as].n_unplaced
 
 
 @kernel
 def work_left(fleet: Fleet, task: int) -> float:
-    """Return the work that the job of a task has left: sum of n t sum(d_r / max_r) over its tasks.
+    """Return the remaining work of the job of a task: sum of n t sum(d_r / max_r) over its tasks.
 
-    n instances have not ended, each takes t seconds, and max_r is the most that any machine has.
+    n instances have not ended, each takes t seconds, and max_r is the largest amount of any
+    machine.
     """
     gauges, gang, work = fleet.gauges, fleet.gangs[fleet.tasks[task].job], 0.0
     for other in range(gang.first_task, gang.behind_task):

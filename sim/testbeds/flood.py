@@ -1,27 +1,18 @@
-"""A flood model to calibrate: rain, soil and overland flow over a small catchment.
+"""A flood model to calibrate: rain, soil and overland flow over a small seeded catchment.
 
-A storm of two peaks: how hard it rains at every moment.
-
-A small seeded catchment: elevations, where the water of every cell goes, how soils differ.
-
-Every cell drains to one of its eight neighbours (D8: O'Callaghan and Mark 1984), and in the end to
-one outlet on the lower edge. Pits are filled up by a priority flood from the outlet (Barnes,
+Terrain: each cell drains to one of its eight neighbours (D8: O'Callaghan and Mark 1984), and in
+the end to one outlet on the lower edge. A priority flood from the outlet fills pits (Barnes,
 Lehman and Mulla 2014), with a least fall from cell to cell.
 
-Water over ground: rain, infiltration and overland flow, many configurations at once.
+Water: in each step rain falls, the soil takes what it can (Green and Ampt 1911), and the rest runs
+to the cell below as a kinematic wave (Lighthill and Whitham 1955; Henderson and Wooding 1964):
+discharge q = sqrt(slope) / n * depth^(5/3) per metre of width, by Manning. Water can infiltrate
+further down but never backs up. The scheme is explicit; a cell never gives more than it holds, so
+that water is conserved and no depth is negative.
 
-Each step rain falls on every cell, the soil takes what it can (Green and Ampt 1911), and what is
-left runs to the cell below as a kinematic wave (Lighthill and Whitham 1955; Henderson and Wooding
-1964): discharge q = sqrt(slope) / n * depth^(5/3) per metre of width, by Manning. What has run on
-can still seep away further down. An explicit scheme; a cell never gives more than it holds, so no
-water is made or lost and no depth is negative. Kinematic means that water never backs up.
-
-The question: which soil, rain and roughness make the model give what the sensors measured?
-
-A calibration in the spirit of IFM (Singhal et al. 2014), the first application of the Copper
-paper: parameters of the incoming rain and of the soil, and the difference from sensors' series is
-to be small. Where the soil conducts more than it ever rains, all rain seeps away where it falls:
-nothing runs off, and no other parameter matters any more.
+Calibration, after IFM (Singhal et al. 2014), the first application of the Copper paper: find the
+soil, rain and roughness that reproduce the sensor series. Where the soil conducts more than it
+ever rains, nothing runs off, and no other parameter matters.
 """
 
 from __future__ import annotations
@@ -45,13 +36,12 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-MM_PER_HOUR = 1.0 / (1000.0 * 3600.0)
-"""Metres per second."""
+MM_PER_HOUR = 1.0 / (1000.0 * 3600.0)  # metres per second
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A peak of rain: when, how hard, and the standard deviation of its bell."""
+    """A bell-shaped peak of rain: time, rate and standard deviation."""
 
     at_s: float
     peak_mmh: float
@@ -61,16 +51,16 @@ class Burst:
 STORM = (Burst(3600.0, 22.0, 900.0), Burst(8100.0, 28.0, 1080.0))
 """Peaks after 1 h and after 2 h 15 min, the second one harder and longer."""
 
-STORM_END_S = 12_600.0
-"""It has stopped raining after three and a half hours."""
+STORM_END_S = 12_600.0  # end of the rain
 
 
 def hyetograph(
     n_steps: int, step_s: float, bursts: tuple[Burst, ...] = STORM, end_s: float = STORM_END_S
 ) -> npt.NDArray[np.float64]:
-    """Return the rain of every step in mm/h: float64 [n_steps], by the middle of the step.
+    """Return the rain at the middle of every step in mm/h, float64 [n_steps].
 
-    Raises `SetupError` for no steps, or steps of no length.
+    Raises:
+        SetupError: no steps, or steps of no length.
     """
     if n_steps < 1 or not step_s > 0:
         raise SetupError(f"{n_steps} steps of {step_s} s; allowed are 1 or more, of more than 0 s.")
@@ -83,10 +73,10 @@ def hyetograph(
 
 LEAST_SIZE = 4
 LEAST_SLOPE = 0.002
-"""Fall over distance between a cell and the one that it drains to, at least."""
+"""Least fall over distance between a cell and the one it drains to."""
 
 SOIL_SPREAD = 0.15
-"""A cell takes in water as fast as the soil's conductivity says, give or take this share."""
+"""Largest relative deviation of a cell's conductivity from that of the soil."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +84,11 @@ class Terrain:
     """Cells of a square grid, numbered row by row from the upper left.
 
     Attributes:
-        columns: cells of a row.
+        columns: number of cells in a row.
         cell_m: edge of a cell.
         elevation_m: float64 [n_cells], pits filled.
-        downstream: int64 [n_cells], the cell that each drains to; -1 at the outlet.
-        slope: float64 [n_cells], fall over distance along that way.
+        downstream: int64 [n_cells], cell that each drains to; -1 at the outlet.
+        slope: float64 [n_cells], fall over distance to that cell.
         soil: float64 [n_cells], factor of the soil's conductivity, within `SOIL_SPREAD` of 1.
     """
 
@@ -111,12 +101,12 @@ class Terrain:
 
     @property
     def n_cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return int(self.elevation_m.size)
 
     @property
     def rows(self) -> int:
-        """How many rows of cells."""
+        """Number of rows of cells."""
         return self.n_cells // self.columns
 
     @property
@@ -126,12 +116,12 @@ class Terrain:
 
     @cached_property
     def outlet(self) -> int:
-        """The cell through which the water leaves."""
+        """Cell through which the water leaves."""
         return int(np.flatnonzero(self.downstream < 0)[0])
 
     @cached_property
     def drained_cells(self) -> Ints:
-        """How many cells drain through each, itself included; int64 [n_cells]."""
+        """Number of cells that drain through each, itself included; int64 [n_cells]."""
         drained = np.ones(self.n_cells, dtype=np.int64)
         for cell in np.argsort(-self.elevation_m, kind="stable"):
             if self.downstream[cell] >= 0:
@@ -140,7 +130,7 @@ class Terrain:
 
     @cached_property
     def donors(self) -> sparse.csr_matrix:
-        """Ones where the row's cell is fed by the column's cell; [n_cells, n_cells]."""
+        """Matrix [n_cells, n_cells] with ones where the row's cell receives from the column's cell."""
         from scipy import sparse
 
         fed = np.flatnonzero(self.downstream >= 0)
@@ -150,7 +140,7 @@ class Terrain:
 
     @cached_property
     def sensors(self) -> tuple[int, ...]:
-        """The outlet and the two streams that meet where the smaller one is largest."""
+        """The outlet and the two streams at the confluence with the largest smaller stream."""
         best = 0
         met: tuple[int, ...] = (self.outlet,)
         for cell in range(self.n_cells):
@@ -167,7 +157,8 @@ class Terrain:
 def make_terrain(seed: np.random.SeedSequence, size: int = 24, cell_m: float = 50.0) -> Terrain:
     """Draw a catchment: a valley that winds down to the lower edge, with hills on both sides.
 
-    Raises `SetupError` for fewer than 4 rows or cells without an edge.
+    Raises:
+        SetupError: fewer than 4 rows, or cells without an edge.
     """
     if size < LEAST_SIZE or not cell_m > 0:
         raise SetupError(
@@ -189,7 +180,7 @@ def make_terrain(seed: np.random.SeedSequence, size: int = 24, cell_m: float = 5
 
 
 def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
-    """Return one column of cells that falls evenly to its last one, for known answers."""
+    """Return one column of cells with an even slope to its last one, for known answers."""
     cells = np.arange(n_cells)
     downstream = np.append(cells[1:], -1)
     plain = np.ones(n_cells)
@@ -206,7 +197,7 @@ def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:
 
 
 def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
-    """Yield the cells around one, with their distance in edges."""
+    """Yield the neighbours of a cell, with their distance in edges."""
     row, column = divmod(cell, size)
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
@@ -216,7 +207,7 @@ def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
 
 
 def _fill_sinks(height_m: Floats, outlet: int, size: int, cell_m: float) -> Floats:
-    """Raise every cell just so far that a way down to the outlet begins in it."""
+    """Raise every cell just enough for a way down to the outlet."""
     filled_m = height_m.copy()
     visited = {outlet}
     front = [(float(filled_m[outlet]), outlet)]
@@ -244,17 +235,17 @@ def _steepest(filled_m: Floats, outlet: int, size: int, cell_m: float) -> tuple[
         ]
         slope[cell], downstream[cell] = max(falls, key=lambda fall: (fall[0], -fall[1]))
     inflow = slope[downstream == outlet]
-    slope[outlet] = inflow.mean()  # the water leaves as it came
+    slope[outlet] = inflow.mean()  # the outlet slope is that of its inflow
     return downstream, slope
 
 
 @dataclass(frozen=True, eq=False)
 class SoilParameters:
-    """What is set, one entry per configuration: float64 [n] each.
+    """Parameters of the model, one entry per configuration: float64 [n] each.
 
     Attributes:
         conductivity_mmh: saturated hydraulic conductivity K of the soil.
-        rain_factor: of the rain that was measured.
+        rain_factor: factor of the measured rain.
         moisture_deficit: pore space that is free at the beginning, as a share of the volume.
         roughness: Manning's n in s/m^(1/3).
         suction_m: head at the wetting front, the same for all.
@@ -277,7 +268,7 @@ class SoilParameters:
 
     @property
     def n(self) -> int:
-        """How many configurations."""
+        """Number of configurations."""
         return int(self.roughness.size)
 
     def part(self, start: int, stop: int) -> SoilParameters:
@@ -293,13 +284,13 @@ class SoilParameters:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """What came of it, one row per configuration.
+    """Results of a simulation, one row per configuration.
 
     Attributes:
         discharge_m3s: float64 [n, n_sensors, n_samples], means over the samples' intervals.
         rain_m3, infiltrated_m3, outflow_m3, stored_m3: float64 [n]; the first is the sum of the
             others.
-        deepest_m: float64 [n, n_cells], the most that ever stood on a cell; None if not asked.
+        deepest_m: float64 [n, n_cells], largest depth on a cell, or None.
     """
 
     discharge_m3s: Floats
@@ -311,14 +302,15 @@ class Flows:
 
 
 def capacity_m(taken_m: Floats, conducted_m: Floats, drawn_m: Floats) -> Floats:
-    """Return what a soil under water takes in during a step (Green-Ampt).
+    """Return the infiltration of a soil under water during a step (Green-Ampt).
 
-    The exact K dt = dF - S ln(1 + dF / (F + S)), with the logarithm as 2x / (2 + x), which gives a
-    quadratic equation (Li, Stevens and Simons 1976): its error falls with the cube of dF / (F + S).
+    The exact K dt = dF - S ln(1 + dF / (F + S)), with the logarithm as 2x / (2 + x), gives a
+    quadratic equation (Li, Stevens and Simons 1976): its error falls with the cube of dF / (F +
+    S).
 
     Args:
-        taken_m: F, what the soil took in before.
-        conducted_m: K dt; never more than what is returned.
+        taken_m: F, infiltration before the step.
+        conducted_m: K dt; never more than the result.
         drawn_m: S, suction head times moisture deficit.
     """
     less_m = conducted_m - 2.0 * taken_m
@@ -336,18 +328,19 @@ def simulate(
     steps_per_sample: int,
     deepest: bool = False,
 ) -> Flows:
-    """Let it rain on every configuration; a row is bitwise the same whatever stands beside it.
+    """Simulate every configuration; a row is bitwise independent of the others.
 
     Args:
-        terrain: where.
-        rain_mmh: float64 [n_steps], measured; a multiple of ``steps_per_sample``.
-        ground: what is set.
-        step_s: length of a step; a wave should not pass more than a cell in it.
-        sensors: cells whose discharge is wanted.
-        steps_per_sample: a sample is the mean over so many steps.
-        deepest: whether the greatest depths are wanted too.
+        terrain: catchment.
+        rain_mmh: float64 [n_steps], measured; n_steps is a multiple of ``steps_per_sample``.
+        ground: parameters of the configurations.
+        step_s: length of a step, in which a wave should not pass more than a cell.
+        sensors: cells whose discharge is returned.
+        steps_per_sample: number of steps of which a sample is the mean.
+        deepest: whether to return the largest depths.
 
-    Raises `SetupError` if the steps are no whole number of samples.
+    Raises:
+        SetupError: the steps are no whole number of samples.
     """
     n_steps = rain_mmh.size
     if steps_per_sample < 1 or n_steps % steps_per_sample or not step_s > 0:
@@ -391,7 +384,7 @@ def simulate(
 
 
 def _summed(cells: Floats) -> Floats:
-    """Sum over cells in one order, so that a column is the same alone and beside others."""
+    """Sum over cells in one order, so that a column's sum is independent of the others."""
     return np.asarray(np.ascontiguousarray(cells.T).sum(axis=1))
 
 
@@ -401,17 +394,16 @@ LEVELS: Mapping[str, tuple[float, ...]] = {
     "moisture_deficit": (0.02, 0.06, 0.1, 0.15, 0.2, 0.3),
     "roughness": (0.04, 0.055, 0.08, 0.11, 0.15, 0.22),
 }
-"""6 x 6 x 6 x 6 = 1,296. Conductivities are near those of sandy clay loam, loam, silt loam, sandy
-loam, loamy sand and sand (Rawls, Brakensiek and Miller 1983); Manning's n goes from bare ground to
-dense grass (Engman 1986)."""
+"""6 x 6 x 6 x 6 = 1,296. Conductivities are near those of sandy clay loam to sand (Rawls,
+Brakensiek and Miller 1983); Manning's n goes from bare ground to dense grass (Engman 1986).
+"""
 
 TRUTH: Mapping[str, tuple[float, float]] = {
     "conductivity_mmh": (2.2, 7.0),
     "rain_factor": (0.9, 1.1),
     "moisture_deficit": (0.05, 0.13),
     "roughness": (0.05, 0.12),
-}
-"""Between these the truth is drawn, evenly in its logarithm."""
+}  # bounds of the truth, which is log-uniform
 
 SUCTION_M = 0.11
 """Suction head at the wetting front, of sandy loam (Rawls, Brakensiek and Miller 1983)."""
@@ -419,23 +411,21 @@ SUCTION_M = 0.11
 STEP_S = 15.0
 STEPS_PER_SAMPLE = 20
 N_SAMPLES = 60
-"""Sensors tell the mean of five minutes, for five hours."""
+"""Samples are means of five minutes, for five hours."""
 
-NOISE = 0.04
-"""Standard deviation of the logarithm of what a sensor tells."""
+NOISE = 0.04  # standard deviation of the logarithm of sensor values
 
-TOGETHER = 16
-"""Configurations simulated side by side: what fits into the cache of a processor."""
+TOGETHER = 16  # configurations that are simulated together: they fit into a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class FloodCalibration:
-    """One catchment, its storm and what its sensors told.
+    """A catchment, its storm and the observations of its sensors.
 
     Attributes:
-        seed: that it was drawn by.
-        terrain: the catchment; its sensors are the outlet and two streams.
-        rain_mmh: float64 [n_steps], as a gauge measured it.
+        seed: seed of the draw.
+        terrain: catchment; its sensors are the outlet and two streams.
+        rain_mmh: float64 [n_steps], measured by a gauge.
         observed_m3s: float64 [n_sensors, n_samples].
     """
 
@@ -450,7 +440,7 @@ class FloodCalibration:
         return np.asarray(self.observed_m3s.std(axis=1))
 
     def run(self, ground: SoilParameters, *, deepest: bool = False) -> Flows:
-        """Simulate every configuration of ``ground``."""
+        """Simulate every configuration."""
         return simulate(
             self.terrain,
             self.rain_mmh,
@@ -462,7 +452,7 @@ class FloodCalibration:
         )
 
     def measures(self, ground: SoilParameters) -> list[dict[str, float]]:
-        """Simulate every configuration and compare it with the sensors, in order."""
+        """Simulate every configuration and return its measures against the sensors, in order."""
         measured: list[dict[str, float]] = []
         for start in range(0, ground.n, TOGETHER):
             flows = self.run(ground.part(start, min(start + TOGETHER, ground.n)))
@@ -473,8 +463,8 @@ class FloodCalibration:
         """Return the measures of one configuration.
 
         ``rmse_m3s`` is over all sensors and samples; ``nse`` the mean over sensors of Nash and
-        Sutcliffe's efficiency (1970), 1 at best; errors of peak and volume are the outlet's, in per
-        cent of what was observed.
+        Sutcliffe's efficiency (1970), 1 at best; errors of peak and volume are the outlet's, in
+        per cent of the observation.
         """
         simulated = flows.discharge_m3s[row]
         off = simulated - self.observed_m3s
@@ -502,7 +492,7 @@ MEASURES = (
 
 
 def soil_parameters(configurations: Iterable[Mapping[str, float]]) -> SoilParameters:
-    """Return configurations as columns. Raises SetupError for a name that is missing."""
+    """Return configurations as columns. Raises SetupError for a missing name."""
     rows = list(configurations)
     return SoilParameters(**{name: _column(rows, name) for name in LEVELS}, suction_m=SUCTION_M)
 
@@ -518,9 +508,10 @@ def _column(configurations: Sequence[Mapping[str, float]], name: str) -> Floats:
 
 @cache
 def make_calibration(seed: int = 0) -> FloodCalibration:
-    """Draw a catchment, a truth and what the sensors told of it.
+    """Draw a catchment, a truth and the observations of its sensors.
 
-    Raises `SetupError` for a seed below 0.
+    Raises:
+        SetupError: a seed below 0.
     """
     if seed < 0:
         raise SetupError(f"seed is {seed}; allowed are whole numbers from 0.")
@@ -534,6 +525,6 @@ def make_calibration(seed: int = 0) -> FloodCalibration:
 
 
 def truth(seed: int) -> dict[str, float]:
-    """Return what the sensors of a seed were made with; a search shall not ask."""
+    """Return the true parameters behind the sensors of a seed, which a search must not use."""
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[1])
     return {name: float(np.exp(rng.uniform(*np.log(ends)))) for name, ends in TRUTH.items()}

@@ -1,14 +1,9 @@
 """Maze Runner: a seeded game whose runner is configured, not steered.
 
-A seeded maze: rooms on a grid, passages between them, rubble in some.
-
-How a runner looks for the way out: at random, along a wall, or with a memory.
-
-Maze Runner: find the way out, do not slip in front of an enemy.
-
 The third application of the Copper paper (section 4.1.1): a simulated runner has to find the way
-out of a maze; there are enemies to escape from; it can slip on obstacles and then lies vulnerable
-for a time that depends on its velocity. The paper says no more; the rules here are ours:
+out of a maze with enemies; it can slip on obstacles and then lies vulnerable for a time that
+depends on its velocity. All further rules are ours. Mazes are rooms on a grid with passages, some
+with rubble; the runner searches at random, along a wall, or with a memory.
 """
 
 from __future__ import annotations
@@ -27,20 +22,19 @@ LEAST_ROOMS = 3
 LEAST_SIDES = "3 columns and 3 rows"
 OPENED_DEAD_ENDS = 0.5
 RUBBLE = 0.18
-"""Shares of the dead ends that are opened, and of the rooms that rubble lies in."""
+"""Shares of the dead ends that are opened, and of the rooms with rubble."""
 
-SIGHT_ROOMS = 5
-"""So far somebody sees along a corridor."""
+SIGHT_ROOMS = 5  # range of sight along a corridor
 
 
 @dataclass(frozen=True, eq=False)
 class MazePlan:
-    """Rooms, numbered row by row from the upper left; the way in is the first, out the last.
+    """Rooms, numbered row by row from the upper left; the first is the entry, the last the exit.
 
     Attributes:
-        columns, rows: of rooms.
-        beside: for every room those that a passage leads to, in rising order.
-        rubble: rooms in which one may slip.
+        columns, rows: numbers of rooms.
+        beside: for every room the rooms that a passage leads to, in rising order.
+        rubble: rooms in which the runner may slip.
     """
 
     columns: int
@@ -50,17 +44,17 @@ class MazePlan:
 
     @property
     def n_rooms(self) -> int:
-        """How many rooms there are."""
+        """Number of rooms."""
         return self.columns * self.rows
 
     @property
     def way_in(self) -> int:
-        """Where the runner begins: the upper left."""
+        """Room in which the runner begins: the upper left."""
         return 0
 
     @property
     def way_out(self) -> int:
-        """Where it wants to be: the lower right."""
+        """Room that the runner must reach: the lower right."""
         return self.n_rooms - 1
 
     def place(self, room: int) -> tuple[int, int]:
@@ -69,13 +63,13 @@ class MazePlan:
 
     @cached_property
     def around(self) -> tuple[tuple[int, ...], ...]:
-        """For every room those that share a wall with it, open or not."""
+        """For every room the neighbours on the grid, with a passage or not."""
         n = self.n_rooms
         return tuple(tuple(_around(room, self.columns, n)) for room in range(n))
 
     @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
-        """Rooms to go from every room to every other, on the shortest way."""
+        """Length of the shortest way between every two rooms."""
         return tuple(self._steps_from(room) for room in range(self.n_rooms))
 
     def _steps_from(self, start: int) -> tuple[int, ...]:
@@ -92,7 +86,7 @@ class MazePlan:
 
     @cached_property
     def visible(self) -> tuple[frozenset[int], ...]:
-        """What is seen from every room: itself, and corridors as far as `SIGHT_ROOMS`."""
+        """Visible rooms from every room: itself, and corridors as far as `SIGHT_ROOMS`."""
         return tuple(self._seen_from(room) for room in range(self.n_rooms))
 
     def _seen_from(self, start: int) -> frozenset[int]:
@@ -108,7 +102,7 @@ class MazePlan:
 
 
 def make_maze(seed: np.random.SeedSequence, columns: int = 16, rows: int = 11) -> MazePlan:
-    """Carve a maze. Raises `SetupError` for one of fewer than 3 columns or rows."""
+    """Draw a maze. Raises `SetupError` for fewer than 3 columns or rows."""
     if min(columns, rows) < LEAST_ROOMS:
         raise SetupError(f"a maze of {columns} x {rows} rooms; allowed are {LEAST_SIDES} or more.")
     rng = np.random.default_rng(seed)
@@ -122,7 +116,7 @@ def make_maze(seed: np.random.SeedSequence, columns: int = 16, rows: int = 11) -
 
 
 def _around(room: int, columns: int, n_rooms: int) -> list[int]:
-    """Return the rooms that share a wall with one."""
+    """Return the neighbours of a room on the grid."""
     column = room % columns
     around = [room - columns] if room >= columns else []
     around += [room - 1] if column > 0 else []
@@ -157,55 +151,54 @@ def _connect(beside: list[set[int]], room: int, other: int) -> None:
     beside[other].add(room)
 
 
-Draw = Callable[[int], int]
-"""Draws a whole number from 0 to below its argument."""
+Draw = Callable[[int], int]  # draws a whole number from 0 to below its argument
 
 
 class Walker(Protocol):
-    """A way of looking for the way out."""
+    """A strategy of the search for the exit."""
 
     def next_room(self, room: int) -> int:
-        """Choose among the rooms beside this one."""
+        """Choose one of the rooms beside this one."""
 
     def moved(self, room: int, to: int) -> None:
-        """Take notice of a move to a room beside, chosen or not."""
+        """Record a move to a room beside, chosen or not."""
 
     def carried(self, to: int) -> None:
-        """Take notice of having been carried away."""
+        """Record that an enemy carried the runner to a room."""
 
 
 class Wanderer:
-    """Any passage but the one it came by; back from a dead end (the random mouse)."""
+    """Take any passage except the last one; turn back only in a dead end (the random mouse)."""
 
     def __init__(self, maze: MazePlan, draw: Draw) -> None:
         self._maze, self._draw = maze, draw
         self._came_from = -1
 
     def next_room(self, room: int) -> int:
-        """Draw one that does not lead back."""
+        """Draw a room beside that does not lead back."""
         beside = self._maze.beside[room]
         onward = [near for near in beside if near != self._came_from] or beside
         return onward[self._draw(len(onward))]
 
     def moved(self, room: int, to: int) -> None:
-        """Remember where it came from."""
+        """Record the last room."""
         if room != to:
             self._came_from = room
 
     def carried(self, to: int) -> None:  # noqa: ARG002 - wherever it is
-        """Forget where it came from."""
+        """Forget the last room."""
         self._came_from = -1
 
 
 class WallFollower:
-    """Keeps its right hand on the wall: right, straight on, left, back, the first that is open."""
+    """Follow the right-hand wall: right, straight on, left, back, the first that is open."""
 
-    def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - nothing is left to chance
+    def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - deterministic
         self._maze = maze
         self._ahead = 1
 
     def next_room(self, room: int) -> int:
-        """Turn by the wall, from the direction of the last move."""
+        """Return the first open room, from the direction of the last move."""
         columns = self._maze.columns
         clockwise = (-columns, 1, columns, -1)
         heading = clockwise.index(self._ahead)
@@ -213,38 +206,38 @@ class WallFollower:
         return next(room + turn for turn in turns if room + turn in self._maze.beside[room])
 
     def moved(self, room: int, to: int) -> None:
-        """Remember the direction."""
+        """Record the direction."""
         if room != to:
             self._ahead = to - room
 
     def carried(self, to: int) -> None:  # noqa: ARG002 - wherever it is
-        """Begin with the face to the right."""
+        """Start again in the direction to the right."""
         self._ahead = 1
 
 
 class Rememberer:
-    """Draws a map of what it sees, and sees the light of the way out above the walls.
+    """Draw a map of the visible rooms, and know the direction of the exit.
 
-    It goes the shortest way that may lead out by the map, where a wall nobody has seen yet is no
-    wall, and thinks anew when it sees one (planning under the free-space assumption: Zelinsky 1992,
-    Stentz 1995). Of equal ways the one to the lower number of a room.
+    It takes the shortest way that may lead out by the map, where unseen walls count as open, and
+    plans again when it sees a wall (planning under the free-space assumption: Zelinsky 1992,
+    Stentz 1995). Of equal ways it takes the one to the lower room number.
     """
 
-    def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - nothing is left to chance
+    def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - deterministic
         self._maze = maze
         self._known: set[int] = set()
         self._look(maze.way_in)
 
     def next_room(self, room: int) -> int:
-        """Go where the fewest steps may be left."""
+        """Choose the room from which the fewest steps may be left."""
         return min(self._maze.beside[room], key=lambda near: self._left[near])
 
-    def moved(self, room: int, to: int) -> None:  # noqa: ARG002 - it only matters where one is
-        """Look around."""
+    def moved(self, room: int, to: int) -> None:  # noqa: ARG002 - only the position matters
+        """Add the visible rooms to the map."""
         self._look(to)
 
     def carried(self, to: int) -> None:
-        """Look around; the map is kept."""
+        """Add the visible rooms to the map, which is kept."""
         self._look(to)
 
     def _look(self, room: int) -> None:
@@ -253,7 +246,7 @@ class Rememberer:
             self._left = self._steps_left()
 
     def _steps_left(self) -> list[int]:
-        """Return for every room the steps to the way out that may be left at least."""
+        """Return a lower bound of the steps from every room to the exit."""
         maze = self._maze
         left = [maze.n_rooms] * maze.n_rooms
         left[maze.way_out] = 0
@@ -267,7 +260,7 @@ class Rememberer:
         return left
 
     def _perhaps(self, room: int) -> tuple[int, ...]:
-        """Return where one may go from a room: by its passages if known, else by what is beside."""
+        """Return the possible next rooms: by passages if known, else all neighbours."""
         maze = self._maze
         if room in self._known:
             return maze.beside[room]
@@ -295,7 +288,7 @@ LEVELS: Mapping[str, tuple[str | float, ...]] = {
     "footing": get_args(Footing),
     "enemies": get_args(OnEnemies),
 }
-"""3 x 3 x 2 x 3 = 54; velocities in rooms a second."""
+"""3 x 3 x 2 x 3 = 54 configurations; velocities in rooms per second."""
 
 TICKS_PER_S = 10
 SLIP: Mapping[Footing, float] = {"careful": 0.05, "hasty": 0.2}
@@ -310,14 +303,16 @@ LOOK_S = 0.5
 SHY_ROOMS = 3
 PATROL_TICKS, CHASE_TICKS = 12, 7
 LEAST_START_STEPS = 8
-"""Enemies begin at least so many rooms away from the runner."""
+"""Least distance of the enemies from the runner at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What is set: how the runner looks for the way out, how fast, how it steps, what it fears.
+    """Configuration of the runner: search strategy, velocity, footing and reaction to enemies.
 
-    Raises UnknownNameError or SetupError for what it cannot be.
+    Raises:
+        UnknownNameError: an unknown level.
+        SetupError: a velocity out of range.
     """
 
     movement: str
@@ -340,9 +335,10 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is given: the size of the maze, the enemies, and when the game is over.
+    """Fixed rules of a game: size of the maze, number of enemies, and time limit.
 
-    Raises SetupError for what cannot be.
+    Raises:
+        SetupError: a value out of range.
     """
 
     columns: int = 16
@@ -360,7 +356,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class GameEvent:
-    """Something that befell the runner."""
+    """An event of a game: time, room and kind."""
 
     at_s: float
     room: int
@@ -369,14 +365,14 @@ class GameEvent:
 
 @dataclass(frozen=True, eq=False)
 class GameResult:
-    """One game.
+    """Result of one game.
 
     Attributes:
-        time_s: until the way out, or the limit.
-        escaped: whether it got out.
-        path: (seconds, room) of every move of the runner, the way in first.
-        happenings: in order of time.
-        enemy_paths: rooms of every enemy, its first one first.
+        time_s: time until the exit, or the limit.
+        escaped: whether the runner reached the exit.
+        path: (seconds, room) of every move of the runner, from the entry on.
+        happenings: events in order of time.
+        enemy_paths: rooms of every enemy, in order.
     """
 
     time_s: float
@@ -386,7 +382,7 @@ class GameResult:
     enemy_paths: tuple[tuple[int, ...], ...]
 
     def count(self, *kinds: GameEventKind) -> int:
-        """Return how often one of these happened."""
+        """Return the number of events of these kinds."""
         return sum(happening.kind in kinds for happening in self.happenings)
 
 
@@ -394,7 +390,7 @@ MEASURES = ("time_s", "escaped_pct", "slips", "shaken_off", "carried_back", "roo
 
 
 def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
-    """Return the means over games; a game that was not won counts with its limit."""
+    """Return the means over games; a lost game counts with its time limit."""
     played = list(episodes)
 
     def mean(values: Iterable[float]) -> float:
@@ -412,12 +408,7 @@ def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A maze, and what chance will do in it.
-
-    Attributes:
-        maze: where.
-        entropy: of the streams that enemies, slips and ways are drawn from.
-    """
+    """A maze, with the entropy of the random streams of enemies, slips and ways."""
 
     maze: MazePlan
     entropy: tuple[int, ...]
@@ -425,9 +416,10 @@ class Game:
 
 @cache
 def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
-    """Draw games in mazes of their own; the first ones are the same however many.
+    """Draw games, each in its own maze; the first ones do not depend on their number.
 
-    Raises SetupError for a seed below 0 or no games.
+    Raises:
+        SetupError: a seed below 0, or no games.
     """
     if seed < 0 or n_games < 1:
         raise SetupError(
@@ -442,7 +434,7 @@ def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
 
 
 def play(game: Game, runner: Runner, rules: Rules) -> GameResult:
-    """Play one game; its enemies begin alike whatever the runner does."""
+    """Play one game; its enemies begin in the same way for every runner."""
     return _Play(game, runner, rules).played()
 
 
@@ -457,7 +449,7 @@ class _Enemy:
 
 
 class _Play:
-    """The state of one game, from the first tick to the last."""
+    """State of one game."""
 
     def __init__(self, game: Game, runner: Runner, rules: Rules) -> None:
         maze, streams = game.maze, np.random.SeedSequence(game.entropy).spawn(4)
@@ -479,7 +471,7 @@ class _Play:
         self._happenings: list[GameEvent] = []
 
     def played(self) -> GameResult:
-        """Play until the way out or the limit."""
+        """Play until the runner reaches the exit or the time limit."""
         while self._room != self._maze.way_out:
             self._now = min(self._due, *(enemy.due for enemy in self._enemies), self._limit)
             if self._now >= self._limit:
@@ -501,7 +493,7 @@ class _Play:
     # --- the runner
 
     def _step(self) -> None:
-        """Let the runner do what it does now, and say when it is due again."""
+        """Let the runner act, and set the time of its next action."""
         enemies_in_sight = [
             e for e in self._enemies if self._now >= e.dazed_until and self._sees(e)
         ]
@@ -523,7 +515,7 @@ class _Play:
         return enemy.room in self._maze.visible[self._room]
 
     def _away_from(self, enemies_in_sight: list[_Enemy], next_room: int) -> int:
-        """Return the wanted room, or one that is no nearer to what is feared."""
+        """Return the chosen room, or one that is no nearer to close enemies."""
         steps = self._maze.steps
         close = [e.room for e in enemies_in_sight if steps[self._room][e.room] <= SHY_ROOMS]
         if not close or all(steps[next_room][e] > steps[self._room][e] for e in close):
@@ -558,7 +550,7 @@ class _Play:
     # --- the enemies
 
     def _hunt(self, enemy: _Enemy) -> None:
-        """Let an enemy patrol or chase, and say when it is due again."""
+        """Let an enemy patrol or chase, and set the time of its next action."""
         if self._now < enemy.dazed_until:
             enemy.due = enemy.dazed_until
             return
@@ -584,7 +576,7 @@ class _Play:
         return onward[int(self._enemy_rng.random() * len(onward))]
 
     def _meet(self, enemy: _Enemy) -> None:
-        """Let them meet if they are in one room."""
+        """Apply the meeting of runner and enemy if they are in one room."""
         if enemy.room != self._room or self._now < max(enemy.dazed_until, self._free_until):
             return
         if self._now < self._hidden_until and enemy.target != self._room:
@@ -608,7 +600,7 @@ class _Play:
 
 
 def _place_enemies(maze: MazePlan, n_enemies: int, rng: np.random.Generator) -> list[_Enemy]:
-    """Draw where the enemies begin and when each moves first."""
+    """Draw the first rooms of the enemies and the times of their first moves."""
     steps = maze.steps[maze.way_in]
     far = [room for room in range(maze.n_rooms) if steps[room] >= LEAST_START_STEPS] or [
         maze.way_out

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Runs as strategies see them: observations, failures and measured tables; imports `space`."""

@@ -1,8 +1,8 @@
-"""Measured tables: search spaces whose every run was made before.
+"""Measured tables: search spaces in which every run was made before.
 
-A CSV file with one column per parameter, `objective` (minimised) and optionally `duration_s`.
-The space is the product of the distinct values per column; a combination without a row stands
-for a failed run.
+A CSV file has one column per parameter, `objective` (minimised) and optionally `duration_s`.
+The space is the product of the distinct values per column; a combination without a row is a
+failed run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_FINITE = frozenset({"nan", "inf", "infinity", "na", "n/a", "null", "none"})
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row: the objective (minimised) and the duration of the run, None if not recorded."""
+    """A table row: the objective (minimised) and the run's duration, None if not recorded."""
 
     objective: float
     duration_s: float | None
@@ -37,7 +37,7 @@ class MeasuredTable:
     """A fully or partly measured space.
 
     Args:
-        name: file name without its suffix, or where the text came from.
+        name: file name without its suffix, or the source of the text.
         space: product of the distinct values per column.
         measurements: one per measured configuration.
     """
@@ -48,9 +48,8 @@ class MeasuredTable:
 
     @classmethod
     def read(cls, path: Path | str) -> MeasuredTable:
-        """Read a CSV table.
+        """Read a CSV table: numbers are sorted, texts are nominal and keep the order of the file.
 
-        Numbers are sorted, texts keep the order of first appearance (and are nominal).
         Raises `TableError`, naming file, line, field and value, for a file that cannot be
         read, is empty, has no `objective`, or has a ragged, repeated or non-finite row.
         """
@@ -58,10 +57,7 @@ class MeasuredTable:
 
     @classmethod
     def parse(cls, text: str, source: str, name: str = "") -> MeasuredTable:
-        """Read the text of a CSV table; ``source`` stands where a file would be named.
-
-        Raises `TableError` as `read` does.
-        """
+        """Parse the text of a CSV table; ``source`` names it in errors (see `read`)."""
         header, lines = _split(source, _rows(source, text))
         names = [name for name in header if name not in (OBJECTIVE, DURATION)]
         columns = {name: _column(source, name, header.index(name), lines) for name in names}
@@ -85,11 +81,11 @@ class MeasuredTable:
         return len(self.measurements)
 
     def lookup(self, configuration: Configuration) -> Measurement | None:
-        """Return what was measured; None if the combination is missing: a failed run.
+        """Return the measurement of a configuration, None if it has no row (a failed run).
 
         Raises `SpaceError` if the configuration is not of this table's space.
         """
-        self.space.index(configuration)  # refuses a stranger
+        self.space.index(configuration)  # raises for a configuration of another space
         return self.measurements.get(configuration)
 
 
@@ -107,7 +103,7 @@ def _text(path: Path) -> str:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise TableError(f"{path} is no text in UTF-8; give a CSV file.") from None
-    except ValueError:  # a NUL is in no name
+    except ValueError:  # a path with a NUL
         raise TableError(f"{str(path)!r} is the name of no file; give a CSV file.") from None
     if "\x00" in text:
         raise TableError(
@@ -118,7 +114,7 @@ def _text(path: Path) -> str:
 
 
 def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:
-    """Return (line number, stripped cells) of every line that is not blank."""
+    """Return (line number, stripped cells) of every non-blank line."""
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
@@ -129,7 +125,7 @@ def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:
 def _split(
     source: str, rows: list[tuple[int, list[str]]]
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return header and rows, all of one width."""
+    """Return the header and the rows, checked to be of one width."""
     if not rows:
         raise TableError(f"{source} is empty; it needs a header and at least one row.")
     line, header = rows[0]

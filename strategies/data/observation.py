@@ -1,6 +1,6 @@
-"""Observations and failures, and what strategies learn from them.
+"""Observations and failures, and the responses that strategies learn from.
 
-Quality is always maximised (the paper's f); the sign of an objective is handled before.
+Quality is always maximised (the paper's f); callers handle the sign of an objective.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strategies.space.errors import ObservationError
 from strategies.space.parameter_space import Configuration
 
 LIMIT = 1e150
-"""Greatest absolute quality and violation: their squares can still be summed."""
+"""Greatest absolute quality and violation, so that sums of squares stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Observation:
     """A completed run, as strategies see it.
 
     Args:
-        configuration: what was run.
+        configuration: configuration of the run.
         quality: finite; greater is better.
         feasible: whether all constraints were met.
-        violation: how far they were missed; above 0 exactly if not feasible.
+        violation: total violation of the constraints; above 0 exactly if not feasible.
         measures: raw outputs by name, for people and for other objectives.
-        duration_s: how long the run took, None if unknown.
+        duration_s: duration of the run, None if unknown.
         seed: seed of the run, None if it had none.
-        good: the analyst's verdict, None if not given.
+        good: the analyst's verdict, None without one.
         second: quality by a second measure, finite, greater is better; None without one.
     Raises `ObservationError` for NaN, infinity, or a violation that contradicts ``feasible``.
     """
@@ -66,18 +66,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that gave no result, with what it said.
-
-    A failure is no observation: nothing is learnt about quality, but the configuration is
-    taken.
-    """
+    """A run without a result, and its error message; its configuration counts as taken."""
 
     configuration: Configuration
     message: str
 
 
 def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
-    """Return the responses strategies learn from, float64 [n], greater is better.
+    """Return the responses that strategies learn from, float64 [n], greater is better.
 
     Feasible: the quality. Infeasible: worst feasible quality - spread * violation / largest
     violation, where spread is the range of the feasible qualities, or max(|worst|, 1) if that
@@ -102,17 +98,14 @@ def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
 
 
 def rank_key(observation: Observation) -> tuple[bool, float]:
-    """Return a sortable key, greater is better: feasible first, then quality or -violation.
-
-    Reference: Deb 2000.
-    """
+    """Return a sort key, greater is better: feasible first, then quality or -violation (Deb)."""
     if observation.feasible:
         return True, observation.quality
     return False, -observation.violation
 
 
 def best(observations: Iterable[Observation]) -> Observation | None:
-    """Return the best observation by `rank_key`, the earliest of equals, None without any."""
+    """Return the best observation by `rank_key`, the earliest of equal ones, None without any."""
     return max(observations, key=rank_key, default=None)
 
 

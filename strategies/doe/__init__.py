@@ -1,7 +1,7 @@
-"""The analysis of an experiment: effects and their tests, what stands out, what is missing.
+"""Design of experiments: effects and their tests, two-level designs, blocks and missing runs.
 
-Pure functions of a space and observations. Effects are on the scale of the responses (see
-`strategies.data.observation`), of which more is better.
+Pure functions of a space and observations; it imports `space` and `data`. Effects are on the
+scale of the responses (see `strategies.data.observation`), greater is better.
 
 >>> from strategies import Configuration, Observation, Parameter, ParameterSpace
 >>> space = ParameterSpace((Parameter("procs", (1, 2)), Parameter("order", ("fcfs", "sjf"))))

@@ -1,9 +1,4 @@
-"""What share of the space has runs: per parameter, per pair of parameters, and over all.
-
-Which runs are missing before an effect can be estimated.
-
-Which runs would complete a factorial block that is nearly there.
-"""
+"""Coverage of a space by runs, and the runs that are missing for an effect or for a block."""
 
 from __future__ import annotations
 
@@ -27,14 +22,14 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class LevelCoverage:
-    """How far the allowed levels of a parameter, or combinations of a pair, have runs.
+    """Share of a parameter's allowed levels, or of a pair's combinations, that have runs.
 
     Args:
         parameters: one name, or two.
         n_seen: allowed levels or combinations with a run.
-        n_allowed: how many there are; None if the exclusions are too many to count.
-        least: the fewest runs of one, 0 if one has none; None where ``n_allowed`` is.
-        most: the most runs of one.
+        n_allowed: their number; None if the exclusions are too many to count.
+        least: fewest runs of one of them, 0 if one has none; None where ``n_allowed`` is.
+        most: most runs of one of them.
     """
 
     parameters: tuple[str, ...]
@@ -69,8 +64,8 @@ class SpaceCoverage:
 def measure_coverage(space: ParameterSpace, observations: Sequence[Observation]) -> SpaceCoverage:
     """Count levels, pairs of levels and configurations with runs; replicates count as runs.
 
-    Runs at closed levels or excluded combinations count nowhere: they are not allowed now. Raises
-    `SpaceError` if an observation is not of this space.
+    Runs at closed levels or excluded combinations do not count. Raises `SpaceError` if an
+    observation is not of this space.
     """
     cells = [o.configuration for o in observations if space.is_allowed(o.configuration)]
     ids = np.array([c.level_ids for c in cells], dtype=np.int64)
@@ -104,10 +99,10 @@ def _level_coverage(
 
 
 MOST_ENTRIES = 4_000_000
-"""Configurations looked at times columns of the design: memory of the search, in float64."""
+"""Greatest number of configurations times design columns, which bounds the memory of the search."""
 
 MOST_ANCHORS = 200
-"""Runs whose neighbourhood is preferred, the best ones."""
+"""Number of best runs whose neighbourhood is preferred."""
 
 OUTSIDE = 1e-9
 """Squared length from which on a unit vector counts as outside a space."""
@@ -117,11 +112,11 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class EstimationTarget:
-    """What shall be estimable.
+    """Effects that the missing runs shall make estimable.
 
     Args:
         parameters: one name for a main effect, two for an interaction (with all main effects in
-            the model), none for all main effects. All open levels are meant.
+            the model), none for all main effects. All open levels are included.
         level_id: only this level of the one parameter, against those that have effects already.
     """
 
@@ -143,12 +138,12 @@ class MissingRuns:
     """Runs that would make a target estimable.
 
     Args:
-        target: what was asked for.
+        target: effects that shall be estimable.
         configurations: allowed, not yet run, in the order in which they were chosen.
         lacking: dimensions of the target that the runs until now leave unknown.
         left: those that stay unknown after these runs, because nothing allowed closes them.
-        n_waiting: runs that are queued or under way; they count as if they were over.
-        looked_at_all: whether every allowed configuration was looked at, so that ``left`` is due
+        n_waiting: runs that are queued or running; they count as completed.
+        looked_at_all: whether every allowed configuration was examined, so that ``left`` is due
             to closed levels, exclusions and failures alone.
     """
 
@@ -161,7 +156,7 @@ class MissingRuns:
 
     @property
     def is_smallest(self) -> bool:
-        """Whether fewer runs could not do the same: each of these closes one dimension."""
+        """Whether no smaller set would do: each of these runs closes one dimension."""
         return len(self.configurations) == self.lacking - self.left
 
 
@@ -196,7 +191,7 @@ def missing_runs(knowledge: Knowledge, target: EstimationTarget) -> MissingRuns:
 
 
 class _Search:
-    """Grows the row space until the contrasts lie in it."""
+    """Greedy search that extends the row space until the contrasts lie in it."""
 
     def __init__(
         self,
@@ -215,7 +210,7 @@ class _Search:
         return int(self._goal.shape[1] - self._known.shape[1])
 
     def run(self, candidates: NDArray[np.float64]) -> list[int]:
-        """Return the candidates to take, by their places."""
+        """Return the positions of the candidates to take."""
         start = self._known
         units = candidates / np.linalg.norm(candidates, axis=1, keepdims=True)
         # squared lengths outside both spaces; a new direction takes its share off
@@ -233,9 +228,9 @@ class _Search:
     def _choice(
         self, units: NDArray[np.float64], new: NDArray[np.float64], astray: NDArray[np.float64]
     ) -> int | None:
-        """Return the candidate to take next, None if none adds anything.
+        """Return the candidate to take next, None if none adds a dimension.
 
-        Candidates astray in the same direction all come in reach once one of them is taken.
+        Candidates outside the goal in the same direction all become useful once one is taken.
         """
         direct = np.flatnonzero((new > OUTSIDE) & (astray <= OUTSIDE))
         if direct.size:
@@ -243,7 +238,7 @@ class _Search:
         rest = np.flatnonzero(new > OUTSIDE)
         if not rest.size:
             return None
-        # the angle with a fixed direction tells directions apart, but for chance
+        # the angle with a fixed direction identifies a direction (except by chance)
         fixed = np.cos(np.arange(1.0, units.shape[1] + 1))
         fixed -= self._goal @ (self._goal.T @ fixed)
         angles = np.round(np.abs(units[rest] @ fixed) / np.sqrt(astray[rest]), 6)
@@ -253,11 +248,10 @@ class _Search:
     def _needed(
         self, start: NDArray[np.float64], units: NDArray[np.float64], selection: list[int]
     ) -> list[int]:
-        """Return the runs without which less would be known, and forget the others.
+        """Return the runs that the contrasts need, and drop the others.
 
-        Every run chosen adds a dimension to the row space. It is of use if it adds none to the row
-        space and the contrasts together, which means that it takes part in a linear dependence of
-        all of them.
+        Every chosen run adds a dimension to the row space. It is needed if it adds none to the row
+        space and the contrasts together, that is, if it takes part in a linear dependence of them.
         """
         if len(selection) == 0:
             return selection
@@ -338,10 +332,7 @@ def _differences(
 def _counterpart(
     coding: Coding, position: int, level_id: int, anchors: Sequence[Ids]
 ) -> int | None:
-    """Return the level that another is compared with: the one with the most different runs.
-
-    An open one if no other level has runs; None if there is no other.
-    """
+    """Return the level to compare with: the one with the most different runs, else an open one."""
     ids = [cell[position] for cell in anchors if cell[position] != level_id]
     if ids:
         return max(sorted(set(ids)), key=ids.count)
@@ -363,9 +354,9 @@ def _check_level(
 
 
 def _anchors(knowledge: Knowledge, waiting: set[Configuration]) -> list[Ids]:
-    """Return the level ids of runs, the best first, then of those that wait.
+    """Return the level ids of the runs, best first, then of those that wait.
 
-    Without any run, of one allowed configuration to begin with.
+    Without any run, the level ids of one allowed configuration.
     """
     ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
     configurations = [*(o.configuration for o in ordered), *sorted(waiting)]
@@ -378,7 +369,7 @@ def _anchors(knowledge: Knowledge, waiting: set[Configuration]) -> list[Ids]:
 def _coding(
     space: ParameterSpace, positions: tuple[int, ...], anchors: Sequence[Ids]
 ) -> tuple[Coding, bool]:
-    """Return the coding of what is looked at, and whether that is every allowed configuration."""
+    """Return the coding of the examined levels, and whether they are all allowed configurations."""
     pairs = [(positions[0], positions[1])] if len(positions) == 2 else []
     anchor_levels = [{cell[i] for cell in anchors} for i in range(len(space.parameters))]
     every = [{*ids, *open_ids} for ids, open_ids in zip(anchor_levels, space.open_ids, strict=True)]
@@ -400,7 +391,7 @@ def _candidates(
     *,
     everything: bool,
 ) -> list[Ids]:
-    """Return the configurations to look at, in the order of preference."""
+    """Return the candidate configurations, in the order of preference."""
     space = knowledge.space
     taken = {configuration.level_ids for configuration in knowledge.taken}
     if everything:
@@ -438,9 +429,9 @@ def _variations(
     anchors: Sequence[Ids],
     levels: Sequence[Sequence[int]],
 ) -> Iterator[Ids]:
-    """Yield runs with the target at other levels, then with one more parameter changed as well.
+    """Yield runs with the target at other levels, then with one more parameter changed.
 
-    Without any run the beginning itself comes first.
+    Without any run the anchor itself comes first.
     """
     yield from anchors
     targets = [positions] if positions else [(i,) for i in range(len(space.parameters))]
@@ -466,10 +457,10 @@ def _array(cells: Sequence[Ids], coding: Coding) -> NDArray[np.int64]:
 
 
 MOST_CELLS = 10_000
-"""Combinations of a block; who asks for more wants a sweep, not a block."""
+"""Greatest number of combinations of a block; a larger one is a sweep."""
 
 MOST_SEEDS = 200
-"""Blocks, and best runs, that a completed block may lie round."""
+"""Greatest number of blocks and of best runs that a completion starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,9 +468,8 @@ class BlockCompletion:
     """A block, and the runs that complete it.
 
     Args:
-        block: as it would be.
-        configurations: its runs that are missing, allowed and not failed before; empty if it is
-            complete already.
+        block: the completed block.
+        configurations: its missing runs, allowed and not failed before; empty if it is complete.
     """
 
     block: FactorialBlock
@@ -489,9 +479,9 @@ class BlockCompletion:
 def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> BlockCompletion | None:
     """Return the nearest complete factorial in which these parameters have all their open levels.
 
-    Without parameters: the block that one more level of any parameter makes of one that is there.
-    A run that waits counts as run. None if there is no such block: nothing was run, or every one
-    has a combination that is excluded or has failed.
+    Without parameters: an existing block extended by one level of any parameter. A run that waits
+    counts as run. None if there is no such block: nothing was run, or every one has a combination
+    that is excluded or has failed.
     Raises `UnknownParameterError`, `AnalysisError` beyond `MOST_CELLS` combinations.
     """
     space = knowledge.space
@@ -518,13 +508,13 @@ def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> Bloc
 
 
 def _proposed(knowledge: Knowledge, positions: Sequence[int]) -> Iterator[FactorialBlock]:
-    """Yield blocks as they would be, round the blocks and then round the best runs."""
+    """Yield extended blocks, around the existing blocks and then around the best runs."""
     space = knowledge.space
     blocks = find_blocks(space, knowledge.observations)[:MOST_SEEDS]
     ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
     cells = list(dict.fromkeys(o.configuration.level_ids for o in ordered))[:MOST_SEEDS]
     single = [FactorialBlock(tuple((i,) for i in cell)) for cell in cells]
-    # a block is maximal, so a level more is always missing; a run inside one would be complete
+    # a block is maximal, so one more level always lacks a run; a run inside one would be complete
     seeds = [*blocks, *single] if positions or not blocks else blocks
     for seed in seeds:
         if positions:
@@ -546,7 +536,7 @@ def _missing(
     run_or_waiting: frozenset[Configuration] | set[Configuration],
     most: int | None,
 ) -> tuple[Configuration, ...] | None:
-    """Return the runs that a block lacks; None if so many cannot complete it."""
+    """Return the runs that a block lacks, None if they are too many or not possible."""
     missing = []
     for level_ids in itertools.product(*block.level_ids):
         configuration = Configuration(level_ids, knowledge.space.lineage)

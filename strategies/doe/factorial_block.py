@@ -1,16 +1,14 @@
-"""Complete factorial blocks inside what has been evaluated, and the main effects they give.
+"""Complete factorial blocks among the evaluated configurations, and their main effects.
 
 The paper: "Whenever part of the search space has enough evaluated samples to apply the full
 factorial, the DOE model is updated" (section 3.1). A block is such a part: some levels of every
-parameter, all combinations of which have been run. Inside it every level meets the same levels of
-the others, so its marginal means are not confounded with them.
+parameter, all combinations of which have been run, so its marginal means are not confounded.
 
-`find_blocks` grows blocks greedily. A seed is a pair of evaluated configurations that differ in
-one parameter. It grows one level at a time, by the level that makes it largest (a parameter held
-fixed so far first, then the lowest parameter and level id), until none can be added. Seeds with
-the most evaluated neighbours come first, and a seed inside a block found before is passed over.
-So every block is maximal, and every such pair lies in a block: all that can be compared is. It
-need not find the largest block there is, which is a hard problem (maximum biclique).
+`find_blocks` grows blocks greedily from pairs of evaluated configurations that differ in one
+parameter, by the level that makes the block largest (a fixed parameter first, then the lowest
+parameter and level id). Seeds with the most evaluated neighbours come first; a seed inside an
+earlier block is skipped. So every block is maximal and every such pair lies in a block. The
+largest block may be missed, because finding it is hard (maximum biclique).
 
 Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapter 5 (factorials) and
 section 4.4 (the least squares that put effects of incomplete blocks on one scale).
@@ -41,7 +39,7 @@ Pair: TypeAlias = tuple[Cell, Cell, int]
 
 @dataclass(frozen=True, slots=True)
 class FactorialBlock:
-    """A complete factorial inside what has been evaluated.
+    """A complete factorial among the evaluated configurations.
 
     Args:
         level_ids: ascending level ids per parameter; all their combinations have been run. A
@@ -66,8 +64,8 @@ def find_blocks(
 ) -> tuple[FactorialBlock, ...]:
     """Return complete factorial blocks with at least two runs, the largest first.
 
-    Deterministic, whatever the order of the observations; replicates count once. Raises
-    `SpaceError` if an observation is not of this space.
+    The order of the observations does not matter; replicates count once. Raises `SpaceError` if an
+    observation is not of this space.
     """
     for observation in observations:
         space.index(observation.configuration)
@@ -86,7 +84,7 @@ def block_effects(
     observations: Sequence[Observation],
     blocks: Sequence[FactorialBlock] | None = None,
 ) -> Effects:
-    """Return the main effects that complete factorial blocks give.
+    """Return the main effects that complete factorial blocks determine.
 
     In a block in which a parameter has two levels or more, a level's contrast is its marginal
     mean (over means of replicates) less the block mean. Blocks may hold different levels, so
@@ -99,9 +97,9 @@ def block_effects(
     with one level in all has effect 0 once it has a run.
 
     Args:
-        space: the space.
-        observations: completed runs; what is averaged is their response (see `responses`).
-        blocks: what to use; found if not given.
+        space: space of the observations.
+        observations: completed runs; their responses are averaged (see `responses`).
+        blocks: blocks to use; by default those that `find_blocks` finds.
     """
     if blocks is None:
         blocks = find_blocks(space, observations)
@@ -141,7 +139,7 @@ class _EvaluatedCells:
         self._covered: dict[tuple[int, Cell], list[int]] = {}
 
     def pairs(self) -> list[Pair]:
-        """Pairs that differ in one parameter, those with the most neighbours first."""
+        """Return pairs that differ in one parameter, those with the most neighbours first."""
         degree = {c: sum(mask.bit_count() for mask in m) for c, m in self._levels.items()}
         neighbours = [
             (cell, (*cell[:position], other, *cell[position + 1 :]), position)
@@ -210,7 +208,7 @@ def _line(cell: Cell, position: int) -> tuple[int, Cell]:
 
 
 def _cell_means(observations: Sequence[Observation]) -> dict[Cell, float]:
-    """Mean response per configuration, relative to the first: equal ones give exactly 0."""
+    """Return the mean response per configuration less the first response; ties give exactly 0."""
     response = responses(observations)
     sums: dict[Cell, list[float]] = {}
     for observation, value in zip(observations, response, strict=True):
@@ -250,7 +248,7 @@ def _effects_of(
 def _contrasts(
     block: FactorialBlock, position: int, cells: dict[Cell, float]
 ) -> NDArray[np.float64]:
-    """Marginal means of a parameter's levels in a block, less the block mean."""
+    """Return the marginal means of a parameter's levels in a block, less the block mean."""
     shape = [len(ids) for ids in block.level_ids]
     values = np.array([cells[cell] for cell in itertools.product(*block.level_ids)])
     # not reshaped to all parameters at once: numpy allows 64 axes only
@@ -261,7 +259,7 @@ def _contrasts(
 
 
 def _groups(normal: NDArray[np.float64]) -> list[list[int]]:
-    """Connected groups of levels, tied by common blocks."""
+    """Return the connected groups of levels, tied by common blocks."""
     left = set(range(len(normal)))
     groups = []
     while left:

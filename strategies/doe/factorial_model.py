@@ -1,21 +1,15 @@
-"""The analysis of a factorial experiment: main effects and interactions with their tests.
+"""Analysis of a factorial experiment: main effects, interactions, lack of fit and PRESS.
 
-The linear model response = constant + main effects + the interactions asked for + noise is fitted
-by least squares to the runs as they are, balanced or not. Each term is tested by what leaving it
-out adds to the residual sum of squares (type III, see `strategies.doe.linear_model`). Effects of
-levels are about the mean over the levels that can be compared, as in `strategies.doe.linear_model`;
-what the runs do not determine is None and has a reason, never 0.
+The linear model response = constant + main effects + chosen interactions + noise is fitted by
+least squares, balanced or not. Each term is tested by the residual sum of squares that leaving it
+out adds (type III, see `strategies.doe.linear_model`). Effects of levels are relative to the mean
+of the comparable levels; an undetermined effect is None and has a reason, never 0. The error is
+estimated from replicates (pure error) where some differ, else from the residuals, which hold
+whatever the model leaves out.
 
-The error is estimated from replicates (pure error) where there are some that differ, else from the
-residuals, which hold whatever the model leaves out.
-
-Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 5, 10 and 15.2.
-
-Whether a model leaves more over than noise, and how well it predicts a run that it has not seen.
-
-Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 10.7 (PRESS) and 10.8
-(lack of fit); Allen 1974, The relationship between variable selection and data augmentation and a
-method for prediction, Technometrics 16.
+Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 5, 10 and 15.2,
+sections 10.7 (PRESS) and 10.8 (lack of fit); Allen 1974, The relationship between variable
+selection and data augmentation and a method for prediction, Technometrics 16.
 """
 
 from __future__ import annotations
@@ -47,20 +41,20 @@ from strategies.space.parameter_space import ParameterSpace
 
 CONFIDENCE = 0.95
 MOST_NAMED = 3
-"""Terms and pairs that a reason names; the rest is counted."""
+"""Greatest number of terms and pairs that a reason names; the rest is counted."""
 
 ErrorSource = Literal["pure error", "residual"]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorEstimate:
-    """The variance of a run that the model does not explain.
+    """Estimated variance of a run that the model does not explain.
 
     Args:
-        source: replicates, or whatever the model leaves over; None if there is neither.
-        df: degrees of freedom, 0 if there is no estimate.
-        mean_square: the variance, None if there is no estimate.
-        reason: why this source, or why there is none; for people.
+        source: replicates or residuals; None if there are neither.
+        df: degrees of freedom, 0 without an estimate.
+        mean_square: the variance, None without an estimate.
+        reason: explanation of the source, or of its absence, for people.
     """
 
     source: ErrorSource | None
@@ -71,16 +65,16 @@ class ErrorEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TermTest:
-    """The partial F test of a main effect or an interaction.
+    """Partial F test of a main effect or an interaction.
 
     Args:
         parameters: one name, or two.
         df: degrees of freedom that the runs determine, 0 if none.
-        full_df: those of the term with all levels that have runs.
-        sum_squares: what leaving the term out adds to the residual sum of squares; None at df 0.
+        full_df: degrees of freedom of the term with all levels that have runs.
+        sum_squares: residual sum of squares that leaving the term out adds; None at df 0.
         f: mean square over that of the error, None without an error above 0.
         p: probability of so great an F by chance.
-        reason: what is missing where df is below full_df or F is None.
+        reason: explanation where df is below full_df or F is None.
         needs_closed: closed levels, such as ``mode=z``, that all its missing combinations hold:
             no allowed run can help until they are reopened. Empty if others are missing too.
     """
@@ -97,13 +91,13 @@ class TermTest:
 
 @dataclass(frozen=True, slots=True)
 class LevelContrast:
-    """What a level, or a combination of levels of two parameters, changes in the response.
+    """Effect of a level, or of a combination of levels of two parameters, on the response.
 
     Args:
-        level_ids: of the level, or of both.
+        level_ids: one level id, or two.
         count: runs with it.
-        effect: the change against the mean of those that can be compared; None if unknown.
-        standard_error: of the effect, None without an estimate of the error.
+        effect: change against the mean of the comparable ones; None if unknown.
+        standard_error: standard error of the effect, None without an estimate of the error.
         interval: 95 % t interval of the effect, None where the standard error is.
     """
 
@@ -119,12 +113,12 @@ class FactorialModel:
     """A linear model of main effects and interactions; build it with `FactorialModel.fit`.
 
     Args:
-        coding: the levels that have runs, the terms and their columns.
+        coding: levels that have runs, terms and their columns.
         ids: int64 [n, parameters], level ids of the runs.
         relative: float64 [n], responses less the first.
         solution: the fit; None without any run.
 
-    Not slotted: results are made on first use.
+    Not slotted, because results are cached on first use.
     """
 
     coding: Coding
@@ -139,7 +133,7 @@ class FactorialModel:
         observations: Sequence[Observation],
         pairs: Sequence[tuple[str, str]] = (),
     ) -> FactorialModel:
-        """Fit main effects, and the interactions of these pairs, to the responses.
+        """Fit main effects, and the interactions of the pairs, to the responses.
 
         Raises `SpaceError` if an observation is not of this space, `UnknownParameterError` for a
         name, `AnalysisError` for a pair of a parameter with itself, or for too many columns.
@@ -157,7 +151,7 @@ class FactorialModel:
 
     @property
     def space(self) -> ParameterSpace:
-        """The space it was fitted on."""
+        """Space that the model was fitted on."""
         return self.coding.space
 
     @property
@@ -183,7 +177,7 @@ class FactorialModel:
 
     @cached_property
     def error(self) -> ErrorEstimate:
-        """The estimate of the error that tests and intervals use."""
+        """Estimate of the error that tests and intervals use."""
         if self.solution is None:
             return ErrorEstimate(None, 0, None, "There is no run yet.")
         df, squares = self.pure_error
@@ -205,11 +199,11 @@ class FactorialModel:
 
     @cached_property
     def tests(self) -> tuple[TermTest, ...]:
-        """The test of every term: main effects in the space's order, then pairs."""
+        """Tests of all terms: main effects in the space's order, then pairs."""
         return tuple(self._test(term) for term in self.coding.terms)
 
     def test(self, *names: str) -> TermTest:
-        """Return the test of one term. Raises `AnalysisError` if the model does not have it."""
+        """Return the test of one term; raise `AnalysisError` if it is not in the model."""
         return self.tests[self.coding.terms.index(self._term(names))]
 
     def levels(self, name: str) -> tuple[LevelContrast, ...]:
@@ -221,9 +215,9 @@ class FactorialModel:
         return tuple(changes.get((i,), LevelContrast((i,), 0)) for i in ordered)
 
     def combinations(self, first: str, second: str) -> tuple[LevelContrast, ...]:
-        """Return what each combination of two parameters changes, those with runs, by rank.
+        """Return the joint effect of each combination of two parameters that has runs, by rank.
 
-        Main effects and interaction together, against the mean of those that can be compared.
+        Main effects and interaction together, against the mean of the comparable combinations.
         """
         term = self._term((first, second))
         return self._changes(term, self._seen(term))
@@ -243,7 +237,7 @@ class FactorialModel:
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The contrasts that can be estimated, on the one scale of `Contrast.effect`.
+        """Estimable contrasts, on the common scale of `Contrast.effect`.
 
         On unbalanced data contrasts are correlated, and margins that take them as independent
         (Lenth's) are approximate.
@@ -271,10 +265,9 @@ class FactorialModel:
 
     @property
     def unknown_contrasts(self) -> int:
-        """How many contrasts of the levels with runs cannot be estimated."""
+        """Number of contrasts of the levels with runs that cannot be estimated."""
         return self.coding.n_columns - 1 - len(self.contrasts)
 
-    # -- private ---------------------------------------------------------------------------
 
     def _term(self, names: Sequence[str]) -> Term:
         positions = tuple(self.space.names.index(self.space.parameter(n).name) for n in names)
@@ -309,7 +302,7 @@ class FactorialModel:
         return TermTest(names, df, full, squares, f, p, reason, needed)
 
     def _reason(self, term: Term, df: int) -> str:
-        """Say why a term has fewer degrees of freedom than its levels have."""
+        """Explain why a term has fewer degrees of freedom than its levels have."""
         if self.solution is None:
             return "no run yet"
         single = [i for i in term if len(self.coding.level_ids[i]) == 1]
@@ -329,7 +322,7 @@ class FactorialModel:
         return f"{df} of {full} df: confounded with {_listed(aliases or ['the mean'])}"
 
     def _holes(self, term: Term) -> list[str]:
-        """Count the empty combinations of the pairs in the model that this term is part of."""
+        """Describe the empty combinations of the pairs in the model that contain this term."""
         texts = []
         for pair, empty in self._empty(term).items():
             n = math.prod(len(self.coding.level_ids[i]) for i in pair)
@@ -350,7 +343,7 @@ class FactorialModel:
         return tuple(dict.fromkeys(itertools.chain(*shut))) if all(shut) else ()
 
     def _empty(self, term: Term) -> dict[Term, list[tuple[int, ...]]]:
-        """Return the combinations without a run, of each pair that this term is part of."""
+        """Return the combinations without a run of each pair that contains this term."""
         empty_cells: dict[Term, list[tuple[int, ...]]] = {}
         for pair in self.coding.terms:
             if len(pair) == 2 and set(term) <= set(pair):
@@ -361,7 +354,7 @@ class FactorialModel:
         return empty_cells
 
     def _closed(self, pair: Term, cell: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the closed levels of a combination, for people."""
+        """Return the closed levels of a combination as text, such as ``mode=z``."""
         levels = [(self.space.parameters[i], k) for i, k in zip(pair, cell, strict=True)]
         closed = self.space.closed
         return tuple(f"{p.name}={p.levels[k]}" for p, k in levels if (p.name, k) in closed)
@@ -370,14 +363,14 @@ class FactorialModel:
         return Counter(map(tuple, self.ids[:, list(term)].tolist()))
 
     def _seen(self, term: Term) -> list[tuple[int, ...]]:
-        """Combinations with runs, in the order of ranks."""
+        """Return the combinations with runs, by rank."""
         ranks = [self.space.parameters[i].ranks for i in term]
         return sorted(
             self._counts(term), key=lambda c: [r[i] for r, i in zip(ranks, c, strict=True)]
         )
 
     def _changes(self, term: Term, cells: Sequence[tuple[int, ...]]) -> tuple[LevelContrast, ...]:
-        """Return the effects of cells about the mean of the greatest class to be compared."""
+        """Return the effects of cells about the mean of their greatest comparable class."""
         counts = self._counts(term)
         if self.solution is None:
             return ()
@@ -453,7 +446,7 @@ def _positions(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Join the first names, and count the rest."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
@@ -468,7 +461,7 @@ def _df(df: int) -> str:
 
 
 ALONE = 1 - 1e-9
-"""Leverage from which on a run alone determines an effect, so that nothing predicts it."""
+"""Leverage from which on one run alone determines an effect, so that others cannot predict it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,12 +470,12 @@ class LackOfFit:
 
     Args:
         df: degrees of freedom of lack of fit, distinct configurations less effects.
-        sum_squares: its sum of squares, None if no test can be made.
+        sum_squares: sum of squares of lack of fit, None if no test can be made.
         pure_df: degrees of freedom of pure error.
-        pure_squares: its sum of squares.
-        f: the ratio of the mean squares, None if no test can be made.
+        pure_squares: sum of squares of pure error.
+        f: ratio of the mean squares, None if no test can be made.
         p: probability of so great an F if the model were right.
-        reason: what is missing for a test, None if there is one.
+        reason: explanation of a missing test, None if there is one.
     """
 
     df: int
@@ -496,7 +489,7 @@ class LackOfFit:
 
 @dataclass(frozen=True, slots=True)
 class PressStatistic:
-    """Leave-one-out prediction.
+    """The PRESS statistic of leave-one-out prediction.
 
     Args:
         r_squared: 1 - PRESS / sum of squares about the mean, over the runs that the others can
@@ -504,7 +497,7 @@ class PressStatistic:
         press: sum of squared prediction errors, in the squared unit of the response.
         n_predicted: runs that the others can predict.
         n_alone: runs that alone determine an effect, such as the only one with a level.
-        reason: why there is no number.
+        reason: explanation of a missing value.
     """
 
     r_squared: float | None
@@ -515,7 +508,7 @@ class PressStatistic:
 
 
 def lack_of_fit(model: FactorialModel) -> LackOfFit:
-    """Test whether the model leaves more over than replicates differ."""
+    """Test lack of fit of a model against pure error."""
     pure_df, pure_squares = model.pure_error
     df = max(model.residual_df - pure_df, 0)
     reason = None
@@ -546,7 +539,7 @@ def lack_of_fit(model: FactorialModel) -> LackOfFit:
 
 
 def press_statistic(model: FactorialModel) -> PressStatistic:
-    """Predict every run from the others, by leverages instead of as many fits."""
+    """Compute PRESS from the leverages, without refitting the model."""
     if model.solution is None:
         return PressStatistic(None, None, 0, 0, "There is no run yet.")
     free = model.solution.leverage < ALONE

@@ -1,30 +1,18 @@
-"""Main effects by least squares, for unbalanced data.
+"""Least squares for main effects on unbalanced data, design matrices and Lenth's margins.
 
 The additive model: response = a constant + one effect per level + noise. Where levels were not
 tried equally often together, plain level means mix the effects of the parameters; least squares
-takes them apart as far as the data can.
+separates them as far as the data can.
 
-Effects sum to zero over the levels of a parameter that can be compared (sum-to-zero coding). A
-comparison of two levels is estimable if it lies in the row space of the design; that is an
-equivalence between levels. The greatest class of a parameter gets effects (the one with the most
-runs among equals), every other level is unknown: one run with two new levels makes these two
-unknown, not all.
+Effects sum to zero over the comparable levels of a parameter (sum-to-zero coding). A comparison
+of two levels is estimable if it lies in the row space of the design; that is an equivalence
+between levels. The greatest class of a parameter gets effects (the one with the most runs among
+equals), every other level is unknown.
 
-Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 10.3 and 15.2; Searle,
-Linear Models, chapter 5, for estimable functions.
-
-Least squares of a design that may be rank-deficient, and what can be estimated from it.
-
-Reference: Searle, Linear Models, chapter 5; Montgomery, Design and Analysis of Experiments,
-8th ed., section 10.7 (leverage).
-
-Orthonormal contrasts of levels, and the design matrix they make.
-
-Which of many contrasts stand out, without an estimate of the error: Lenth's margins.
-
-Reference: Lenth 1989, Quick and easy analysis of unreplicated factorials, Technometrics 31;
-Montgomery, Design and Analysis of Experiments, 8th ed., section 6.5; Daniel 1959, Use of
-half-normal plots in interpreting factorial two-level experiments, Technometrics 1.
+Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 6.5, 10.3, 10.7
+(leverage) and 15.2; Searle, Linear Models, chapter 5 (estimable functions); Lenth 1989, Quick and
+easy analysis of unreplicated factorials, Technometrics 31; Daniel 1959, Use of half-normal plots
+in interpreting factorial two-level experiments, Technometrics 1.
 """
 
 from __future__ import annotations
@@ -52,8 +40,8 @@ TOLERANCE = 1e-8
 def least_squares_effects(space: ParameterSpace, observations: Sequence[Observation]) -> Effects:
     """Return main effects of the additive model, None where they are not estimable.
 
-    Every observation counts once, replicates too; what is fitted is the response (see
-    `responses`). A parameter with one level in all has effect 0 once it has a run.
+    The responses of all observations are fitted (see `responses`), replicates too. A parameter with
+    one level in all has effect 0 once it has a run.
     Raises `SpaceError` if an observation is not of this space.
     """
     for observation in observations:
@@ -102,10 +90,10 @@ def _solved(
 
 
 def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the places of the greatest class of levels that can be compared.
+    """Return the positions of the greatest class of comparable levels.
 
     The contrast of two levels is estimable if its projection on the row space is as long as
-    itself. Of equal classes the one with more runs, then the earlier one.
+    itself. Of equal classes the one with more runs is taken, then the earlier one.
 
     Args:
         basis: float64 [levels, rank], the levels (columns of the design that are 0 or 1) in
@@ -125,7 +113,7 @@ def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray
 def rounded_to_grain(
     values: NDArray[np.float64], relative: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return effects rounded to the grain of the responses, so that ties stay ties."""
+    """Round effects to the grain of the responses, so that ties stay ties."""
     scale = float(np.abs(relative).max(initial=0.0))
     if scale == 0:
         return values
@@ -135,21 +123,21 @@ def rounded_to_grain(
 
 
 def grain_of(scale: float) -> float:
-    """Return the step below which solvers of least squares cannot tell values of this scale."""
+    """Return the smallest difference that least squares resolves among values of this scale."""
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
 
 
 GRAINS = 16
-"""Residuals of at most so many grains of the response are rounding, not noise."""
+"""Greatest residuals, in grains of the response, that count as rounding, not noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The solution of least norm, in coordinates of the row space.
+    """Least squares solution of least norm, in coordinates of the row space.
 
     Args:
         basis: float64 [columns, rank], orthonormal columns that span the row space.
-        singular: float64 [rank].
+        singular: float64 [rank], singular values.
         scores: float64 [rank], the response in the directions of the singular vectors.
         residuals: float64 [n], exactly 0 where the fit is exact up to rounding.
         leverage: float64 [n], the diagonal of the hat matrix.
@@ -179,7 +167,7 @@ class Solution:
         return inside
 
     def estimates(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values of functions, float64 [m]; of meaning where they are estimable."""
+        """Return the values of functions, float64 [m]; meaningful where they are estimable."""
         values: NDArray[np.float64] = (functions @ self.basis) @ (self.scores / self.singular)
         return values
 
@@ -194,9 +182,9 @@ class Solution:
         return errors
 
     def tested(self, block: slice) -> tuple[int, float]:
-        """Return degrees of freedom and sum of squares of all that is estimable of a block alone.
+        """Return degrees of freedom and sum of squares of the estimable part of a block of columns.
 
-        That is the residual sum of squares without these columns less the one with them.
+        The sum is the residual sum of squares without these columns less the one with them.
         """
         block_basis = self.basis[block]
         lengths, directions = np.linalg.eigh(block_basis @ block_basis.T)
@@ -235,24 +223,24 @@ def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solutio
 
 
 Term: TypeAlias = tuple[int, ...]
-"""Positions of the parameters of a term: one of a main effect, two of an interaction."""
+"""Positions of the parameters of a term: one for a main effect, two for an interaction."""
 
 MOST_COLUMNS = 600
-"""Columns of a design matrix; beyond it least squares take minutes and megabytes."""
+"""Most columns of a design matrix; beyond it least squares takes minutes and much memory."""
 
 _DEGREES = ("linear", "quadratic", "cubic")
 
 
 @dataclass(frozen=True, eq=False)
 class Coding:
-    """How configurations become rows of a design matrix.
+    """Coding of configurations as rows of a design matrix.
 
     Args:
         space: the space.
-        level_ids: per parameter, the levels that are coded, by rank; at least one each.
-        terms: the main effect of every parameter, then pairs.
+        level_ids: coded levels per parameter, by rank; at least one each.
+        terms: main effects of all parameters, then pairs.
 
-    Not slotted: contrasts are made on first use. Raises `AnalysisError` beyond `MOST_COLUMNS`.
+    Not slotted: contrasts are cached on first use. Raises `AnalysisError` beyond `MOST_COLUMNS`.
     """
 
     space: ParameterSpace
@@ -274,7 +262,7 @@ class Coding:
         level_ids: Sequence[Sequence[int]],
         pairs: Sequence[tuple[int, int]] = (),
     ) -> Coding:
-        """Code these levels of every parameter, and pairs of parameters by position."""
+        """Code the levels of every parameter, and pairs of parameters by position."""
         ordered = tuple(
             tuple(sorted(set(ids), key=parameter.ranks.__getitem__))
             for parameter, ids in zip(space.parameters, level_ids, strict=True)
@@ -288,12 +276,12 @@ class Coding:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the design matrix, the constant included."""
+        """Number of columns of the design matrix, the constant included."""
         return 1 + sum(self.width(term) for term in self.terms)
 
     @cached_property
     def blocks(self) -> dict[Term, slice]:
-        """The columns of every term; column 0 is the constant."""
+        """Columns of every term; column 0 is the constant."""
         blocks, start = {}, 1
         for term in self.terms:
             blocks[term] = slice(start, start + self.width(term))
@@ -302,19 +290,19 @@ class Coding:
 
     @cached_property
     def contrasts(self) -> tuple[NDArray[np.float64], ...]:
-        """Per parameter float64 [levels, levels - 1]: orthonormal columns that sum to zero."""
+        """Contrasts per parameter, float64 [levels, levels - 1]: orthonormal, summing to zero."""
         return tuple(
             _contrasts(parameter, len(ids))
             for parameter, ids in zip(self.space.parameters, self.level_ids, strict=True)
         )
 
     def places(self, position: int, ids: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return where level ids stand among the coded levels of a parameter."""
+        """Return the positions of level ids among the coded levels of a parameter."""
         place = {level_id: i for i, level_id in enumerate(self.level_ids[position])}
         return np.array([place[level_id] for level_id in ids.tolist()], dtype=np.intp)
 
     def design(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return float64 [n, columns] of level ids int64 [n, parameters], all of them coded."""
+        """Return the design float64 [n, columns] of coded level ids int64 [n, parameters]."""
         n = len(ids)
         coded = [self.contrasts[i][self.places(i, ids[:, i])] for i in range(ids.shape[1])]
         matrix = np.empty((n, self.n_columns))
@@ -369,8 +357,8 @@ def _contrasts(parameter: Parameter, n: int) -> NDArray[np.float64]:
 def polynomials(n: int) -> NDArray[np.float64]:
     """Return the orthonormal polynomials on n equal steps, float64 [n, n - 1], degree 1 first.
 
-    Each is the one before times the step, made orthogonal to all before (twice, against rounding),
-    which stays exact where powers of the step would not.
+    Each is the previous one times the step, orthogonalised twice against all before, which stays
+    exact where powers of the step would not.
 
     >>> (polynomials(3) * [2**0.5, 6**0.5]).round(6).tolist()
     [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
@@ -401,7 +389,7 @@ def helmert(n: int) -> NDArray[np.float64]:
 
 
 LEAST_CONTRASTS = 3
-"""Fewer leave Lenth's t less than one degree of freedom."""
+"""Fewest contrasts; with fewer, Lenth's t has less than one degree of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +401,7 @@ class Contrast:
         parameters: names of the term's parameters.
         effect: 2 sqrt(sum of squares / runs), with the sign of the coefficient. For a parameter of
             two levels in a balanced design that is the difference of its level means.
-        sum_squares: what leaving this contrast out adds to the residual sum of squares.
+        sum_squares: residual sum of squares that leaving this contrast out adds.
     """
 
     name: str
@@ -427,10 +415,10 @@ class Margins:
     """Lenth's pseudo standard error and margins, in the unit of the effects.
 
     Args:
-        pse: the pseudo standard error; all None with ``reason``.
-        margin: an effect beyond it stands out if it alone is looked at (95 %).
-        simultaneous: an effect beyond it stands out among all (95 %).
-        reason: why there are none, None if there are.
+        pse: pseudo standard error; all three are None with ``reason``.
+        margin: size from which on a single effect is significant (95 %).
+        simultaneous: size from which on an effect is significant among all (95 %).
+        reason: explanation of missing margins, None if there are some.
     """
 
     pse: float | None

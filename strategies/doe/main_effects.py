@@ -1,20 +1,17 @@
-"""Design of experiments: main effects of a full or partial factorial.
+"""Main effects of a full or partial factorial, and `Knowledge`, the input of every strategy.
 
 Three methods, which agree on a full factorial:
 
 - ``means``: the mean response of the runs with a level, less the mean of all runs. Every level
-  with a run is known, but on unbalanced data such means are confounded with the other parameters;
-  the intervals say how rough they are.
+  with a run is known, but on unbalanced data such means are confounded with other parameters.
 - ``blocks``: balanced contrasts in complete factorial blocks; see `strategies.doe.factorial_block`.
 - ``least_squares``: the additive model; see `strategies.doe.linear_model`.
 
-With the last two, the mean of a level is an adjusted one: the grand mean plus its effect. The
-grand mean is the constant that fits the runs whose levels all have effects (all runs if there is
-none). A level may have runs and still be unknown: None, never 0.
+With the last two, the mean of a level is adjusted: the grand mean plus its effect. The grand mean
+is the constant that fits the runs whose levels all have effects (all runs if there is none). A
+level may have runs and still be unknown: None, never 0.
 
 Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 3 and 5.
-
-Knowledge: everything a strategy may look at, as one value.
 """
 
 from __future__ import annotations
@@ -44,15 +41,15 @@ MIN_RESIDUAL_DF = 2
 
 @dataclass(frozen=True, slots=True)
 class LevelEffect:
-    """What is known about one level; everything but the count is None if it is unknown.
+    """Estimates of one level; all but the count are None if the level is unknown.
 
     Args:
-        level_id: the level.
+        level_id: level id.
         count: runs with this level.
         mean: their mean response, or the adjusted mean.
         effect: that mean less the grand mean.
-        standard_error: of the mean, from the spread within the level; None below two runs, and
-            for adjusted means.
+        standard_error: standard error of the mean, from the spread within the level; None below
+            two runs, and for adjusted means.
         interval: 95% t interval of the mean; None where the standard error is.
     """
 
@@ -66,10 +63,10 @@ class LevelEffect:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """How much a parameter seems to matter.
+    """Importance of a parameter.
 
     Args:
-        parameter: its name.
+        parameter: name of the parameter.
         spread: greatest less smallest level mean, None below two known levels.
         share: its part of the between-level sums of squares of all parameters, None if those
             are all 0 (nothing seems to matter) or unknown.
@@ -84,7 +81,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedResponse:
-    """An expected response, with a rough 95% interval of one run, None if unknown."""
+    """An expected response, and a rough 95% interval of one run, None if unknown."""
 
     value: float
     interval: tuple[float, float] | None
@@ -108,7 +105,7 @@ class DesignModel:
     """Main effects fitted to observations; build it with `DesignModel.fit`.
 
     Args:
-        space: the space it was fitted on.
+        space: space of the observations.
         n_observations: number of observations.
         origin: response that all sums are relative to, so that equal responses give effects
             of exactly 0; None without observations.
@@ -118,7 +115,7 @@ class DesignModel:
         n_distinct: distinct allowed configurations observed.
         method: how effects are estimated.
         n_fitted: observations behind the residuals, those whose levels are all known.
-        blocks: the complete factorial blocks that were used; empty for other methods.
+        blocks: complete factorial blocks that were used; empty for other methods.
     """
 
     space: ParameterSpace
@@ -141,8 +138,8 @@ class DesignModel:
     ) -> DesignModel:
         """Fit main effects to the responses of the observations (see `responses`).
 
-        Raises `SpaceError` if an observation is not of this space, `OptionError` for a method
-        that does not exist.
+        Raises `SpaceError` if an observation is not of this space, `OptionError` for an unknown
+        method.
         """
         require_method(method)
         n = len(observations)
@@ -177,7 +174,7 @@ class DesignModel:
 
     @property
     def grand_mean(self) -> float | None:
-        """Mean of all responses (adjusted but for means), None without observations."""
+        """Mean of all responses (adjusted except for ``means``), None without observations."""
         return None if self.origin is None else self.origin + self.offset
 
     @property
@@ -195,15 +192,15 @@ class DesignModel:
         return int(self.tables[self._position(parameter)].counts[level_id])
 
     def q_min(self, parameter: str) -> float | None:
-        """Return the least known quality of the parameter's open levels, None if none is."""
+        """Return the least known quality of the parameter's open levels, None without any."""
         return min(self._known_qualities(parameter), default=None)
 
     def q_max(self, parameter: str) -> float | None:
-        """Return the greatest known quality of the parameter's open levels, None if none is."""
+        """Return the greatest known quality of the parameter's open levels, None without any."""
         return max(self._known_qualities(parameter), default=None)
 
     def level(self, parameter: str, level_id: int) -> LevelEffect:
-        """Return what is known about a level.
+        """Return the estimates of a level.
 
         Raises `UnknownParameterError`, or `IndexError` for an id that does not exist.
         """
@@ -221,7 +218,7 @@ class DesignModel:
         return LevelEffect(level_id, count, mean, relative - self.offset, error, interval)
 
     def levels(self, parameter: str) -> tuple[LevelEffect, ...]:
-        """Return what is known about every level of a parameter, in the order of ids."""
+        """Return the estimates of every level of a parameter, by level id."""
         n_levels = self.space.parameter(parameter).n_levels
         return tuple(self.level(parameter, level_id) for level_id in range(n_levels))
 
@@ -245,8 +242,8 @@ class DesignModel:
         """Return the grand mean plus the effects of the known levels, None without any run.
 
         The interval is rough: the residual spread of the additive model, widened for the
-        number of fitted effects. It is None if fewer than 2 residual degrees of freedom are
-        left, or if a level of the configuration is unknown.
+        number of fitted effects. It is None with fewer than 2 residual degrees of freedom, or if
+        a level of the configuration is unknown.
         Raises `SpaceError` if the configuration is not of this space.
         """
         names = self.space.values(configuration)
@@ -288,7 +285,7 @@ def _level_table(
 
 
 def require_method(method: str) -> None:
-    """Raise `OptionError` unless it is one of `METHODS`."""
+    """Raise `OptionError` unless the method is one of `METHODS`."""
     if method not in METHODS:
         raise OptionError(
             f"effects by {method!r} were asked for; allowed are {', '.join(METHODS)}."
@@ -298,7 +295,7 @@ def require_method(method: str) -> None:
 def _grand_mean(
     rows: Sequence[NDArray[np.float64]], ids: NDArray[np.int64], relative: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.bool_]]:
-    """Return the constant of the additive model, and which observations are behind it.
+    """Return the constant of the additive model, and the observations that it is fitted to.
 
     A parameter without any known effect is left out; otherwise a level without effect leaves
     its runs out, unless that leaves none.
@@ -322,7 +319,7 @@ def _adjusted(table: LevelTable, effects: NDArray[np.float64], offset: float) ->
 
 
 def _settled(effects: Sequence[float | None], relative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return effects with NaN where unknown, ties as ties."""
+    """Return effects rounded to the grain, NaN where unknown."""
     values = np.array([np.nan if e is None else e for e in effects], dtype=np.float64)
     return rounded_to_grain(values, relative)
 
@@ -337,20 +334,19 @@ def _between_squares(table: LevelTable, offset: float) -> float:
 
 
 def _t_quantile(degrees_of_freedom: int) -> float:
-    """Return the two-sided 95% quantile of Student's t."""
     return float(stdtrit(degrees_of_freedom, 0.5 + CONFIDENCE / 2))
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known about an experiment when suggestions are asked for.
+    """State of an experiment that a strategy bases its suggestions on.
 
     Args:
-        space: the current version of the space.
+        space: current version of the space.
         observations: completed runs, oldest first.
         failures: runs without a result.
         pending: configurations that wait for a run.
-        running: configurations of the runs that go on.
+        running: configurations of the current runs.
     Raises `ObservationError` if a configuration is of another lineage than the space.
 
     Not slotted: `taken` and the models are cached on first use.
@@ -376,7 +372,7 @@ class Knowledge:
 
     @cached_property
     def taken(self) -> frozenset[Configuration]:
-        """Every configuration observed, failed, pending or running; none is proposed again."""
+        """All configurations observed, failed, pending or running; none is proposed again."""
         observed = (observation.configuration for observation in self.observations)
         failed = (failure.configuration for failure in self.failures)
         return self.pending.union(self.running, observed, failed)
@@ -387,9 +383,9 @@ class Knowledge:
         return self.model_by("means")
 
     def model_by(self, method: Method) -> DesignModel:
-        """Return main effects of the observations by another method, fitted once.
+        """Return main effects of the observations by a method, cached on first use.
 
-        Raises `OptionError` for a method that does not exist.
+        Raises `OptionError` for an unknown method.
         """
         if method not in self._models:
             self._models[method] = DesignModel.fit(self.space, self.observations, method)

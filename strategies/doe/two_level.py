@@ -1,25 +1,18 @@
 """Two-level designs: regular fractions of the 2^k factorial, and Plackett-Burman designs.
 
-Pure combinatorics: signs, generators, words and aliases; levels and parameters are somebody
-else's. Factors are lettered A, B, C, ... without I, which stands for the mean.
-
-A regular fraction of k factors in 2^(k-p) runs takes k - p basic factors and sets each of the p
-others equal to a product of them (its generator). Products that equal the mean are the words of
-the defining relation, and the shortest has as many letters as the resolution. For up to 11 factors
-the generators are searched for: the fewest runs that reach a resolution, then the highest
-resolution, then minimum aberration (Fries & Hunter 1980: fewest words of the shortest length, then
-of the next).
-
-Beyond 11 factors: Plackett-Burman designs for resolution III, each followed by its negative for
-IV; for V, columns taken one by one so that no four of them multiply to the mean.
+Factors are lettered A, B, C, ... without I, which stands for the mean. A regular fraction of k
+factors in 2^(k-p) runs takes k - p basic factors and sets each of the p others equal to a product
+of them (its generator). Products that equal the mean are the words of the defining relation; the
+shortest has as many letters as the resolution. For up to 11 factors the generators are searched
+for: the fewest runs that reach a resolution, then the highest resolution, then minimum aberration
+(Fries & Hunter 1980: fewest words of the shortest length, then of the next). Beyond 11 factors:
+Plackett-Burman designs for resolution III, each followed by its negative for IV; for V, columns
+taken one by one so that no four of them multiply to the mean.
 
 References: Box, Hunter & Hunter 2005, Statistics for Experimenters, 2nd ed., chapter 6; Montgomery,
 Design and Analysis of Experiments, 8th ed., chapter 8; Plackett & Burman 1946, The design of
-optimum multifactorial experiments; Fries & Hunter 1980, Minimum aberration 2^(k-p) designs.
-
-Hadamard matrices: square, of -1 and +1, with orthogonal columns.
-
-Reference: Paley 1933, On orthogonal matrices.
+optimum multifactorial experiments; Fries & Hunter 1980, Minimum aberration 2^(k-p) designs; Paley
+1933, On orthogonal matrices (Hadamard matrices).
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from strategies.space.errors import OptionError
 
 
 def hadamard_order(at_least: int) -> int:
-    """Return the least order from ``at_least`` on whose Hadamard matrix can be built here.
+    """Return the least order from ``at_least`` on for which `hadamard` can build a matrix.
 
     Sylvester's doubling and Paley's two constructions over primes reach every multiple of 4 up
     to 48; of those up to 100, 52, 92 and 100 are missing.
@@ -49,10 +42,10 @@ def hadamard_order(at_least: int) -> int:
 
 
 def hadamard(order: int) -> NDArray[np.int8]:
-    """Return a Hadamard matrix, int8 [order, order] of -1 and +1, first column +1.
+    """Return a Hadamard matrix H, int8 [order, order] of -1 and +1, first column +1.
 
-    Its columns are orthogonal: H'H is order times the unit matrix.
-    Raises `OptionError` for an order that cannot be built here; see `hadamard_order`.
+    Its columns are orthogonal: H'H is order times the unit matrix. Raises `OptionError` for an
+    order that cannot be built; see `hadamard_order`.
     """
     if type(order) is not int or order < 1 or not _can_build(order):
         raise OptionError(
@@ -88,7 +81,7 @@ def _is_prime(number: int) -> bool:
 
 
 def _jacobsthal(q: int) -> NDArray[np.int8]:
-    """Return whether i - j is a square modulo the prime q, as 0, +1, -1."""
+    """Return the quadratic character of i - j modulo the prime q: 0, +1 or -1."""
     character = np.full(q, -1, dtype=np.int8)
     character[[i * i % q for i in range(1, q)]] = 1
     character[0] = 0
@@ -98,7 +91,7 @@ def _jacobsthal(q: int) -> NDArray[np.int8]:
 
 
 def _paley(q: int) -> NDArray[np.int8]:
-    """Paley's first construction, of order q + 1 for a prime q with remainder 3 modulo 4."""
+    """Build Paley's first matrix, of order q + 1 for a prime q with remainder 3 modulo 4."""
     skew = np.ones((q + 1, q + 1), dtype=np.int8)
     skew[0, 0] = 0
     skew[1:, 0] = -1
@@ -107,7 +100,7 @@ def _paley(q: int) -> NDArray[np.int8]:
 
 
 def _paley_two(q: int) -> NDArray[np.int8]:
-    """Paley's second construction, of order 2 (q + 1) for a prime q with remainder 1 modulo 4."""
+    """Build Paley's second matrix, of order 2 (q + 1) for a prime q with remainder 1 modulo 4."""
     conference = np.ones((q + 1, q + 1), dtype=np.int8)
     conference[0, 0] = 0
     conference[1:, 1:] = _jacobsthal(q)
@@ -124,7 +117,7 @@ SEARCHED = 11
 
 RESOLUTIONS = (3, 4, 5)
 MAX_WORDS_FROM = 16
-"""Most generators whose 2^p - 1 words are listed."""
+"""Most generators for which the 2^p - 1 words are listed."""
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 _ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII", 9: "IX", 10: "X", 11: "XI"}
@@ -139,7 +132,7 @@ def letter(factor: int) -> str:
 
 
 def roman(resolution: int) -> str:
-    """Return a resolution as the field writes it, such as "IV"."""
+    """Return a resolution in Roman numerals, such as "IV"."""
     return _ROMAN.get(resolution, str(resolution))
 
 
@@ -174,14 +167,14 @@ class RegularFraction:
 
     @property
     def name(self) -> str:
-        """Such as "2^(5-2) fraction" or "2^3 factorial"."""
+        """Name of the design, such as "2^(5-2) fraction" or "2^3 factorial"."""
         if not self.n_generators:
             return f"2^{self.n_factors} factorial"
         return f"2^({self.n_factors}-{self.n_generators}) fraction"
 
     @property
     def details(self) -> str:
-        """Such as "resolution III, D=AB, E=AC"; empty for a factorial."""
+        """Resolution and generators, such as "resolution III, D=AB, E=AC"; empty if full."""
         if self.resolution is None:
             return ""
         return ", ".join((f"resolution {roman(self.resolution)}", *self.generators))
@@ -194,7 +187,7 @@ class RegularFraction:
 
     @property
     def defining_relation(self) -> tuple[str, ...]:
-        """The words that equal the mean, shortest first, such as ("ABD", "ACE", "BCDE").
+        """Words that equal the mean, shortest first, such as ("ABD", "ACE", "BCDE").
 
         Raises `OptionError` with more than 16 generators, since there are 2^p - 1 words.
         """
@@ -208,10 +201,10 @@ class RegularFraction:
 
     @property
     def aliases(self) -> tuple[tuple[str, ...], ...]:
-        """Main effects and two-factor interactions that cannot be told apart, in groups.
+        """Groups of main effects and two-factor interactions that are confounded.
 
         Such as (("A", "BD", "CE"), ("B", "AD"), ...): each group is estimated as one sum. An
-        effect without an alias of at most two factors stands alone.
+        effect without an alias of at most two factors is a group of its own.
         """
         groups: dict[int, list[str]] = {}
         for order in (1, 2):
@@ -224,7 +217,7 @@ class RegularFraction:
 
     @property
     def is_own_fold(self) -> bool:
-        """Whether reversing all signs gives the same runs, as where all words are even."""
+        """Whether reversing all signs gives the same runs (all words are even)."""
         return all(column.bit_count() % 2 for column in self.columns)
 
     def signs(self, run: int) -> Signs:
@@ -241,8 +234,8 @@ class RegularFraction:
 class PlackettBurman:
     """Columns of a Hadamard matrix, alone (resolution III) or above its negative (IV).
 
-    Main effects are orthogonal. In the first case they are aliased with interactions of two other
-    factors, in general each partly with many, so there are no words to list; in the second not.
+    Main effects are orthogonal. At resolution III they are aliased with interactions of two other
+    factors, in general each partly with many, so there are no words to list; at IV they are not.
 
     Args:
         n_factors: number of factors, below the order, or at most the order if folded.
@@ -256,7 +249,7 @@ class PlackettBurman:
 
     @property
     def resolution(self) -> int:
-        """III, or IV if folded."""
+        """Resolution: 3, or 4 if folded."""
         return 4 if self.folded else 3
 
     @property
@@ -266,12 +259,12 @@ class PlackettBurman:
 
     @property
     def name(self) -> str:
-        """Such as "Plackett-Burman design"."""
+        """Name of the design, such as "Plackett-Burman design"."""
         return f"{'folded ' if self.folded else ''}Plackett-Burman design"
 
     @property
     def details(self) -> str:
-        """Such as "resolution III"."""
+        """Resolution as text, such as "resolution III"."""
         return f"resolution {roman(self.resolution)}"
 
     @property
@@ -283,7 +276,7 @@ class PlackettBurman:
         """Return -1 or +1 per factor of a run, counted from 0."""
         half, row = divmod(run, self.order)
         sign = -1 if half else 1
-        first = 0 if self.folded else 1  # alone, the column of ones is the mean
+        first = 0 if self.folded else 1  # unfolded, the column of ones is the mean
         entries = _hadamard_of(self.order)[row, first : first + self.n_factors]
         return tuple(sign * int(entry) for entry in entries)
 
@@ -296,14 +289,14 @@ class PlackettBurman:
 TwoLevelDesign: TypeAlias = RegularFraction | PlackettBurman
 
 
-@lru_cache(maxsize=64, typed=True)  # True is no number of factors, and 3.0 no resolution
+@lru_cache(maxsize=64, typed=True)  # typed, because True and 3.0 are not valid arguments
 def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
     """Return the design of fewest runs for k factors with at least a resolution.
 
     Args:
-        n_factors: k, from 1 on.
+        n_factors: k, at least 1.
         resolution: 3, 4 or 5.
-    Raises `OptionError` outside these.
+    Raises `OptionError` outside these ranges.
     """
     if type(n_factors) is not int or n_factors < 1:
         raise OptionError(f"a design of {n_factors!r} factors was asked for; ask for 1 or more.")
@@ -323,7 +316,6 @@ def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
         n_basic += 1
 
 
-# -- search for generators -----------------------------------------------------------------
 
 
 def _best_columns(
@@ -347,7 +339,7 @@ def _best_columns(
 def _least_aberration(
     candidates: Sequence[int], n_basic: int, n_generators: int, resolution: int
 ) -> tuple[int, ...] | None:
-    """Branch and bound over sets of generators: word lengths only add up on the way down."""
+    """Return the generators of least aberration, by branch and bound: word lengths only add up."""
     n_lengths = n_basic + n_generators + 1
     best: tuple[int, ...] | None = None
     least: tuple[int, ...] | None = None
@@ -365,7 +357,7 @@ def _least_aberration(
             return
         for i in range(start, len(candidates)):
             if not generators and i and candidates[i].bit_count() == candidates[i - 1].bit_count():
-                continue  # lettering the basic factors anew makes it the first of its length
+                continue  # relettering the basic factors makes it the first of its length
             defining_word = candidates[i] | 1 << (n_basic + len(generators))
             longer = [*words, defining_word, *(defining_word ^ word for word in words)]
             descend(i + 1, (*generators, candidates[i]), longer)
@@ -375,7 +367,7 @@ def _least_aberration(
 
 
 def _greedy_columns(n_factors: int, n_basic: int) -> tuple[tuple[int, ...], int] | None:
-    """Return columns of resolution V taken in the order of their bits, None if they do not do.
+    """Return resolution V columns taken in the order of their bits, None if there are too few.
 
     A column fits if it is no product of up to three before it, as in a lexicographic code.
     """
@@ -399,7 +391,7 @@ def _settled(selection: Sequence[int], n_basic: int) -> tuple[tuple[int, ...], i
     """Put the basic columns first and find the resolution."""
     basic = tuple(1 << i for i in range(n_basic))
     if not set(basic) <= set(selection):
-        return None  # a bit without its own column is not needed: fewer runs would have done
+        return None  # a bit without its own column is not needed: fewer runs would suffice
     columns = (*basic, *(column for column in selection if column not in basic))
     triples = {a ^ b ^ c for a, b, c in itertools.combinations(columns, 3)}
     five = any(a ^ b in triples for a, b in itertools.combinations(columns, 2))

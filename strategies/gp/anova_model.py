@@ -1,13 +1,9 @@
-"""From responses to what the model is fitted to, and back.
+"""The ANOVA model of an experiment: its targets, predictions, effects and untried configurations.
 
-The model sees z = standardised(A + B): A are normal scores of the ranks, B the standardised
+The model is fitted to z = standardised(A + B): A are normal scores of the ranks, B the standardised
 logarithm of the distance from the best response. Ranks are robust to outliers, the logarithm keeps
-the resolution near the best. Both are monotone, so a prediction goes back to a response, and a
+the resolution near the best. Both are monotone, so a prediction maps back to a response, and the
 chance to beat the best is the same on both scales.
-
-The model of an experiment: quality, failures and effects, from everything that is known.
-
-How far the model sees beyond the best run: whether a goal lies within what is untried.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ class Targets:
     Args:
         z: targets [n], mean 0 and standard deviation 1 (or all 0).
         knots: distinct targets, ascending.
-        responses: the response of each knot, ascending.
+        responses: response of each knot, ascending.
     """
 
     z: Floats
@@ -65,7 +61,7 @@ class Targets:
         return cls(z, knots, responses[first])
 
     def response(self, z: float) -> float:
-        """Return the response at a target, linear between the observed ones and beyond."""
+        """Return the response at a target, interpolated and extrapolated linearly."""
         return float(self.responses_at(np.float64(z)))
 
     def responses_at(self, z: Floats | np.float64) -> Floats:
@@ -86,9 +82,9 @@ def _standardised(values: Floats) -> Floats:
 
 
 def mean_ranks(values: Floats) -> Floats:
-    """Return the ranks of numbers from 1, float64 [n]; equal ones share the mean of theirs.
+    """Return the ranks of numbers from 1, float64 [n]; equal ones share their mean rank.
 
-    As `scipy.stats.rankdata` does, whose import would cost every start a quarter of a second.
+    Written out, because importing `scipy.stats.rankdata` takes a quarter of a second.
 
     >>> mean_ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
@@ -101,19 +97,19 @@ def mean_ranks(values: Floats) -> Floats:
 PRIOR = Prior()
 ITERATIONS = 25
 MOST_RUNS = 400
-"""Runs that are fitted at most: the better half of them, the latest, and some between."""
+"""Most runs that are fitted: the better half of them, the latest, and some between."""
 
 MOST_LEVELS = 256
-"""Levels of a parameter that an average runs over at most, evenly spread by rank."""
+"""Most levels of a parameter that an average runs over, evenly spread by rank."""
 
 CONFIDENCE = 0.95
 DIGITS = 8
-"""Significant digits that people are told, the same on every processor."""
+"""Significant digits in texts for people, the same on every processor."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPrediction:
-    """What is expected of a run.
+    """Prediction of one run.
 
     Args:
         value: expected response (its median).
@@ -131,13 +127,7 @@ class RunPrediction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """What is expected of many configurations: responses with their 95% intervals.
-
-    Args:
-        values: float64 [m].
-        lows: lower ends, float64 [m].
-        highs: upper ends, float64 [m].
-    """
+    """Predicted responses of configurations and the ends of their 95% intervals, float64 [m]."""
 
     values: Floats
     lows: Floats
@@ -146,11 +136,11 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """The quality to expect with some levels, averaged over all other parameters.
+    """Expected response at some levels, averaged over all other parameters.
 
     Args:
-        level_ids: of the parameters asked for.
-        value: the response at the mean target: of a typical configuration, not a mean of responses.
+        level_ids: level ids of the chosen parameters.
+        value: response at the mean target: of a typical configuration, not a mean of responses.
         interval: 95% interval of that.
         count: fitted runs with these levels.
     """
@@ -162,12 +152,12 @@ class Marginal:
 
 
 class AnovaModel:
-    """Quality and failures over the grid, fitted to the runs of an experiment.
+    """Model of quality and failures over the grid, fitted to the runs of an experiment.
 
     Args:
-        space: the current version of the space.
+        space: current version of the space.
         observations: runs with a result, oldest first; at least one.
-        failed: configurations of the runs without.
+        failed: configurations of the runs without a result.
     """
 
     def __init__(
@@ -189,7 +179,7 @@ class AnovaModel:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> AnovaModel | None:
-        """Return the model of what is known; None before the first result."""
+        """Return the model of an experiment; None before the first result."""
         if not knowledge.observations:
             return None
         failed = [failure.configuration for failure in knowledge.failures]
@@ -197,19 +187,19 @@ class AnovaModel:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The fitted process, on targets."""
+        """Fitted process, on targets."""
         return Posterior(self.axes, self.hyperparameters, self.ids, self.targets.z)
 
     @cached_property
     def validity(self) -> Validity | None:
-        """The chance of success; None while nothing has failed."""
+        """Model of the chance of success; None while nothing has failed."""
         return Validity(self.axes, self.ids, self._failed) if len(self._failed) else None
 
     @cached_property
     def best(self) -> float:
-        """The target to beat: the best run's, or its prediction where runs were repeated.
+        """Target to beat: that of the best run, or the best prediction where runs were repeated.
 
-        Of noisy results the greatest is too good; what was repeated tells how much.
+        The greatest of noisy results is biased upwards; replicates show by how much.
         """
         if len({row.tobytes() for row in self.ids}) == len(self.ids):
             return float(self.targets.z.max())
@@ -217,27 +207,27 @@ class AnovaModel:
         return float(mean.max())
 
     def reduced(self, ids: Ints) -> Ints:
-        """Return of level ids [m, parameters] the columns that the model looks at, [m, d]."""
+        """Return the columns of level ids [m, parameters] that the model uses, [m, d]."""
         return ids[:, list(self.columns)]
 
     @cached_property
     def doubt(self) -> float:
-        """Factor on standard deviations that are told to people, at least 1.
+        """Factor on the standard deviations in texts for people, at least 1.
 
-        How far runs were from predictions by the others, root mean square, in standard deviations.
+        The root mean square of leave-one-out errors, in standard deviations.
         """
         return max(1.0, float(np.sqrt(np.mean(self.posterior.left_out**2))))
 
     @cached_property
     def freedom(self) -> float:
-        """Degrees of freedom of the t distribution that people are told, at least 2.
+        """Degrees of freedom of the t distribution of intervals, at least 2.
 
-        Runs less what was learnt from them; few runs leave the spread itself uncertain.
+        Runs less fitted hyperparameters, because few runs leave the spread itself uncertain.
         """
         return float(max(len(self.ids) - len(self.axes) - 3, 2))
 
     def predict(self, configuration: Configuration) -> RunPrediction:
-        """Predict a run. Raises `SpaceError` if the configuration is not of this space."""
+        """Predict a run; raise `SpaceError` if the configuration is not of this space."""
         self.space.index(configuration)
         ids = self.ids_of([configuration])
         mean, sd = self.posterior.predict(ids)
@@ -255,21 +245,17 @@ class AnovaModel:
         return RunPrediction(rounded[1], (rounded[0], rounded[2]), chance, succeeds)
 
     def predict_all(self, ids: Ints) -> Bands:
-        """Predict a run of each of many configurations, noise included; see `predict`.
-
-        Args:
-            ids: level ids [m, parameters] of the space.
-        """
+        """Predict a run of each configuration, level ids [m, parameters], noise included."""
         mean, sd = self.posterior.predict(self.reduced(ids))
         return self._bands(mean, np.hypot(sd, np.sqrt(self.hyperparameters.noise)))
 
     def average_all(self, positions: Sequence[int], ids: Ints) -> Bands:
-        """Predict typical configurations: averaged over the parameters that are not named.
+        """Predict typical configurations, averaged over the parameters that are not named.
 
         As `main_effect` and `interaction` do, for any number of parameters.
 
         Args:
-            positions: of the parameters that are named, in the space.
+            positions: positions of the named parameters in the space.
             ids: their level ids [m, positions].
         """
         combinations = [tuple(row) for row in ids.tolist()]
@@ -281,18 +267,18 @@ class AnovaModel:
         return Bands(ends[1], np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[1]))
 
     def main_effect(self, parameter: str) -> tuple[Marginal, ...]:
-        """Return what to expect of every level of a parameter, by level id."""
+        """Return the expected response of every level of a parameter, by level id."""
         return self._marginals((self._position(parameter),))
 
     def interaction(self, first: str, second: str) -> tuple[Marginal, ...]:
-        """Return what to expect of every pair of levels, the second moving fastest."""
+        """Return the expected response of every pair of levels, the second moving fastest."""
         return self._marginals((self._position(first), self._position(second)))
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """Part of each parameter in the variance of the main effects, 0 to 1; all 0 if none is.
+        """Share of each parameter in the variance of the main effects, 0 to 1; all 0 without any.
 
-        Sobol's first-order indices of the posterior mean, but for their common denominator.
+        Sobol's first-order indices of the posterior mean, except for their common denominator.
         """
         squares = {}
         for i, name in enumerate(self.space.names):
@@ -302,7 +288,7 @@ class AnovaModel:
         return {name: s / total if total > 0 else 0.0 for name, s in squares.items()}
 
     def main_values(self, position: int) -> Floats:
-        """Return the target to expect of every level of a parameter, by level id."""
+        """Return the expected target of every level of a parameter, by level id."""
         if position not in self._main_values:
             n_levels = self.space.parameters[position].n_levels
             z, _ = self._averaged((position,), [(i,) for i in range(n_levels)])
@@ -334,7 +320,7 @@ class AnovaModel:
     def _averaged(
         self, positions: tuple[int, ...], combinations: Sequence[tuple[int, ...]]
     ) -> tuple[Floats, Floats]:
-        """Return target and standard deviation for combinations of levels of some parameters."""
+        """Return targets and standard deviations of level combinations, averaged over the rest."""
         rows = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(positions))
         levels = self.averaging_levels()
         means, deviations = [np.zeros(0)], [np.zeros(0)]
@@ -361,13 +347,13 @@ class AnovaModel:
         return self.space.names.index(self.space.parameter(parameter).name)
 
     def ids_of(self, configurations: Sequence[Configuration]) -> Ints:
-        """Return level ids [m, d] of the parameters that the model looks at."""
+        """Return level ids [m, d] of the parameters that the model uses."""
         ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
         return ids.reshape(len(configurations), len(self.space.parameters))[:, list(self.columns)]
 
 
 def _fitted_runs(observations: Sequence[Observation]) -> tuple[Observation, ...]:
-    """Return the observations to fit, oldest first."""
+    """Return the at most `MOST_RUNS` observations to fit, oldest first."""
     if len(observations) <= MOST_RUNS:
         return tuple(observations)
     by_response = np.argsort(-responses(observations), kind="stable")
@@ -382,7 +368,7 @@ def _fitted_runs(observations: Sequence[Observation]) -> tuple[Observation, ...]
 
 
 def _spread(space: ParameterSpace, position: int) -> Ints:
-    """Return open level ids of a parameter, `MOST_LEVELS` of them evenly by rank at most."""
+    """Return at most `MOST_LEVELS` open level ids of a parameter, evenly spread by rank."""
     ranks = space.parameters[position].ranks
     ids = sorted(space.open_ids[position], key=ranks.__getitem__)
     if len(ids) > MOST_LEVELS:
@@ -407,9 +393,9 @@ def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
 
 
 def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
-    """Return the place of level ids [m, d] among the combinations of open levels, -1 outside.
+    """Return the numbers of level ids [m, d] among the combinations of open levels, -1 outside.
 
-    The number fits, since it is asked for spaces with few allowed configurations only.
+    They fit into int64, because callers have few allowed configurations.
     """
     number = np.zeros(len(ids), dtype=np.int64)
     inside = np.ones(len(ids), dtype=np.bool_)
@@ -425,26 +411,26 @@ def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
 
 
 SAMPLED = 4096
-"""Configurations that stand for a space with more than can be listed ..."""
+"""Sampled configurations that represent a space too large to list."""
 
 CENTRES = 8
-"""... with the neighbours of its best runs."""
+"""Best runs whose neighbours are added to the sample."""
 
 TOP = 3
-"""Results next to the best whose mean slope carries the scale of targets beyond it."""
+"""Results next to the best whose mean slope extends the scale of targets beyond it."""
 
 MOST = 6.0
-"""Standard deviations of the targets beyond the best run that are told apart."""
+"""Most standard deviations beyond the best run that a target can lie."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UntriedPredictions:
-    """The predictions for what is untried, on the scale of the model's targets.
+    """Predictions for the untried configurations, on the scale of the model's targets.
 
     Args:
         mean: expected targets, float64 [m].
-        deviation: their standard deviations, with the model's doubt, float64 [m], above 0.
-        targets: the scale.
+        deviation: their standard deviations, times the model's doubt, float64 [m], above 0.
+        targets: scale of the targets.
     """
 
     mean: Floats
@@ -453,7 +439,7 @@ class UntriedPredictions:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> UntriedPredictions | None:
-        """Return it for what is known; None without two distinct results or anything untried."""
+        """Return the predictions; None without two distinct results or anything untried."""
         model = AnovaModel.of(knowledge)
         if model is None or model.targets.knots.size < 2:
             return None
@@ -464,7 +450,7 @@ class UntriedPredictions:
         return cls(mean, np.maximum(deviation * model.doubt, 1e-9), model.targets)
 
     def beyond(self, response: float) -> float:
-        """Return the greatest (mean - goal) / deviation over what is untried.
+        """Return the greatest (mean - goal) / deviation of the untried configurations.
 
         Args:
             response: the goal, greater is better.
@@ -481,7 +467,7 @@ class UntriedPredictions:
 
 
 def _untried(knowledge: Knowledge) -> Ints:
-    """Return level ids [m, parameters] of all that is untried, or of a sample of it."""
+    """Return level ids [m, parameters] of all untried configurations, or of a sample of them."""
     tried = {o.configuration for o in knowledge.observations}
     tried |= {failure.configuration for failure in knowledge.failures}
     listed = free_ids(knowledge, tried)

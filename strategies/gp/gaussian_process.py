@@ -1,4 +1,4 @@
-"""The ANOVA kernel over a grid: main effects plus their full product.
+"""Gaussian process over a grid: ANOVA kernel, learning, predictions and expected improvement.
 
 For two configurations x and x', with one correlation z_i per parameter,
 
@@ -7,39 +7,17 @@ For two configurations x and x', with one correlation z_i per parameter,
 The sum is a prior over main effects, the product one over interactions of any order (its
 correlations are not centred, so there are main effects in it too). An ordinal parameter has
 z = (1 + a + a^2 / 3) exp(-a) with a = sqrt(5) |p - p'| / l (Matern with smoothness 5/2), a nominal
-one z = exp(-[level differs] / l).
-
-Only levels enter, so a kernel is evaluated by one small table per parameter.
+one z = exp(-[level differs] / l). Hyperparameters maximise log p(z | theta) + log p(theta) over
+their logarithms theta, with normal priors, by L-BFGS-B with analytic gradients. Averages over all
+levels of some parameters have a closed form, so main effects and interactions are predicted like
+values.
 
 References: Durrande, Ginsbourger, Roustant & Carraro 2013, ANOVA kernels and RKHS of zero mean
-functions; Duvenaud, Nickisch & Rasmussen 2011, Additive Gaussian processes; Rasmussen & Williams
-2006, equation 4.17.
-
-Learning the kernel from runs: the most probable lengths, variances and noise.
-
-Maximises log p(z | theta) + log p(theta) over theta = logarithms of the hyperparameters, with
-normal priors on them, by L-BFGS-B with analytic gradients (Rasmussen & Williams 2006, equation
-5.9). Pairs of observations are packed, so that an exponential is taken once for each.
-
-The model after the runs: predictions over the grid, and the effects behind them.
-
-With K the kernel matrix of n runs with noise and w = K^-1 z, a prediction at x has mean
-k(x)' w and variance k(x, x) - k(x)' K^-1 k(x) (Rasmussen & Williams 2006, equations 2.25-2.26).
-
-The mean of the function over all levels of some parameters has a closed form too, since the kernel
-is made of a sum and a product over parameters: main effects and interactions are predicted like
-values, by the same model that predicts configurations (Durrande et al. 2013, section 4).
-
-The chance that a run succeeds, from which runs did and which failed.
-
-Reference: least-squares classification, Rasmussen & Williams 2006, section 6.5; probability of
-feasibility as a weight of expected improvement, Gardner et al. 2014, Bayesian optimization with
-inequality constraints.
-
-What a run is worth: expected improvement in logarithms.
-
-Reference: Jones, Schonlau & Welch 1998, Efficient global optimization, equation 15; the
-logarithm avoids that all far configurations are worth exactly 0 (Ament et al. 2023).
+functions (section 4: effects); Duvenaud, Nickisch & Rasmussen 2011, Additive Gaussian processes;
+Rasmussen & Williams 2006, equations 2.25-2.26 (prediction), 4.17 (Matern), 5.9 (gradient) and
+section 6.5 (least-squares classification of failures); Gardner et al. 2014, Bayesian optimization
+with inequality constraints; Jones, Schonlau & Welch 1998, Efficient global optimization, equation
+15; Ament et al. 2023 (logarithm of expected improvement, which keeps far configurations apart).
 """
 
 from __future__ import annotations
@@ -63,7 +41,7 @@ Ints = NDArray[np.int64]
 
 ROOT_5 = math.sqrt(5.0)
 LOG_RATIO = 8.0
-"""Ratio of greatest to least positive level from which on a parameter counts in logarithms."""
+"""Ratio of greatest to least positive level from which on a parameter is taken in logarithms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,8 +61,7 @@ class Axis:
         """Return the axis of a parameter.
 
         Ordinal from 3 levels on: the mean of rank and value positions, the latter of the
-        logarithm if all levels are positive and span a factor of more than 8. Two levels are
-        equal or not.
+        logarithm if all levels are positive and span a factor of more than 8.
         """
         n_levels = parameter.n_levels
         ranks = np.array(parameter.ranks, dtype=np.float64)
@@ -98,7 +75,7 @@ class Axis:
         if least > 0 and greatest / least > LOG_RATIO:
             value = np.log(value)
         else:
-            value = value / max(abs(least), abs(greatest), 1e-300)  # spans that would overflow
+            value = value / max(abs(least), abs(greatest), 1e-300)  # avoids overflow of the span
         spread = (value - value.min()) / (value.max() - value.min())
         return cls(True, (rank + spread) / 2)
 
@@ -111,7 +88,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What is learnt of a kernel: one length per axis, variances of its parts, and of the noise."""
+    """Hyperparameters of a kernel: a length per axis, variances of its parts and of the noise."""
 
     lengths: tuple[float, ...]
     main: float
@@ -120,7 +97,7 @@ class Hyperparameters:
 
     @property
     def prior_variance(self) -> float:
-        """Variance of the latent function anywhere."""
+        """Variance of the latent function at any configuration."""
         return self.main + self.product
 
 
@@ -149,13 +126,13 @@ BOX = 4.0
 """Half width of the box around the prior means, in logarithms."""
 
 ROUNDED = 5
-"""Decimals of a learnt logarithm: what processors add up differently is left out."""
+"""Decimals of a learnt logarithm; rounding removes differences between processors."""
 
 MOST_NOISE = 0.0
-"""Logarithm of the greatest variance of the noise: all that there is in standardised targets."""
+"""Logarithm of the greatest noise variance: that of the standardised targets."""
 
 MOST_LEARNT = 160
-"""Runs that hyperparameters are learnt from at most."""
+"""Most runs that hyperparameters are learnt from."""
 
 HOPELESS = 1e12
 """Negative logarithm of the density where the kernel matrix cannot be factored."""
@@ -191,17 +168,16 @@ class Prior:
 def learn(
     axes: Sequence[Axis], ids: Ints, targets: Floats, prior: Prior, iterations: int
 ) -> Hyperparameters:
-    """Return the hyperparameters of greatest posterior density.
+    """Return the hyperparameters of greatest posterior density, cached by arguments.
 
-    The search starts at the prior means, so the answer is a function of the arguments alone;
-    equal questions are answered from memory.
+    The search starts at the prior means, so the result depends on the arguments alone.
 
     Args:
         axes: d axes.
         ids: level ids [n, d].
         targets: standardised targets [n].
-        prior: of the hyperparameters.
-        iterations: steps of L-BFGS-B at most.
+        prior: prior of the hyperparameters.
+        iterations: most steps of L-BFGS-B.
     """
     kinds = tuple((axis.ordinal, axis.position.tobytes()) for axis in axes)
     contiguous = np.ascontiguousarray(ids, dtype=np.int64)
@@ -209,10 +185,10 @@ def learn(
 
 
 def n_learnt(n: int) -> int:
-    """Return of how many of n runs, the first ones, hyperparameters are learnt.
+    """Return the number of runs, the first of n, that hyperparameters are learnt from.
 
-    All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: they hardly move any
-    more, and what was learnt can be remembered.
+    All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: later runs change
+    them little, and the result can be cached.
     """
     if n <= 40:
         return n
@@ -243,7 +219,7 @@ def _learn(
 
 
 class _Density:
-    """The density as a function of theta, with what does not depend on theta computed once."""
+    """The posterior density as a function of theta; pairs of runs are packed and computed once."""
 
     def __init__(
         self, axes: Sequence[Axis], ids: Ints, targets: Floats, mean: Floats, spread: float
@@ -264,7 +240,7 @@ class _Density:
         self._is_ordinal = np.array([axis.ordinal for axis in axes], dtype=np.bool_)
 
     def negative_log(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the negative logarithm of the density (but for a constant) and its gradient."""
+        """Return the negative logarithm of the density (up to a constant) and its gradient."""
         n, d = self._n, len(self._axes)
         lengths = np.exp(theta[:d])
         v1, v2, noise = (float(v) for v in np.exp(theta[d:]))
@@ -273,7 +249,7 @@ class _Density:
         product = z.prod(axis=0)
         packed = v1 * mean_z + v2 * product
         matrix = np.zeros((n, n), order="F")
-        matrix.T.flat[self._flat] = packed  # the lower triangle, as LAPACK counts
+        matrix.T.flat[self._flat] = packed  # the lower triangle in LAPACK's order
         matrix.flat[:: n + 1] = v1 + v2 + noise + JITTER
         factor, failed = lapack.dpotrf(matrix, lower=1)
         if failed:
@@ -314,7 +290,7 @@ def _relative(slope: Floats, z: Floats) -> Floats:
 
 
 CHUNK = 1_024
-"""Configurations that are predicted at once: their rows fit a processor's cache."""
+"""Configurations that are predicted at once, so that their rows fit a processor's cache."""
 
 LEAST_VARIANCE = 1e-12
 
@@ -336,11 +312,11 @@ class _AxisCorrelations:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A fitted model.
+    """A fitted Gaussian process.
 
     Args:
         axes: d axes.
-        hyperparameters: of the kernel.
+        hyperparameters: hyperparameters of the kernel.
         ids: level ids of the runs [n, d].
         targets: targets of the runs, [n] or one column for each of s fantasies [n, s].
     """
@@ -360,12 +336,12 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Floats:
-        """K^-1 z, of the shape of the targets."""
+        """Weights K^-1 z, of the shape of the targets."""
         solution: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
         return solution
 
     def predict(self, ids: Ints) -> tuple[Floats, Floats]:
-        """Return mean [m] (or [m, s]) and standard deviation [m] of the function, without noise.
+        """Return mean [m] (or [m, s]) and standard deviation [m] of the noise-free function.
 
         Args:
             ids: level ids [m, d].
@@ -383,7 +359,7 @@ class Posterior:
 
     @cached_property
     def left_out(self) -> Floats:
-        """How far each run is from its prediction by all others, in standard deviations, [n].
+        """Leave-one-out errors of the runs in standard deviations, [n].
 
         Reference: Rasmussen & Williams 2006, equations 5.10-5.12.
         """
@@ -395,13 +371,7 @@ class Posterior:
         return residuals
 
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
-        """Draw n noisy results [m, n] of runs that have not ended, all m together.
-
-        Args:
-            ids: level ids [m, d].
-            n: how many draws.
-            rng: of the draws.
-        """
+        """Draw n noisy joint results [m, n] of m pending runs with level ids [m, d]."""
         k = self._cross(*self._halves(ids), slice(None))
         half = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
         covariance = gram(self.axes, self.hyperparameters, ids) - half.T @ half
@@ -445,7 +415,7 @@ class Posterior:
         return correlations(axis, self.hyperparameters.lengths[i], distances)
 
     def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
-        """Return the mean correlation of levels of an axis with the runs [n], and with itself."""
+        """Return the mean correlation of levels of an axis with the runs [n], and of each other."""
         axis, length = self.axes[i], self.hyperparameters.lengths[i]
         self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
         return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())
@@ -487,7 +457,7 @@ class Posterior:
 
 
 def _distinct(ids: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
-    """Return the distinct rows of ids [m, d], and for each row which of them it is."""
+    """Return the distinct rows of ids [m, d], and the index of each row among them."""
     if math.prod(sizes) >= 2**62:
         rows, which = np.unique(ids, axis=0, return_inverse=True)
         return rows, which.reshape(-1)
@@ -506,12 +476,12 @@ LEAST = 0.01
 
 
 class Validity:
-    """The chance of success over the grid.
+    """Model of the chance of success over the grid.
 
     Args:
         axes: d axes.
         succeeded: level ids of the runs with a result [n, d].
-        failed: level ids of the runs without [m, d], m at least 1.
+        failed: level ids of the runs without a result [m, d], m at least 1.
     """
 
     def __init__(self, axes: Sequence[Axis], succeeded: Ints, failed: Ints) -> None:
@@ -522,7 +492,6 @@ class Validity:
         self._posterior = Posterior(tuple(axes), hyperparameters, *labelled)
 
     def _labelled(self, succeeded: Ints, failed: Ints) -> tuple[Ints, Floats]:
-        """Return the level ids of all runs, and their targets."""
         labels = np.concatenate([np.ones(len(succeeded)), -np.ones(len(failed))])
         return np.concatenate([succeeded, failed]), labels - self._mean
 

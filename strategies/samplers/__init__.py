@@ -1,1 +1,1 @@
-"""TODO."""
+"""Strategies that propose configurations; they import `space`, `data`, `doe` and `gp`."""

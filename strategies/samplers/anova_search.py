@@ -1,19 +1,15 @@
-"""Which configurations are compared: all that are free, or where those are too many, a pool.
+"""The default strategy: expected improvement under an ANOVA model of the grid.
 
-The pool of a large space comes from greedy randomised constructions (the second idea of the Copper
-paper, here on the model's own effects): parameter after parameter, a level is drawn from those
-whose expected quality, given the levels chosen so far and averaged over the rest, is within a
-greediness of the best. The best of the pool are then improved one parameter at a time.
-
-Finding a place where runs succeed, before there are results to learn from.
-
-Why a configuration is proposed, in one sentence: chance, effects, and the best run beside it.
-
-The strongest strategy: expected improvement under an ANOVA model of the grid.
+All free configurations are compared, or a pool where they are too many. The pool comes from greedy
+randomised constructions (the second idea of the Copper paper, here on the model's own effects):
+parameter after parameter, a level is drawn from those whose expected quality, given the levels
+chosen so far and averaged over the rest, is within a greediness of the best. The best of the pool
+are then improved one parameter at a time. Before there are results, a feasibility search looks for
+configurations that succeed.
 
 References: Jones, Schonlau & Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012
-(fantasies); Gardner et al. 2014 (chance of feasibility). What is ours: the kernel, the targets and
-the pool; ``python -m benchmarks.search`` measures it beside others.
+(fantasies); Gardner et al. 2014 (chance of feasibility). Kernel, targets and pool are our own;
+``python -m benchmarks.search`` compares them with others.
 """
 
 from __future__ import annotations
@@ -42,18 +38,18 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 CONSTRUCTIONS = 256
 ORDERS = 4
-"""Orders of the parameters, each with its share of the constructions."""
+"""Orders of the parameters; constructions are divided among them."""
 
 RANDOM = 512
 POOL_CENTRES = 8
-"""Configurations of the pool whose neighbours are looked at, round by round."""
+"""Best configurations of the pool whose neighbours are evaluated in each round."""
 
 ROUNDS = 6
 NEARBY = 48
-"""Other levels of a parameter with more of them that count as neighbours."""
+"""Most other levels of a parameter that count as neighbours."""
 
 Worth = Callable[[Ints], Floats]
-"""What runs of level ids [m, d] are worth, [m]."""
+"""Worth [m] of level ids [m, d]."""
 
 
 def best_of_pool(
@@ -63,7 +59,7 @@ def best_of_pool(
     worth: Worth,
     rng: np.random.Generator,
 ) -> Configuration | None:
-    """Return the most promising free configuration that is found; None if none is found."""
+    """Return the most promising free configuration of the pool; None if none is free."""
     runs = np.argsort(-model.targets.z, kind="stable")[:POOL_CENTRES]
     centres = _full_level_ids(model, knowledge, model.ids[runs])
     pool = np.concatenate(
@@ -93,8 +89,7 @@ def best_of_pool(
 def constructions(model: AnovaModel, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
     """Return level ids [m, d] of greedy randomised constructions on the model's effects.
 
-    Single-level and closed levels aside, all open levels are candidates; exclusions are not
-    looked at here.
+    They have open levels, but may be excluded.
     """
     space, posterior = knowledge.space, model.posterior
     h, d = model.hyperparameters, max(len(model.axes), 1)
@@ -143,7 +138,7 @@ def _random_levels(knowledge: Knowledge, rng: np.random.Generator) -> Ints:
 
 
 def _one_step_ids(centres: Ints, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
-    """Return every configuration that differs from a centre in one parameter, [m, d].
+    """Return the configurations that differ from a centre in one parameter, [m, d].
 
     Of a parameter with many levels the nearest ones and some at random.
     """
@@ -170,7 +165,7 @@ def _one_step_ids(centres: Ints, knowledge: Knowledge, rng: np.random.Generator)
 
 
 def _full_level_ids(model: AnovaModel, knowledge: Knowledge, ids: Ints) -> Ints:
-    """Return level ids of all parameters from those that the model looks at."""
+    """Return level ids of all parameters from those that the model uses."""
     full_ids = np.zeros((len(ids), len(knowledge.space.parameters)), dtype=np.int64)
     for i, open_ids in enumerate(knowledge.space.open_ids):
         full_ids[:, i] = open_ids[0]
@@ -192,11 +187,11 @@ def _free(pool: Ints, knowledge: Knowledge, taken: Set[Configuration]) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeasibilitySearch:
-    """What was tried, and what came of it.
+    """Search for configurations that succeed: the tried ones and their results.
 
     Args:
         axes: one per parameter.
-        tried: level ids of what succeeded, failed or is under way [n, d].
+        tried: level ids of succeeded, failed and current runs [n, d].
         ended: whether each has ended, [n].
         succeeded: whether each gave a result, [n].
     """
@@ -208,7 +203,7 @@ class FeasibilitySearch:
 
     @classmethod
     def of(cls, knowledge: Knowledge, ongoing: Sequence[Configuration]) -> FeasibilitySearch:
-        """Return what is known; ``ongoing`` is under way or about to be proposed."""
+        """Return the search after the known runs; ``ongoing`` are current or proposed ones."""
         done = [o.configuration for o in knowledge.observations]
         failed = [f.configuration for f in knowledge.failures]
         tried = [*done, *failed, *ongoing]
@@ -237,11 +232,11 @@ class FeasibilitySearch:
 
 
 NEAR = 2
-"""Parameters in which a configuration may differ from the best run and still be near it."""
+"""Most parameters in which a configuration near the best run differs from it."""
 
 SURE = 0.9
 NEGLIGIBLE = 0.02
-"""Share of the main effects below which a parameter is not worth a word."""
+"""Share of the main effects below which a reason does not name a parameter."""
 
 
 def improvement_reason(
@@ -252,14 +247,14 @@ def improvement_reason(
     exact: bool,
     n_before: int,
 ) -> str:
-    """Say what the model expects of a configuration, and what for.
+    """Explain what the model expects of a configuration.
 
     Args:
-        model: the model that chose it.
-        configuration: what was chosen.
-        knowledge: what was known then.
+        model: model that chose it.
+        configuration: the chosen configuration.
+        knowledge: state of the experiment at that time.
         exact: whether all free configurations were compared.
-        n_before: runs under way and suggestions before it, which were imagined to have ended.
+        n_before: current runs and earlier suggestions, whose results were imagined.
     """
     prediction = model.predict(configuration)
     field = "free configurations" if exact else "configurations compared"
@@ -286,7 +281,7 @@ def improvement_reason(
 
 
 def feasibility_reason(knowledge: Knowledge) -> str:
-    """Say why a place that works is looked for."""
+    """Explain why a configuration that succeeds is searched for."""
     n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
     if not n_failed:
         return "Far from what is under way, since no run has given a result yet."
@@ -344,13 +339,13 @@ DEFAULT_START = 10
 DEFAULT_CAUTION = 1.5
 FANTASIES = 8
 FEW = 3
-"""Results below which, once runs have failed, places that work are looked for first."""
+"""Number of results below which, after a failure, the feasibility search goes first."""
 
 SEARCH_DRAWS = 256
-"""Random configurations among which a place that works is looked for in large spaces."""
+"""Random configurations that the feasibility search compares in large spaces."""
 
 MOST_ONGOING = 200
-"""Runs under way that are imagined to have ended at most, the latest ones."""
+"""Most current runs (the latest) whose results are imagined."""
 
 TIE = 1e-9
 
@@ -360,10 +355,10 @@ class Anova:
     """Expected improvement under the ANOVA model.
 
     Args:
-        start: runs of the design that comes first.
-        design: its levels: of ordinal parameters the lowest and the highest, or all of them.
+        start: runs of the initial design.
+        design: levels of the initial design: the lowest and highest of ordinal parameters, or all.
         caution: weight of the chance that a run succeeds; 0 ignores failures.
-    Raises `OptionError` outside these.
+    Raises `OptionError` for values out of bounds.
     """
 
     start: int = DEFAULT_START
@@ -384,7 +379,7 @@ class Anova:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "anova"
 
     def suggest(
@@ -412,7 +407,6 @@ def _extremes(space: ParameterSpace) -> ParameterSpace:
 
 
 class _AnovaBatch:
-    """Suggestions collected in one call."""
 
     def __init__(self, anova: Anova, knowledge: Knowledge, rng: np.random.Generator) -> None:
         self.suggestions: list[Suggestion] = []
@@ -469,7 +463,7 @@ class _AnovaBatch:
         return True
 
     def _add_scout(self) -> bool:
-        """Add a configuration near successes and far from what was tried; False if none is left."""
+        """Add the best configuration of the feasibility search; return False if none is left."""
         knowledge = self._knowledge
         free = free_ids(knowledge, self._taken)
         if free is None:
@@ -494,10 +488,10 @@ class _AnovaBatch:
         return True
 
     def _fantasy(self, model: AnovaModel) -> tuple[Posterior, Floats]:
-        """Return the posterior with all that goes on imagined to have ended, and what to beat.
+        """Return the posterior with imagined results of the current runs, and the target to beat.
 
-        Without anything under way that is the posterior itself; else targets have a column per
-        fantasy, and so has what is to be beaten.
+        Without current runs that is the posterior itself; else targets have a column per fantasy,
+        and so has the target to beat.
         """
         ongoing = [*self._ongoing, *(s.configuration for s in self.suggestions)][-MOST_ONGOING:]
         if not ongoing:
@@ -508,7 +502,7 @@ class _AnovaBatch:
         targets = np.concatenate([z, draws])
         all_ids = np.concatenate([model.ids, ids])
         imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
-        mean, _ = imagined.predict(ids)  # without the noise that was drawn
+        mean, _ = imagined.predict(ids)  # without noise
         return imagined, np.maximum(mean.max(axis=0), model.best)
 
     def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
@@ -525,7 +519,7 @@ class _AnovaBatch:
         return worth
 
     def _best(self, free: Ints, worth: Floats) -> Configuration:
-        """Return the free configuration of greatest worth, one of the equals at random."""
+        """Return the free configuration of greatest worth; ties are broken at random."""
         equals = np.flatnonzero(worth >= worth.max() - TIE)
         level_ids = free[equals[self._rng.integers(len(equals))]]
         return Configuration(tuple(int(i) for i in level_ids), self._knowledge.space.lineage)

@@ -1,24 +1,20 @@
-"""Full factorial: every allowed configuration, in standard or in random order.
+"""Full and fractional factorial designs as strategies.
 
-Montgomery randomises the order of the runs, so that what drifts while they are made does not look
-like an effect: that is the default, and what is drawn is what random search draws, until the
-budget or the space ends. In standard order the last parameter moves fastest, so that a design cut
-short has seen few levels of the first ones.
+The full factorial runs in random order, so that a drift during the experiment does not look like
+an effect (Montgomery, section 1.3), or in standard order, the last parameter moving fastest.
 
-Reference: Montgomery, Design and Analysis of Experiments, 8th ed., sections 1.3 and 5.3.
+The fractional factorial starts with two levels of every parameter:
 
-Fractional factorial: two levels of every parameter in few runs, then more and more of them.
-
-1. the fraction of fewest runs that has the resolution asked for (`strategies.doe.two_level`);
+1. the fraction of fewest runs that has the chosen resolution (`strategies.doe.two_level`);
 2. a centre point: ordinal parameters with a level in between at the middle one, the others low;
 3. the fold-over: the fraction with all signs reversed, which frees main effects from two-factor
    interactions; if those are the same runs, with the sign of the first parameter reversed, which
    frees its interactions (Montgomery, section 8.6);
-4. what is left of the full factorial of these two levels;
+4. the rest of the full factorial of these two levels;
 5. all other configurations, by balanced batches of levels (`strategies.samplers.latin_hypercube`).
 
-References: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 6 and 8; Box, Hunter &
-Hunter 2005, Statistics for Experimenters, 2nd ed., chapter 6.
+References: Montgomery, Design and Analysis of Experiments, 8th ed., sections 1.3 and 5.3, chapters
+6 and 8; Box, Hunter & Hunter 2005, Statistics for Experimenters, 2nd ed., chapter 6.
 """
 
 from __future__ import annotations
@@ -49,11 +45,11 @@ RUN_ORDERS: tuple[RunOrder, ...] = get_args(RunOrder)
 
 @dataclass(frozen=True, slots=True)
 class FullFactorial:
-    """Propose every allowed configuration once.
+    """Strategy that proposes every allowed configuration once.
 
     Args:
-        order: ``random``, or ``standard`` with the last parameter moving fastest and levels as
-            they were given.
+        order: ``random``, or ``standard`` with the last parameter moving fastest and levels in
+            their given order.
     Raises `OptionError` for another order.
     """
 
@@ -67,7 +63,7 @@ class FullFactorial:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "full_factorial"
 
     def suggest(
@@ -104,7 +100,7 @@ def _total(space: ParameterSpace) -> str:
 
 DEFAULT_RESOLUTION = 3
 CORNERS = 1 << 16
-"""Combinations of two levels that are walked one by one; of more, as many are drawn."""
+"""Most combinations of two levels that are enumerated; of more, as many are drawn."""
 
 COUNTED = 1 << 12
 """Largest design whose excluded runs are counted for the reason."""
@@ -112,11 +108,11 @@ COUNTED = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class FractionalFactorial:
-    """Propose a two-level fraction, its centre, its fold-over, the factorial, then the rest.
+    """Strategy that proposes a two-level fraction, its centre and fold-over, and then the rest.
 
     Args:
-        resolution: of the fraction: 3 keeps main effects apart from each other, 4 from
-            two-factor interactions too, 5 those from each other too.
+        resolution: 3 separates main effects from each other, 4 also from two-factor
+            interactions, 5 also those from each other.
     Raises `OptionError` for another resolution.
     """
 
@@ -130,7 +126,7 @@ class FractionalFactorial:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "fractional_factorial"
 
     def suggest(
@@ -157,11 +153,7 @@ class FractionalFactorial:
 
 
 class Corners:
-    """The combinations of lowest and highest open levels of a space.
-
-    Args:
-        space: the space; parameters with one open level are constant.
-    """
+    """Combinations of lowest and highest open levels of a space; one open level is constant."""
 
     def __init__(self, space: ParameterSpace) -> None:
         self._space = space
@@ -226,7 +218,7 @@ def _planned(
 
 
 def _fold(corners: Corners, *, own_fold: bool) -> tuple[Signs, str, str]:
-    """Return which signs change, and how to say it and why it is done."""
+    """Return the sign changes of the fold-over, their description and their purpose."""
     k = len(corners.varying)
     if not own_fold:
         return (
@@ -243,7 +235,7 @@ def _fold(corners: Corners, *, own_fold: bool) -> tuple[Signs, str, str]:
 
 
 def _missing(corners: Corners, design: TwoLevelDesign) -> str:
-    """Say how many runs of the design are excluded, if any."""
+    """Describe how many runs of the design are excluded, if any."""
     if design.n_runs > COUNTED:
         return ""
     runs = (corners.at(design.signs(run)) for run in range(design.n_runs))

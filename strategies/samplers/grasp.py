@@ -1,20 +1,18 @@
 """GRASP with DOE estimates: Algorithms 1 to 3 of the Copper paper, faithful.
 
 The paper's names and order of steps are kept, with its line numbers beside the steps. The
-paper is silent on five points; the choices here are:
+paper leaves five points open; the choices here are:
 
-- A level without a run has no q(e). It is a candidate too, or it would never be tried. The same
-  holds for a level that has runs but no effect yet, with effects from blocks or least squares.
+- A level without a known q(e) is a candidate too, or it would never be tried.
 - Closed levels are not listed, and q_min and q_max are taken over the listed levels.
-- A solution that was excluded or is taken already is not proposed again; its nearest free
-  neighbours are.
+- A solution that is excluded or taken is not proposed again; its nearest free neighbours are.
 - Before the first observation there is no model, so the first suggestions are drawn at random,
   as `initialEvaluation()` of its Figure 3 allows.
 - The paper's model is of full factorials, "whenever part of the search space has enough evaluated
   samples": the option ``effects="blocks"``. The default takes the level means of all runs.
 
 Main effects of its own greedy sample are a weak guide where parameters interact;
-``python -m benchmarks.search`` measures it beside random search and other packages.
+``python -m benchmarks.search`` compares it with random search and other packages.
 
 References: Silva, Netto et al., Copper (sections 2.2 and 3.1, Algorithms 1-3); Feo & Resende
 1995 for GRASP itself.
@@ -43,7 +41,7 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 DEFAULT_BETA = 0.7
 DEFAULT_NEIGHBOURS = 4
 SEARCH_BOUND = 200
-"""Nearest combinations that a local search looks at before it gives up."""
+"""Nearest combinations that a local search examines."""
 
 ROUNDS = 4
 """Rounds of Algorithm 1 without a free configuration before a random one is suggested."""
@@ -58,10 +56,10 @@ def sampling(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> tuple[Configuration, ...]:
-    """Algorithm 1, *sampling*(M, P, beta, n): a solution and n neighbours.
+    """Return a solution and its n neighbours: Algorithm 1, *sampling*(M, P, beta, n).
 
-    The solution comes first. It is left out if it is not free, that is excluded or in
-    ``unavailable``; there are fewer neighbours if no more are free nearby.
+    The solution comes first; it is left out if it is not free (excluded or in ``unavailable``).
+    There are fewer neighbours if no more are free nearby.
     """
     solution = construction(model, space, beta, rng)  # line 1
     samples = local_search(space, n, solution, rng, unavailable)  # line 2
@@ -73,7 +71,7 @@ def sampling(
 def construction(
     model: DesignModel, space: ParameterSpace, beta: float, rng: np.random.Generator
 ) -> Configuration:
-    """Algorithm 2, *construction*: one random element of the RCL for every parameter.
+    """Draw one element of the RCL for every parameter: Algorithm 2, *construction*.
 
     The result has open levels only, but may be excluded.
     """
@@ -87,7 +85,7 @@ def construction(
 def reduced_candidate_list(
     model: DesignModel, space: ParameterSpace, parameter: str, beta: float
 ) -> tuple[int, ...]:
-    """Algorithm 2, line 3: level ids e with q(e) >= q_min + beta (q_max - q_min).
+    """Return the level ids e with q(e) >= q_min + beta (q_max - q_min): Algorithm 2, line 3.
 
     Levels of unknown quality are candidates too. Never empty.
     """
@@ -97,13 +95,13 @@ def reduced_candidate_list(
     if not qualities:
         return listed
     q_min, q_max = min(qualities), max(qualities)
-    # rounding may lift the threshold above q_max near beta = 1, and leave no candidate, or lower it
+    # near beta = 1 rounding may lift the threshold above q_max and leave no candidate, or lower it
     threshold = q_max if beta == 1 else min(q_min + beta * (q_max - q_min), q_max)
     return tuple(e for e in listed if (q := quality[e]) is None or q >= threshold)
 
 
 def list_values(space: ParameterSpace, parameter: str) -> tuple[int, ...]:
-    """The paper's listValues(p, M): ids of the open levels of a parameter."""
+    """Return the ids of the open levels of a parameter: the paper's listValues(p, M)."""
     return space.open_ids[space.names.index(parameter)]
 
 
@@ -114,7 +112,7 @@ def local_search(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> tuple[Configuration, ...]:
-    """Algorithm 3, *localSearch*: up to n free neighbours of a solution, nearest first."""
+    """Return up to n free neighbours of a solution, nearest first: Algorithm 3, *localSearch*."""
     neighbours = get_neighbor(space, solution, rng, unavailable)
     solutions: list[Configuration] = []  # line 1
     for _ in range(n):  # line 2
@@ -131,9 +129,9 @@ def get_neighbor(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> Iterator[Configuration]:
-    """The paper's getNeighbor(): free configurations by Euclidean distance of coordinates.
+    """Yield free configurations by Euclidean distance of coordinates: the paper's getNeighbor().
 
-    The iterator looks at the `SEARCH_BOUND` nearest combinations of open levels only.
+    Only the `SEARCH_BOUND` nearest combinations of open levels are examined.
     """
     nearest = itertools.islice(space.open_by_distance(solution, rng), SEARCH_BOUND)
     return (candidate for candidate in nearest if _is_free(space, candidate, unavailable))
@@ -147,14 +145,14 @@ def _is_free(
 
 @dataclass(frozen=True, slots=True)
 class Grasp:
-    """The paper's default strategy: rounds of Algorithm 1 until there are enough suggestions.
+    """The paper's strategy: rounds of Algorithm 1 until there are enough suggestions.
 
     Args:
         beta: greediness from 0 (any level) to 1 (only the best level seen, and untried ones).
         neighbours: neighbours per construction, n of Algorithm 1.
-        effects: how q(e) is estimated: from level means, complete factorial blocks or least
-            squares; see `strategies.doe.main_effects`.
-    Raises `OptionError` outside these.
+        effects: method for q(e): level means, complete factorial blocks or least squares; see
+            `strategies.doe.main_effects`.
+    Raises `OptionError` for values out of bounds.
     """
 
     beta: float = DEFAULT_BETA
@@ -172,7 +170,7 @@ class Grasp:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "grasp"
 
     def suggest(
@@ -188,7 +186,6 @@ class Grasp:
 
 
 class _GraspBatch:
-    """Suggestions collected in one call."""
 
     def __init__(self, grasp: Grasp, knowledge: Knowledge, rng: np.random.Generator) -> None:
         self.suggestions: list[Suggestion] = []
@@ -199,11 +196,11 @@ class _GraspBatch:
         self._unavailable = set(knowledge.taken)
 
     def add_rounds(self) -> bool:
-        """Add the first of up to `ROUNDS` rounds that finds anything; return whether one did."""
+        """Add the first of up to `ROUNDS` rounds that has a free configuration; return success."""
         return any(self.add_round() for _ in range(ROUNDS))
 
     def add_round(self) -> bool:
-        """Add one round of Algorithm 1; return whether anything was free."""
+        """Add one round of Algorithm 1; return whether any configuration was free."""
         space, model, beta = self._knowledge.space, self._model, self._grasp.beta
         solution = construction(model, space, beta, self._rng)
         free = _is_free(space, solution, self._unavailable)

@@ -1,28 +1,19 @@
 """Latin hypercube sampling on a grid: balanced levels, spread out or uncorrelated.
 
 McKay, Beckman and Conover's sample takes one value from each of n equal strata of every variable
-and pairs them at random. Here the strata are levels, or groups of neighbouring ones where there
-are more levels than points (`strategies.samplers.latin_hypercube`). A batch goes on where the runs before it
-stopped: it takes the levels that have been used least.
+and pairs them at random. Here the strata are levels: every column holds every level equally often.
+With fewer points than levels, an ordinal column takes one level from each of n equal strata of its
+ranks, a nominal one n different levels. A batch continues the runs before it: it takes the levels
+that have been used least.
 
-Pairing at random may be unlucky, so the best of `DESIGNS` pairings is taken: by the least distance
-between two runs (Morris & Mitchell 1995) or by the greatest correlation between two parameters
-(Iman & Conover 1982), counting the runs there are. The two settle ties of each other.
+The best of `DESIGNS` random pairings is taken, by the least distance between two runs (Morris &
+Mitchell 1995) or by the greatest correlation between two parameters (Iman & Conover 1982), existing
+runs included. Each criterion settles ties of the other.
 
 References: McKay, Beckman & Conover 1979, A comparison of three methods for selecting values of
 input variables in the analysis of output from a computer code; Morris & Mitchell 1995, Exploratory
 designs for computational experiments; Iman & Conover 1982, A distribution-free approach to
 inducing rank correlation among input variables.
-
-Balanced level designs: every level of every parameter about equally often.
-
-On a finite grid this is what a Latin hypercube becomes (McKay, Beckman & Conover 1979): a column
-per parameter that holds every level equally often, columns paired at random. With fewer points
-than levels, an ordinal column takes one level from each of n equal strata of its ranks, as theirs
-does; a nominal one takes n different levels.
-
-Reference: McKay, Beckman & Conover 1979, A comparison of three methods for selecting values of
-input variables in the analysis of output from a computer code.
 """
 
 from __future__ import annotations
@@ -45,10 +36,10 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 Row: TypeAlias = tuple[int, ...]
 
 SWAPS = 64
-"""Exchanges tried for a point that is excluded, taken or there already."""
+"""Exchanges tried for a point that is excluded, taken or a duplicate."""
 
 DRAWS = 32
-"""Draws per point that no exchange could place; the one that balances best is taken."""
+"""Draws per point that no exchange could place; the best balanced one is taken."""
 
 
 def balanced_design(
@@ -63,12 +54,12 @@ def balanced_design(
     Levels occur equally often (at most one apart) together with those of ``so_far``, as far as
     that is possible. Points that are excluded or taken exchange one level with another point,
     which keeps the balance; where that fails they are drawn again, which may cost some of it.
-    Fewer than n come back only if no allowed configuration is left.
+    Fewer than n are returned only if no allowed configuration is left.
 
     Args:
-        space: where.
-        n: how many points, from 0 on.
-        rng: pairs the columns and breaks ties.
+        space: space of the points.
+        n: number of points, from 0 on.
+        rng: random stream that pairs the columns and breaks ties.
         unavailable: configurations that must not be among the points.
         so_far: configurations whose levels count as used already.
     Raises `OptionError` if n is no whole number from 0 on; `SpaceError` as `ParameterSpace.sample`.
@@ -110,10 +101,10 @@ def balanced_column(
     n: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Return n level ids in random order that even out how often each of ``by_rank`` is used.
+    """Return n level ids in random order that balance the use of the levels ``by_rank``.
 
-    The least used levels come first. Where a last round is too short for all of them, it takes
-    one from each of as many equal strata of the ranks, or any, if the parameter is nominal.
+    The least used levels come first. A last round that is too short for all of them takes one from
+    each of as many equal strata of the ranks, or any, if the parameter is nominal.
     """
     column: list[int] = []
     rounds = {level_id: used[level_id] for level_id in by_rank}
@@ -132,16 +123,16 @@ def balanced_column(
 def _spread(
     ordered: Sequence[int], n_levels: int, rng: np.random.Generator, *, strata: bool
 ) -> list[int]:
-    """Return ``n_levels`` different ones: one per stratum, or a simple random sample."""
+    """Return ``n_levels`` different levels: one per stratum, or a simple random sample."""
     if not strata:
         return [ordered[i] for i in rng.choice(len(ordered), n_levels, replace=False)]
-    # one shift for all strata: two draws would meet where a stratum ends within a level
+    # one shift for all strata: two draws would collide where a stratum ends within a level
     places = (np.arange(n_levels) + rng.random()) / n_levels * len(ordered)
     return [ordered[min(int(place), len(ordered) - 1)] for place in places]
 
 
 class _Points:
-    """The points of one design so far, free and distinct; holds what may not be added."""
+    """Free, distinct points of one design."""
 
     def __init__(
         self,
@@ -164,7 +155,7 @@ class _Points:
         return configuration.level_ids in self._seen or configuration in self._unavailable
 
     def configurations(self) -> tuple[Configuration, ...]:
-        """Return the points in random order, or those that were moved would come last."""
+        """Return the points in random order, because moved points would otherwise come last."""
         order = self._rng.permutation(len(self._rows))
         return tuple(Configuration(self._rows[i], self._space.lineage) for i in order)
 
@@ -177,7 +168,7 @@ class _Points:
         return True
 
     def add_by_exchange(self, row: Row) -> bool:
-        """Add a point after exchanging one level with a point that is there, if both are free."""
+        """Add a point after exchanging one level with an existing point, if both are free."""
         for _ in range(SWAPS if self._rows else 0):
             place = int(self._rng.integers(len(self._rows)))
             column = int(self._rng.integers(len(row)))
@@ -226,18 +217,18 @@ DESIGNS = 20
 """Balanced designs of which the best is taken."""
 
 COMPARED = 200
-"""Largest batch for which designs are compared; beyond, pairing at random is even enough."""
+"""Largest batch for which designs are compared; beyond it random pairing is even enough."""
 
 ROOM = 0.1
-"""Share of the combinations that must be free for it; below, there is little to choose from."""
+"""Least share of free combinations for a comparison; below it there is little choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatinHypercube:
-    """Propose configurations whose levels are balanced with those run so far.
+    """Strategy that proposes configurations whose levels are balanced with the runs so far.
 
     Args:
-        criterion: what makes a design the better one: ``maximin`` or ``correlation``.
+        criterion: criterion of the best design: ``maximin`` or ``correlation``.
     Raises `OptionError` for another criterion.
     """
 
@@ -252,7 +243,7 @@ class LatinHypercube:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "latin_hypercube"
 
     def suggest(
@@ -288,7 +279,7 @@ def _free_share(knowledge: Knowledge) -> float:
 
 
 class _Merit:
-    """How good designs are beside the runs there are."""
+    """Merit of designs together with the existing runs."""
 
     def __init__(
         self, space: ParameterSpace, criterion: Criterion, run: Sequence[Configuration]
@@ -307,19 +298,19 @@ class _Merit:
 
 
 def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.float64]) -> float:
-    """Return the least Euclidean distance from a point to another one or to one of the others.
+    """Return the least Euclidean distance from a point to any other or to a reference point.
 
     Args:
         points: float64 [n, d].
         reference_points: float64 [m, d].
-    Infinity if there is nothing to be compared with.
+    Infinity if there is nothing to compare with.
     """
     everything = np.concatenate([points, reference_points])
     if len(everything) < 2 or not len(points):
         return float("inf")
     neighbours = cKDTree(everything).query(points, k=2)
     distances: NDArray[np.float64] = np.asarray(neighbours[0], dtype=np.float64)
-    # rounded, or equal distances would differ by how they were summed
+    # rounded, because equal distances differ by the order of summation
     return float(np.round(distances[:, 1].min(), 12))
 
 

@@ -1,22 +1,21 @@
-"""Particle swarm optimisation on a grid, remembered by the runs alone.
+"""Particle swarm optimisation on a grid, with the completed runs as its only state.
 
 Kennedy & Eberhart's particles move with inertia, drawn to the best position each has seen and to
 the best of the swarm, with the weights of Clerc & Kennedy (rounded):
 
     v <- inertia v + cognitive r1 (own best - x) + social r2 (swarm's best - x),   x <- x + v
 
-with r1 and r2 uniform in [0, 1] per parameter. What a finite grid and stateless calls require:
+with r1 and r2 uniform in [0, 1] per parameter. Adaptations to a finite grid and stateless calls:
 
 - Positions are ranks. A move ends at the nearest open level; the ends of the range stop it, and
   no move is longer than half the range (Eberhart & Shi 2000).
 - A nominal parameter has no velocity: it keeps its level, takes its own best's or takes the
-  swarm's, with probabilities in proportion to inertia, cognitive r1 and social r2 (in the manner
-  of Kennedy & Eberhart's binary swarm of 1997, where velocity became a probability too).
-- Completed runs are dealt to the particles in turn, in their order, whoever proposed them. The
-  last run of a particle is its position, its last move is its velocity. The first ones, until
-  every particle has one, are a balanced design (`strategies.samplers.latin_hypercube`).
-- A particle that lands where a run was made or is excluded goes to the nearest free neighbour, so
-  that no run is made twice.
+  swarm's, with probabilities in proportion to inertia, cognitive r1 and social r2 (like the
+  probabilities of Kennedy & Eberhart's binary swarm of 1997).
+- Completed runs are assigned to the particles in turn. A particle's last run is its position, its
+  last move its velocity. The first positions are a balanced design
+  (`strategies.samplers.latin_hypercube`).
+- A particle on a taken or excluded configuration moves to the nearest free neighbour.
 
 References: Kennedy & Eberhart 1995, Particle swarm optimization; Shi & Eberhart 1998, A modified
 particle swarm optimizer; Eberhart & Shi 2000, Comparing inertia weights and constriction factors in
@@ -48,19 +47,19 @@ DEFAULT_PULL = 1.5
 MAX_PULL = 4.0
 LONGEST_MOVE = 0.5
 SEARCH_BOUND = 200
-"""Nearest combinations that are looked at where a particle cannot stay."""
+"""Nearest combinations that are examined where a particle cannot stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParticleSwarm:
-    """Move a swarm of particles over the grid.
+    """Strategy that moves a swarm of particles over the grid.
 
     Args:
-        particles: how many, from 1 on.
-        inertia: share of the last move that goes on, 0 to 1.
+        particles: number of particles, from 1 on.
+        inertia: share of the last move that continues, 0 to 1.
         cognitive: pull to a particle's own best run, 0 to 4.
         social: pull to the swarm's best run, 0 to 4.
-    Raises `OptionError` outside these.
+    Raises `OptionError` for values out of bounds.
     """
 
     particles: int = DEFAULT_PARTICLES
@@ -86,7 +85,7 @@ class ParticleSwarm:
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "particle_swarm"
 
     def suggest(
@@ -121,7 +120,7 @@ class ParticleSwarm:
         swarm_best: Observation,
         rng: np.random.Generator,
     ) -> Configuration:
-        """Return where a particle with at least one run goes next: open levels, free or not."""
+        """Return the next position of a particle with a run: open levels, free or not."""
         own_best = best(history) or history[0]
         here = history[-1].configuration.level_ids
         before = history[-2].configuration.level_ids if len(history) > 1 else here
@@ -155,7 +154,7 @@ class ParticleSwarm:
     def _add_first_positions(
         self, batch: Batch, knowledge: Knowledge, turn: int, rng: np.random.Generator
     ) -> int:
-        """Give the particles without a run a first position; return how many were given."""
+        """Add first positions of particles without a run; return their number."""
         n_positions = min(batch.missing, max(self.particles - turn, 0))
         first = balanced_design(
             knowledge.space, n_positions, rng, batch.unavailable, sorted(knowledge.taken)

@@ -6,18 +6,17 @@ the step is halved. As in Audet & Dennis 2001 for mixed variables, every other l
 parameter is a neighbour at every step. The poll is opportunistic: it ends with the first better
 point, and the direction that led there is polled first around it (Audet & Dennis 2006).
 
-What a finite grid and parallel runs require:
+Adaptations to a finite grid and parallel runs:
 
 - A step is a whole number of open levels per parameter: at first the largest power of two that
-  goes twice into its range, so that finer meshes hold the coarser ones. Points beyond the ends are
-  no points.
-- Where the theory stops, at a poll with steps of one level that found nothing better, the search
-  starts again from random points; nothing is polled twice.
-- Nothing is kept between calls. Incumbent and step are found by going through the completed runs
-  in their order; a run improves on the incumbent or not, whoever proposed it. Failed, running and
-  pending runs, and what is not allowed, count as polled without success.
-- A batch larger than what is left of a poll goes on as if the rest of the poll will fail: with
-  half the step around the same incumbent, and at last at random.
+  goes twice into its range, so that finer meshes hold the coarser ones.
+- After a poll with steps of one level that found nothing better, the search starts again from
+  random points; nothing is polled twice.
+- Nothing is stored between calls. Incumbent and step are replayed from the completed runs in
+  their order. Failed, running and pending runs, and points that are not allowed, count as polled
+  without success.
+- A batch larger than the rest of a poll continues as if that poll failed: with half the step
+  around the same incumbent, and at last at random.
 
 References: Torczon 1997, On the convergence of pattern search algorithms; Audet & Dennis 2001,
 Pattern search algorithms for mixed variable programming; Audet & Dennis 2006, Mesh adaptive
@@ -41,11 +40,11 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class PatternSearch:
-    """Poll around the best configuration with steps that halve."""
+    """Strategy that polls around the best configuration with steps that halve."""
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "pattern_search"
 
     def suggest(
@@ -64,13 +63,13 @@ class PatternSearch:
 
 @dataclass(frozen=True, slots=True)
 class PatternSearchState:
-    """Where a pattern search is.
+    """State of a pattern search.
 
     Args:
-        incumbent: the best run since the search (last) started, None before its first run.
-        halvings: how often the steps were halved since.
-        previous: the incumbent before, None for the first.
-        starts: how often the search has started again.
+        incumbent: best run since the last start of the search, None before its first run.
+        halvings: number of halvings of the step since then.
+        previous: incumbent before, None for the first.
+        starts: number of restarts.
     """
 
     incumbent: Observation | None = None
@@ -80,7 +79,7 @@ class PatternSearchState:
 
 
 def replay(knowledge: Knowledge) -> PatternSearchState:
-    """Return where the search is after the completed runs, taken in their order."""
+    """Return the state of the search after the completed runs, taken in their order."""
     space = knowledge.space
     last = halvings_until_one(space)
     observed = {observation.configuration for observation in knowledge.observations}
@@ -103,7 +102,7 @@ def replay(knowledge: Knowledge) -> PatternSearchState:
 
 
 class _Poll:
-    """A poll that waits for its first point without a run; what was run stays run."""
+    """A poll and its next point without a run."""
 
     def __init__(self, space: ParameterSpace, state: PatternSearchState | None = None) -> None:
         self._space = space
@@ -113,7 +112,7 @@ class _Poll:
         self._waiting = next(self._left, None)
 
     def is_over(self, polled: Container[Configuration]) -> bool:
-        """Return whether all its points have been polled or are not allowed."""
+        """Return whether all points of the poll have been polled or are not allowed."""
         while self._waiting is not None:
             if self._waiting not in polled and self._space.is_allowed(self._waiting):
                 return False
@@ -143,12 +142,12 @@ def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iter
 
 
 def first_step(n_levels: int) -> int:
-    """Return the step a search starts with: the largest 2^m that goes twice into the range."""
+    """Return the first step of a search: the largest 2^m that goes twice into the range."""
     return 1 << max(((n_levels - 1) // 2).bit_length() - 1, 0)
 
 
 def halvings_until_one(space: ParameterSpace) -> int:
-    """Return how many halvings take all steps to one level."""
+    """Return the number of halvings that reduce all steps to one level."""
     return max(
         (
             first_step(len(ids)).bit_length() - 1
@@ -173,7 +172,7 @@ def _up_and_down(
 def _add_polls(
     batch: Batch, space: ParameterSpace, state: PatternSearchState, rng: np.random.Generator
 ) -> None:
-    """Add what is left of the poll, then the polls that follow if it fails."""
+    """Add the rest of the poll, then the polls that follow if it fails."""
     incumbent = state.incumbent
     if incumbent is None:
         return
@@ -202,7 +201,7 @@ def _goes_on(space: ParameterSpace, state: PatternSearchState, point: Configurat
 def _direction(
     space: ParameterSpace, first: Sequence[int], second: Sequence[int]
 ) -> tuple[int, bool] | None:
-    """Return which ordinal parameter moved alone, and whether up; None if not so."""
+    """Return the only ordinal parameter that moved, and whether up; None otherwise."""
     moved = [i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
     if len(moved) != 1 or space.parameters[moved[0]].kind == "nominal":
         return None
@@ -211,7 +210,7 @@ def _direction(
 
 
 def _move(space: ParameterSpace, centre: Configuration, point: Configuration) -> str:
-    """Say which parameter a poll point moves, where and how far."""
+    """Describe the parameter that a poll point moves, its direction and its distance."""
     for parameter, by_rank, a, b in zip(
         space.parameters, space.open_by_rank, centre.level_ids, point.level_ids, strict=True
     ):

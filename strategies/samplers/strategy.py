@@ -1,13 +1,4 @@
-"""What a strategy is: a value with a name that turns knowledge into suggestions.
-
-The suggestions of one call while they are collected.
-
-The why of a suggestion, in one sentence for people.
-
-Reasons that name another suggestion by its number, when batches are put together.
-
-Random search without replacement, the paper's first batch and everyone's baseline.
-"""
+"""The `Strategy` protocol, suggestions with their reasons, and random search."""
 
 from __future__ import annotations
 
@@ -40,16 +31,16 @@ SuggestionKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A proposed configuration with its why.
+    """A proposed configuration with its reason.
 
     Args:
-        configuration: what to run.
-        strategy: name of the strategy, or of whoever proposed it.
+        configuration: configuration to run.
+        strategy: name of the strategy or person that proposed it.
         reason: one sentence for people.
-        kind: how it came about.
+        kind: origin of the suggestion.
         expected: expected response (quality, where all is feasible), None if unknown.
         interval: rough 95% interval of that, None if unknown.
-        near: the configuration it was derived from, for neighbours and in regions.
+        near: configuration that it was derived from, for neighbours and in regions.
         region: number of the region it was drawn from, None outside.
         chance: probability that it beats the best run so far, None if unknown.
     """
@@ -67,11 +58,11 @@ class Suggestion:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """A way to choose configurations. Strategies keep no state between calls."""
+    """A method that chooses configurations; it keeps no state between calls."""
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         ...
 
     def suggest(
@@ -79,8 +70,8 @@ class Strategy(Protocol):
     ) -> tuple[Suggestion, ...]:
         """Propose ``n`` configurations.
 
-        They are distinct, allowed and not in ``knowledge.taken``. Fewer than ``n`` come back
-        only if no allowed configuration is left: that is how exhaustion is said.
+        They are distinct, allowed and not in ``knowledge.taken``. Fewer than ``n`` are returned
+        only if no allowed configuration is left.
         The same knowledge and generator state give the same suggestions.
         Raises `OptionError` unless ``n`` is a whole number of at least 1.
         """
@@ -98,9 +89,9 @@ class Batch:
 
     Args:
         strategy: name of the strategy.
-        n: how many are wanted.
-        knowledge: what they must fit.
-        rng: for draws at random.
+        n: greatest number of suggestions.
+        knowledge: state of the experiment.
+        rng: random stream for draws.
     Raises `OptionError` unless n is a whole number of at least 1.
     """
 
@@ -117,16 +108,16 @@ class Batch:
 
     @property
     def missing(self) -> int:
-        """How many suggestions are still wanted."""
+        """Number of suggestions that are still missing."""
         return self._n - len(self._suggestions)
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """The suggestions so far, in order."""
+        """Suggestions so far, in order."""
         return tuple(self._suggestions)
 
     def is_free(self, configuration: Configuration) -> bool:
-        """Return whether it may still be suggested."""
+        """Return whether a configuration may still be suggested."""
         space = self._knowledge.space
         return configuration not in self.unavailable and space.is_allowed(configuration)
 
@@ -137,7 +128,7 @@ class Batch:
         reason: str,
         near: Configuration | None = None,
     ) -> None:
-        """Add a free configuration, with what the level means of the runs expect of it."""
+        """Add a free configuration, with the response that the level means predict."""
         expected = self._knowledge.model.expected(configuration)
         value, interval = (expected.value, expected.interval) if expected else (None, None)
         self.unavailable.add(configuration)
@@ -146,7 +137,7 @@ class Batch:
         )
 
     def add_random(self, kind: SuggestionKind, reason: str) -> bool:
-        """Add one drawn at random; return False if no allowed configuration is left."""
+        """Add a random configuration; return False if no allowed one is left."""
         configuration = self._knowledge.space.sample(self._rng, self.unavailable)
         if configuration is None:
             return False
@@ -163,7 +154,7 @@ _METHOD_NAMES: dict[Method, str] = {
 
 
 def construction_reason(model: DesignModel, configuration: Configuration, beta: float) -> str:
-    """Say which levels of a construction are the best seen and which are untried."""
+    """Explain which levels of a construction are the best seen and which are untried."""
     best: list[str] = []
     untried: list[str] = []
     unknown: list[str] = []
@@ -199,7 +190,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
 def neighbour_reason(
     space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
 ) -> str:
-    """Say how a neighbour differs from the configuration it was derived from."""
+    """Explain how a neighbour differs from the configuration it was derived from."""
     differences = [
         difference(parameter, a, b)
         for parameter, a, b in zip(
@@ -212,7 +203,7 @@ def neighbour_reason(
 
 
 def difference(parameter: Parameter, level_id: int, other_id: int) -> str:
-    """Say how one level of a parameter differs from another."""
+    """Describe how one level of a parameter differs from another."""
     if parameter.kind == "nominal":
         return f"a change to {parameter.name}={show(parameter.levels[level_id])}"
     steps = abs(parameter.ranks[level_id] - parameter.ranks[other_id])
@@ -227,7 +218,7 @@ def _by_importance(
 
 
 def join_listed(parts: Sequence[str]) -> str:
-    """Join as people do, at most three and a count of the rest."""
+    """Join up to three parts, and a count of the rest, with commas and "and"."""
     listed = list(parts[:LISTED_PARTS])
     if len(parts) > LISTED_PARTS:
         listed.append(f"{len(parts) - LISTED_PARTS} more")
@@ -240,9 +231,9 @@ _BY_NUMBER = re.compile(r"from suggestion \d+")
 def renumber_reasons(
     suggestions: Sequence[Suggestion], space: ParameterSpace
 ) -> tuple[Suggestion, ...]:
-    """Return the suggestions, each named by its number in this batch where a reason names one.
+    """Return the suggestions with references in their reasons renumbered for this batch.
 
-    What was left out of the batch is named by its values.
+    A suggestion that is not in the batch is described by its values.
     """
     numbers = {s.configuration: i for i, s in enumerate(suggestions, start=1)}
     return tuple(
@@ -262,14 +253,14 @@ def _renumber_reason(
 
 @dataclass(frozen=True, slots=True)
 class RandomSearch:
-    """Propose allowed configurations uniformly at random, none twice.
+    """Strategy that proposes allowed configurations uniformly at random, without replacement.
 
     Reference: Bergstra & Bengio 2012, Random search for hyper-parameter optimization.
     """
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Registered name."""
         return "random"
 
     def suggest(

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Parameter spaces: parameters, exclusions, configurations and errors; it imports nothing."""

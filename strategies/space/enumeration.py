@@ -1,14 +1,9 @@
-"""Small draws on a passed generator that plain NumPy calls do not cover.
+"""Enumeration of allowed configurations: counting, drawing, and walking by distance.
 
-Which configurations of a space may be proposed, without walking the whole space.
-
-Configurations in increasing Euclidean distance from one of them, lazily.
-
-Squared distances are sums of per-parameter terms, so the order comes from a heap over
-per-parameter distance classes (enumeration of the smallest sums, after Lawler 1972), each
-combination having one parent only. Distances are whole numbers over a common denominator:
-ties are exact, and are broken uniformly at random. Nothing is materialised but the frontier,
-so 10^12 points are no more work than 100.
+Walks by distance use a heap over per-parameter distance classes (enumeration of the smallest sums
+of squared distances, after Lawler 1972), each combination having one parent only. Distances are
+whole numbers over a common denominator: ties are exact, and are broken uniformly at random. Only
+the frontier is in memory, so 10^12 points are no more work than 100.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ def below(rng: np.random.Generator, n: int) -> int:
 
 
 def permuted(rng: np.random.Generator, n: int) -> Iterator[int]:
-    """Yield 0 to n - 1 in uniformly random order, one draw and one entry of memory at a time.
+    """Yield 0 to n - 1 in uniformly random order, with one draw and one memory entry per number.
 
     Fisher-Yates on a sparse array (Knuth, The Art of Computer Programming, vol. 2, 3.4.2 P).
     """
@@ -59,7 +54,7 @@ def permuted(rng: np.random.Generator, n: int) -> Iterator[int]:
 
 
 EXACT_BOUND = 200_000
-"""Combinations that may be walked one by one; beyond it answers are lazy or unknown."""
+"""Most combinations that are enumerated; beyond it answers are lazy or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +62,8 @@ class AllowedCombinations:
     """Level combinations of some parameters that occur in at least one allowed configuration.
 
     Args:
-        parts: the allowed combinations of those parameters that exclusions name.
-        bound: which of the parameters they are; the others combine freely.
+        parts: allowed combinations of those parameters that exclusions name.
+        bound: whether exclusions name each parameter; the others combine freely.
         open_ids: open level ids of each parameter.
     """
 
@@ -77,13 +72,12 @@ class AllowedCombinations:
     open_ids: tuple[frozenset[int], ...]
 
     def __len__(self) -> int:
-        """Count them."""
         free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
                 if not is_bound)  # fmt: skip
         return len(self.parts) * math.prod(free)
 
     def __contains__(self, level_ids: Sequence[int]) -> bool:
-        """Return whether the combination, one level id for each parameter, is one of them."""
+        """Return whether a combination, one level id per parameter, is among them."""
         part = tuple(i for i, is_bound in zip(level_ids, self.bound, strict=True) if is_bound)
         levels = zip(level_ids, self.open_ids, strict=True)
         return part in self.parts and all(i in ids for i, ids in levels)
@@ -140,10 +134,10 @@ class AllowedConfigurations:
         return len(self._admitted_parts) * math.prod(free)
 
     def parts(self, positions: Sequence[int]) -> frozenset[tuple[int, ...]] | None:
-        """Return the allowed combinations of those of these parameters that exclusions name.
+        """Return the allowed combinations of the positions that exclusions name, as level ids.
 
-        Their level ids, in the order of ``positions``; the other parameters combine freely with
-        them. None where the count is unknown.
+        In the order of ``positions``; the other parameters combine freely with them. None where
+        the count is unknown.
         """
         if self._admitted_parts is None:
             return None
@@ -153,9 +147,9 @@ class AllowedConfigurations:
     def all(self) -> Iterator[tuple[int, ...]]:
         """Yield the allowed level ids lazily, the last parameter moving fastest.
 
-        A beginning that no allowed combination has is left at once, or 10^10 of them could be
-        walked before the first allowed one. That is exact while `count` is; beyond, a beginning
-        is left once an exclusion has all the levels that it names.
+        A prefix without allowed combinations is skipped at once, because 10^10 combinations could
+        precede the first allowed one. That is exact while `count` is; beyond, a prefix is skipped
+        once an exclusion has all the levels that it names.
         """
         if self._admitted_parts == ():
             return
@@ -199,11 +193,11 @@ class AllowedConfigurations:
         return level_ids
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
-        """Draw open levels uniformly; exclusions are not looked at."""
+        """Draw open levels uniformly, without regard to exclusions."""
         return tuple(ids[below(rng, len(ids))] for ids in self.open_ids)
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
-        """Draw allowed levels uniformly, or None where the count is unknown or 0."""
+        """Draw allowed levels uniformly; return None where the count is unknown or 0."""
         if not self._admitted_parts:
             return None
         level_ids = list(self.draw(rng))
@@ -229,7 +223,7 @@ class AllowedConfigurations:
 
     @cached_property
     def _beginnings(self) -> frozenset[tuple[int, ...]] | None:
-        """Every beginning of the admitted parts; None beyond the bound."""
+        """Prefixes of the admitted parts; None beyond the bound."""
         if self._admitted_parts is None:
             return None
         n = len(self._named)
@@ -237,7 +231,7 @@ class AllowedConfigurations:
 
 
 class _ExclusionTest:
-    """One exclusion, with its verdicts remembered per combination of the levels it names."""
+    """One exclusion, with its results cached per combination of the levels it names."""
 
     def __init__(self, parameters: Sequence[Parameter], exclusion: Exclusion) -> None:
         self.exclusion = exclusion
@@ -289,8 +283,8 @@ def by_distance(
     Args:
         parameters: the parameters; closed levels still count as steps between open ones.
         open_ids: open level ids per parameter.
-        centre: level ids of the configuration in the middle; they may be closed.
-        rng: breaks ties, uniformly.
+        centre: level ids of the central configuration; they may be closed.
+        rng: random stream that breaks ties.
     """
     scale = squared_scale(parameters)
     classes = [

@@ -1,14 +1,14 @@
-"""Errors of the strategies package: one sentence that says what, where and what is allowed.
+"""Errors of the strategies package: each message is one sentence with the problem and its place.
 
 StrategyError
-├── SpaceError                a space, parameter or edit that cannot be
+├── SpaceError                an invalid space, parameter or edit
 │   ├── UnknownParameterError a name that is no parameter of the space
 │   ├── UnknownLevelError     a value that is no level of its parameter
 │   ├── NotAllowedError       a configuration that is closed or excluded
 │   └── ExclusionError        a condition that cannot be read or evaluated
-├── ObservationError          a result that cannot be learnt from
+├── ObservationError          an invalid result
 ├── OptionError               an option of a strategy, or a number of suggestions
-├── AnalysisError             an analysis that is too large, or asks for what is not there
+├── AnalysisError             an analysis that is too large or impossible
 ├── UnknownStrategyError      a name that is no strategy
 └── TableError                a measured table that cannot be read
 """
@@ -22,10 +22,10 @@ LONGEST_SENTENCE = 500
 
 
 def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
-    """Return a sentence fit for a terminal, a table and a log, whatever was put into it.
+    """Return a text as one printable line of limited length, for terminals, tables and logs.
 
-    What people gave may hold line ends, control characters and a million of anything: line ends
-    become spaces, what cannot be printed is escaped, and the middle of what is too long left out.
+    Line ends become spaces, unprintable characters are escaped, and the middle of a long text is
+    left out.
     """
     cut = _without_middle(text, longest)
     words = cut if cut.isprintable() else " ".join(cut.splitlines())
@@ -40,14 +40,14 @@ def _without_middle(text: str, longest: int) -> str:
 
 
 class StrategyError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error that this package raises on purpose."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class SpaceError(StrategyError):
-    """A parameter space, or an edit of one, that cannot be."""
+    """An invalid parameter space, or an invalid edit of one."""
 
 
 class UnknownParameterError(SpaceError):
@@ -67,7 +67,7 @@ class ExclusionError(SpaceError):
 
 
 class ObservationError(StrategyError):
-    """A result that strategies cannot learn from."""
+    """An invalid result, from which strategies cannot learn."""
 
 
 class OptionError(StrategyError):
@@ -75,7 +75,7 @@ class OptionError(StrategyError):
 
 
 class AnalysisError(StrategyError):
-    """An analysis that is too large, or asks for what is not there."""
+    """An analysis that is too large, or impossible with the runs so far."""
 
 
 class UnknownStrategyError(StrategyError):
@@ -87,7 +87,7 @@ class TableError(StrategyError):
 
 
 def hint(name: str, valid_names: Iterable[str]) -> str:
-    """Return "; did you mean 'x'? Known: x, y." for the end of an unknown-name sentence."""
+    """Return the end of an unknown-name message: "; did you mean 'x'? Known: x, y."."""
     names = sorted(valid_names)
     close = get_close_matches(name, names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ";"

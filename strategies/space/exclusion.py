@@ -1,6 +1,6 @@
-"""Exclusions: conditions on the values that no proposed configuration may meet.
+"""Exclusions: conditions that no proposed configuration may meet.
 
-Conditions over parameters, read from text without ever running that text as Python.
+Their text is parsed against a whitelist and never run as Python.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ALLOWED_SENTENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A condition that was read: its text, the names in it, and how to evaluate it."""
+    """A parsed condition: its text, its names, and the function that evaluates it."""
 
     text: str
     names: frozenset[str]
@@ -60,7 +60,7 @@ class Expression:
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str) -> Expression:
-    """Read a condition.
+    """Parse a condition.
 
     Raises `ExclusionError`, naming the offending piece, for anything outside the whitelist,
     more than 500 characters, or nesting deeper than 30.
@@ -130,7 +130,7 @@ def _parse(text: str) -> ast.expr:
 
 
 def _admit(node: ast.expr, text: str, depth: int) -> None:
-    """Hold one node against the whitelist, then its children."""
+    """Check one node against the whitelist, then its children."""
     if depth > MAX_DEPTH:
         raise ExclusionError(
             f"exclusion '{text}' is nested deeper than {MAX_DEPTH}; write it as several exclusions."
@@ -161,7 +161,7 @@ def _admit(node: ast.expr, text: str, depth: int) -> None:
 
 
 def _admit_right(op: ast.cmpop, right: ast.expr, text: str) -> None:
-    """A list stands at the right of in and not in, and nowhere else."""
+    """Refuse a list except at the right of in and not in."""
     if isinstance(op, MEMBERSHIPS) != _is_list(right):
         raise _refusal(right, text)
     if isinstance(right, ast.List | ast.Tuple):
@@ -251,7 +251,7 @@ def _compile_chain(
 
 
 def _number(value: Level) -> int | float:
-    """Keep texts out of arithmetic: 'a' * 10**9 must not be computed."""
+    """Return a number, refuse a text: 'a' * 10**9 must not be computed."""
     if isinstance(value, str):
         raise TypeError(f"'{value}' is a text where a number is needed")
     return value
@@ -312,7 +312,7 @@ class Exclusion:
 
     Args:
         text: the condition (see `strategies.space.exclusion` for the whitelist).
-    Raises `ExclusionError` if it cannot be read.
+    Raises `ExclusionError` if it cannot be parsed.
     """
 
     text: str
@@ -325,7 +325,7 @@ class Exclusion:
 
     @classmethod
     def parse(cls, text: str) -> Exclusion:
-        """Read an exclusion; the same as calling the class."""
+        """Parse an exclusion; the same as calling the class."""
         return cls(text)
 
     @property
@@ -334,7 +334,7 @@ class Exclusion:
         return parse_expression(self.text).names
 
     def check(self, families: Mapping[str, Family]) -> None:
-        """Hold the condition against a space's parameters and their type families.
+        """Check the condition against a space's parameters and their type families.
 
         Raises `ExclusionError` for an unknown name or a comparison across families.
         """

@@ -38,12 +38,12 @@ def family_of(value: Level) -> Family:
 
 
 def show(value: Level) -> str:
-    """Return a level as people read it: texts in quotes, numbers and truth values bare."""
+    """Return a level as text: texts in quotes, numbers and truth values without."""
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def show_values(values: Mapping[str, Level]) -> str:
-    """Return "procs=16, order='sjf'" for sentences."""
+    """Return values as text, such as "procs=16, order='sjf'"."""
     return ", ".join(f"{name}={show(value)}" for name, value in values.items())
 
 
@@ -68,9 +68,9 @@ class Parameter:
         kind: ``ordinal`` (distances count steps) or ``nominal`` (all levels equally far).
             Inferred by default: numbers are ordinal, everything else is nominal. Ordinal numbers
             are ordered by value whatever their ids; ordinal texts and truth values as given.
-        unit: for people, such as ``s`` or ``procs``.
+        unit: unit for people, such as ``s`` or ``procs``.
         description: one line for people.
-    Raises `SpaceError` for a name, level or kind that cannot be.
+    Raises `SpaceError` for an invalid name, level or kind.
 
     Not slotted: lookups are cached on first use.
     """
@@ -209,7 +209,7 @@ class Parameter:
         return self.levels[self.level_id(text if value is None else value)]
 
     def read(self, text: str) -> Level:
-        """Return the value written in ``text``, a level or not, such as one to be added.
+        """Return the value written in ``text``, a level or not, such as a new one.
 
         Raises `SpaceError` if it is not of the type of the levels.
         """
@@ -247,7 +247,7 @@ class Parameter:
         numbers = [n for n in self.levels if isinstance(n, int | float)]
         try:
             nearest = min(numbers, key=lambda n: abs(n - value))
-        except OverflowError:  # a whole number beyond every float
+        except OverflowError:  # a whole number too large for a float
             return ""
         return f" (nearest: {show(nearest)})"
 
@@ -283,7 +283,7 @@ def _sequence(name: str, levels: Iterable[Level]) -> Iterable[Level]:
 
 
 def _unwrapped(value: object) -> object:
-    """Turn a NumPy scalar into the plain Python value it holds."""
+    """Return the plain Python value of a NumPy scalar, any other value unchanged."""
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "ndim", None) == 0 else value
 

@@ -1,9 +1,4 @@
-"""A configuration: one level for every parameter of a space.
-
-What the parts of a space must be: names that differ, pairs that name levels.
-
-Parameter spaces: a finite product of levels, minus closed levels and exclusions.
-"""
+"""Parameter spaces: a finite product of levels, minus closed levels and exclusions."""
 
 from __future__ import annotations
 
@@ -32,8 +27,8 @@ from strategies.space.parameter import Level, Parameter, show, show_values
 class Configuration:
     """One level id per parameter, in the space's order, and the lineage of that space.
 
-    Plain and cheap on purpose: the space that is asked about it checks it. Ids are
-    append-only, so equality and hash survive every edit of the space.
+    The space checks it, not the configuration. Ids are append-only, so equality and hash survive
+    every edit of the space.
     """
 
     level_ids: tuple[int, ...]
@@ -62,7 +57,7 @@ def check_names(parameters: Sequence[Parameter]) -> None:
 def check_pairs(
     parameters: Sequence[Parameter], pairs: frozenset[tuple[str, int]], verb: str
 ) -> None:
-    """Raise `SpaceError` for a (name, level id) that is no level; ``verb`` says what was wanted."""
+    """Raise `SpaceError` for a (name, level id) that is no level; ``verb`` names the edit."""
     n_levels = {p.name: p.n_levels for p in parameters}
     for name, level_id in sorted(pairs):
         if name not in n_levels:
@@ -88,7 +83,7 @@ def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, i
 
 
 GRID_BOUND = 50_000
-"""Allowed configurations up to which `ParameterSpace.allowed_ids` lists them."""
+"""Most allowed configurations that `ParameterSpace.allowed_ids` lists."""
 
 REJECTION_TRIES = 256
 LAST_TRIES = 100_000
@@ -106,10 +101,11 @@ class ParameterSpace:
         lineage: digest of the first version of the space; edits keep it, and every
             configuration carries it. Computed when empty.
         preferred: (parameter name, level id) pairs that a share of the suggestions keeps to; see
-            `strategies.steering.exploitation`. They forbid nothing, and rest while their level is closed.
-    Raises `SpaceError` (or a subclass) for anything that cannot be.
+            `strategies.steering.exploitation`. They forbid nothing, and have no effect while
+            their level is closed.
+    Raises `SpaceError` (or a subclass) for invalid values.
 
-    Not slotted: open levels and the verdicts of exclusions are cached on first use.
+    Not slotted: open levels and results of exclusions are cached on first use.
     """
 
     parameters: tuple[Parameter, ...]
@@ -132,7 +128,6 @@ class ParameterSpace:
         if not self.lineage:
             object.__setattr__(self, "lineage", _digest(self))
 
-    # -- size and membership ---------------------------------------------------------------
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,7 +141,7 @@ class ParameterSpace:
 
     @property
     def open_size(self) -> int:
-        """Product of the numbers of open levels; exclusions are not looked at."""
+        """Product of the numbers of open levels, excluded combinations included."""
         return math.prod(len(ids) for ids in self.open_ids)
 
     @cached_property
@@ -174,7 +169,7 @@ class ParameterSpace:
         return self._admission.count()
 
     def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
-        """Return which combinations of levels of some parameters occur in the allowed space.
+        """Return the level combinations of some parameters that occur in allowed configurations.
 
         None where their number is unknown, as in `count_allowed`. Raises `UnknownParameterError`.
         """
@@ -188,14 +183,14 @@ class ParameterSpace:
         return AllowedCombinations(parts, bound, open_ids)
 
     def is_allowed(self, configuration: Configuration) -> bool:
-        """Return whether the configuration may be proposed.
+        """Return whether a configuration may be proposed.
 
         Raises `SpaceError` if it does not belong to this space.
         """
         return self._admission.admits(self._ids(configuration))
 
     def check(self, configuration: Configuration) -> None:
-        """Raise `NotAllowedError` with the reason if the configuration may not be proposed."""
+        """Raise `NotAllowedError` with the reason if a configuration may not be proposed."""
         level_ids = self._ids(configuration)
         position = self._admission.closed_at(level_ids)
         if position is not None:
@@ -211,10 +206,9 @@ class ParameterSpace:
                 f"{show_values(self.values(configuration))} is excluded by '{exclusion.text}'."
             )
 
-    # -- configurations and their values ---------------------------------------------------
 
     def parameter(self, name: str) -> Parameter:
-        """Return a parameter by name; raises `UnknownParameterError` with the nearest one."""
+        """Return a parameter by name; raise `UnknownParameterError` with the nearest one."""
         return self.parameters[self._position(name)]
 
     def configuration(self, index: int) -> Configuration:
@@ -234,21 +228,21 @@ class ParameterSpace:
         return Configuration(tuple(reversed(level_ids)), self.lineage)
 
     def index(self, configuration: Configuration) -> int:
-        """Return the configuration's place in the full product of this version of the space."""
+        """Return the index of a configuration in the full product of this version of the space."""
         index = 0
         for parameter, level_id in zip(self.parameters, self._ids(configuration), strict=True):
             index = index * parameter.n_levels + level_id
         return index
 
     def values(self, configuration: Configuration) -> dict[str, Level]:
-        """Return the value of every parameter."""
+        """Return the value of every parameter in a configuration."""
         pairs = zip(self.parameters, self._ids(configuration), strict=True)
         return {p.name: p.levels[level_id] for p, level_id in pairs}
 
     def from_values(self, values: Mapping[str, Level]) -> Configuration:
         """Return the configuration with these values, allowed or not.
 
-        Raises `UnknownParameterError` for a name too many, `SpaceError` for a missing one,
+        Raises `UnknownParameterError` for an extra name, `SpaceError` for a missing one,
         `UnknownLevelError` for a value that is no level.
         """
         for name in values:
@@ -278,7 +272,6 @@ class ParameterSpace:
         columns = [_coordinates(p, ids[:, i]) for i, p in enumerate(self.parameters)]
         return np.concatenate(columns, axis=1)
 
-    # -- walking the allowed configurations ------------------------------------------------
 
     def configurations(self) -> Iterator[Configuration]:
         """Yield the allowed configurations lazily, the last parameter moving fastest."""
@@ -300,7 +293,7 @@ class ParameterSpace:
     ) -> Iterator[Configuration]:
         """Yield every other configuration of open levels, nearest first; see `neighbours`.
 
-        Excluded configurations are among them, so a caller can bound its own walk.
+        Excluded configurations are included, so that a caller can bound its own walk.
         """
         ids = self._ids(configuration)
         for level_ids in by_distance(self.parameters, self.open_ids, ids, rng):
@@ -318,11 +311,10 @@ class ParameterSpace:
     def sample(
         self, rng: np.random.Generator, exclude: Container[Configuration] = frozenset()
     ) -> Configuration | None:
-        """Draw uniformly among the allowed configurations outside ``exclude``.
+        """Draw uniformly among the allowed configurations outside ``exclude``, None without any.
 
-        Returns None if there is none. Up to 200,000 open combinations that answer is exact.
-        Beyond, 100,000 draws are made; if none is free, a `SpaceError` says so, since neither
-        a configuration nor exhaustion could be established.
+        Exact up to 200,000 open combinations. Beyond, raises `SpaceError` if 100,000 draws find no
+        free one, since neither a configuration nor exhaustion could be established.
         """
         admission = self._admission
         for _ in range(REJECTION_TRIES):
@@ -351,10 +343,9 @@ class ParameterSpace:
             "combinations of open levels; the exclusions leave too little, close levels instead."
         )
 
-    # -- edits: a new space of the same lineage --------------------------------------------
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space with one more level; raises `SpaceError` if it has it already."""
+        """Return the space with one more level; raise `SpaceError` if it exists already."""
         position = self._position(parameter)
         longer = self.parameters[position].with_level(value)
         parameters = (*self.parameters[:position], longer, *self.parameters[position + 1 :])
@@ -413,10 +404,10 @@ class ParameterSpace:
 
     @cached_property
     def preferred_part(self) -> ParameterSpace:
-        """The space of the preferred levels, of the same lineage.
+        """Space of the preferred levels, of the same lineage.
 
-        Of every parameter that has open preferred levels the other levels are closed; it is the
-        space itself if none has.
+        The other levels of every parameter with open preferred levels are closed; it is the space
+        itself if there are none.
         """
         not_preferred = {
             (parameter.name, level_id)
@@ -427,7 +418,6 @@ class ParameterSpace:
         }
         return replace(self, closed=self.closed | not_preferred) if not_preferred else self
 
-    # -- private ---------------------------------------------------------------------------
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -446,7 +436,7 @@ class ParameterSpace:
             ) from None
 
     def _ids(self, configuration: Configuration) -> tuple[int, ...]:
-        """Return the level ids of a configuration that belongs to this space."""
+        """Return the level ids of a configuration, checked to belong to this space."""
         level_ids = configuration.level_ids
         if configuration.lineage != self.lineage:
             raise SpaceError(

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Steering of an experiment: regions, exploitation, preferences, Pareto fronts, confirmation."""

@@ -1,13 +1,11 @@
-"""Which configuration to recommend where results vary, and which runs would confirm it.
+"""Recommendation where results vary: noise, the winner, and the runs that would confirm it.
 
 The best of many single runs is mostly a lucky one (the winner's curse). So configurations are
-ranked by means that are drawn towards the mean of all, the more the fewer runs they rest on, and a
-winner counts as confirmed only once she was repeated, or leads by more than the noise explains.
+ranked by means that are shrunk towards the mean of all, the more the fewer runs they rest on, and a
+winner counts as confirmed only once it was repeated, or leads by more than the noise explains.
 
 References: Efron & Morris 1975, Data analysis using Stein's estimator and its generalizations;
 Bechhofer, Santner & Goldsman 1995, Design and Analysis of Experiments for Statistical Selection.
-
-How much results vary when nothing is changed: replicates and their pooled variance.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def replicates(
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Return the mean of at least one number; of equal numbers it is exactly that number.
+    """Return the mean of at least one number; the mean of equal numbers is exact.
 
     >>> mean([0.1, 0.1, 0.1])
     0.1
@@ -75,9 +73,9 @@ def mean(numbers: Sequence[float]) -> float:
 
 
 def mean_of(runs: Sequence[Observation]) -> Observation:
-    """Return the runs of one configuration as one: mean qualities and violation.
+    """Combine the runs of one configuration into one: mean qualities and violation.
 
-    It is feasible if all of them are. Measures, duration and seed are of no single run, and empty.
+    It is feasible if all of them are. Measures, duration and seed are left empty.
     """
     violation = mean([run.violation for run in runs])
     seconds = [run.second for run in runs if run.second is not None]
@@ -105,15 +103,15 @@ def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
 
 
 Basis: TypeAlias = Literal["deterministic", "replicates", "gap", "repeated", "failed", "unknown"]
-"""Why a winner is confirmed or, for the last three, is not."""
+"""Reason why a winner is confirmed or, for the last three, is not."""
 
 CONFIRMED_RUNS = 2
-"""Runs of a winner that confirm her, if nothing else could be as good by the noise."""
+"""Runs that confirm a winner without rivals within the noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A feasible configuration: mean quality of its ``n`` runs, as it is and drawn to the others'.
+    """A feasible configuration with the mean quality of its ``n`` runs and a shrunken estimate.
 
     ``estimate`` is the mean where the noise is unknown or none.
     """
@@ -126,18 +124,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What would be recommended.
+    """The configuration to recommend, with its rivals.
 
     Args:
-        winner: the candidate with the best estimate. Where noise explains all differences, so that
-            all estimates are one, whoever would lead if it explained a little less.
+        winner: candidate with the best estimate; where noise explains all differences, so that
+            all estimates are equal, the one that leads if it explained a little less.
         runner_up: the next, None without another.
-        rivals: others whose means cannot be told from the winner's by the noise, the better
+        rivals: others whose means do not differ from the winner's beyond the noise, the better
             first; empty where the noise is unknown or none.
-        noise: of the replicates, None without any.
+        noise: noise of the replicates, None without any.
         interval: 95% interval of the winner's mean quality, of no width where results do not
             vary, None where the noise is unknown.
-        basis: why she is confirmed, or is not.
+        basis: reason why the winner is confirmed or not.
     """
 
     winner: Candidate
@@ -149,7 +147,7 @@ class Choice:
 
     @property
     def confirmed(self) -> bool:
-        """Whether she may be recommended without further runs."""
+        """Whether the winner may be recommended without further runs."""
         return self.basis in ("deterministic", "replicates", "gap")
 
 
@@ -158,11 +156,11 @@ def choose(
     deterministic: bool | None = None,
     failed: Container[Configuration] = frozenset(),
 ) -> Choice | None:
-    """Return what would be recommended; None if nothing feasible was observed.
+    """Return the configuration to recommend; None if nothing feasible was observed.
 
     A configuration is feasible if all its runs are. The winner is confirmed if results do not vary
     (``deterministic``), or if all others are further behind than half the 95% interval of the
-    difference; alone by at least two runs. She is not if one of her runs failed.
+    difference; alone by at least two runs. It is not if one of its runs failed.
 
     Args:
         observations: completed runs.
@@ -189,7 +187,7 @@ def choose(
     elif deterministic:
         basis = "deterministic"
     elif winner.n >= CONFIRMED_RUNS:
-        # ties do not count where replicates agree exactly: no run would tell them apart
+        # ties do not count where replicates agree exactly: no run would separate them
         contested = rivals and noise is not None and noise.variance > 0
         basis = "repeated" if contested else "replicates"
     elif noise is not None and contenders and not rivals:
@@ -198,11 +196,11 @@ def choose(
 
 
 def confirmations(choice: Choice, n: int, space: ParameterSpace) -> tuple[Suggestion, ...]:
-    """Return up to ``n`` runs that would confirm the winner: replicates, announced as such.
+    """Return up to ``n`` replicates that would confirm the winner.
 
-    The winner first, until she has two runs; then whoever has the fewest runs among her and those
-    that cannot be told from her (the runner-up, where the noise is unknown), the better first. What
-    is closed or excluded by now is not run again, so there may be fewer, or none.
+    The winner first, until it has two runs; then the one with the fewest runs among the winner and
+    its rivals (the runner-up, where the noise is unknown), the better first. A configuration that
+    is closed or excluded now is not run again, so there may be fewer, or none.
     Raises `OptionError` unless ``n`` is a whole number of at least 1.
     """
     require_count(n)
@@ -228,7 +226,7 @@ def _suggestion(candidate: Candidate, choice: Choice) -> Suggestion:
     else:
         reason = f"Run again to tell it from the winner; it ran {times}."
     interval = choice.interval if candidate is choice.winner else None
-    if interval is not None:  # around the mean, which the estimate may leave
+    if interval is not None:  # of the mean, so it may not contain the estimate
         interval = (min(interval[0], candidate.estimate), max(interval[1], candidate.estimate))
     return Suggestion(
         candidate.configuration,
@@ -241,7 +239,7 @@ def _suggestion(candidate: Candidate, choice: Choice) -> Suggestion:
 
 
 def _ranked(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) -> list[Candidate]:
-    """Return the candidates, the best first: means drawn towards their grand mean.
+    """Return the candidates, the best first: means shrunk towards their grand mean.
 
     Each loses the share of its deviation that noise has in the variance of such means. The
     variance between configurations is estimated by moments: that of the means less what noise adds

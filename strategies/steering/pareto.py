@@ -1,8 +1,7 @@
-"""Two measures at once: the front of trade-offs, its hypervolume, and a search along it.
+"""Two measures at once: the Pareto front, its hypervolume, and a search along it.
 
-With two qualities there is no single best configuration but a front: those that nothing beats in
-one quality without losing in the other. `Scalarising` lets any strategy search along it, by giving
-every suggestion a weight of its own and making one number of both qualities by that weight.
+`ScalarisedStrategy` lets any strategy search along the front, by giving every suggestion a weight
+of its own, with which both qualities are combined into one number.
 
 References: Knowles 2006, ParEGO: a hybrid algorithm with on-line landscape approximation for
 expensive multiobjective optimization problems; Deb 2000 for constraints.
@@ -21,7 +20,7 @@ from strategies.samplers.strategy import Strategy, Suggestion, require_count
 from strategies.space.errors import ObservationError
 
 RHO = 0.05
-"""The small positive constant of the augmented Tchebycheff function (Knowles 2006, section II)."""
+"""Constant of the augmented Tchebycheff function (Knowles 2006, section II)."""
 
 DIVISIONS = 10
 """The s of Knowles 2006 for two objectives: weights are multiples of 1 / s, 11 vectors."""
@@ -32,7 +31,7 @@ def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]
 
     One dominates another if it is feasible and the other is not, if both are infeasible and it
     violates less (Deb 2000), or if it is at least as good in both qualities and better in one.
-    Equals dominate each other not. Of infeasible ones, none is on the front of any feasible one.
+    Equal observations are all on the front.
     Raises `ObservationError` if a second quality is unknown.
     """
     pairs = [(observation, _second(observation)) for observation in observations]
@@ -56,7 +55,7 @@ def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, f
     """Return the area that the points dominate above a reference point, exactly.
 
     Args:
-        points: pairs of qualities, more is better; dominated ones add nothing.
+        points: pairs of qualities, greater is better; dominated ones add nothing.
         reference: a pair of qualities; points that do not exceed it in both add nothing.
 
     Reference: Zitzler & Thiele 1998, Multiobjective optimization using evolutionary algorithms.
@@ -74,14 +73,14 @@ class ScalarisedStrategy:
     """A strategy that searches along the front of two qualities, one weight per suggestion.
 
     For each suggestion a weight is drawn, both qualities are scaled to costs from 0 (best) to 1
-    over the feasible observations (all, if none is), and the base is asked for one suggestion
-    where quality is less of the augmented Tchebycheff function of the costs:
-    max(w_j c_j) + rho sum(w_j c_j). What it proposed is pending for the next. Without an
+    over the feasible observations (all, if none is), and the base is called for one suggestion
+    with the negative augmented Tchebycheff function of the costs as quality:
+    max(w_j c_j) + rho sum(w_j c_j). Its suggestion is pending for the next. Without an
     observation it is the base.
 
     Args:
-        base: any strategy; its name is this one's too.
-        labels: what the two qualities are called in reasons.
+        base: any strategy; this one has its name too.
+        labels: names of the two qualities in reasons.
     Raises `ObservationError`, when it suggests, for an observation without a second quality.
     """
 
@@ -90,7 +89,7 @@ class ScalarisedStrategy:
 
     @property
     def name(self) -> str:
-        """The base's name: it is the strategy, this is what it is told to maximise."""
+        """Name of the base strategy."""
         return self.base.name
 
     def suggest(
@@ -116,29 +115,29 @@ class ScalarisedStrategy:
         return tuple(suggestions)
 
     def _weighed(self, suggestion: Suggestion, weight: float, knowledge: Knowledge) -> Suggestion:
-        """Say the trade, and expect qualities by the first measure, as everywhere."""
+        """Add the weights to the reason, and predict the first measure."""
         first, second = self.labels
         expected = knowledge.model.expected(suggestion.configuration)
         reason = suggestion.reason
-        if suggestion.kind != "initial":  # first runs follow a design, whatever is weighed
+        if suggestion.kind != "initial":  # first runs follow a design, whatever the weights
             reason = f"By {weight:g} {first} to {1 - weight:g} {second}: {reason}"
         return replace(
             suggestion,
             reason=reason,
             expected=expected.value if expected else None,
             interval=expected.interval if expected else None,
-            chance=None,  # that was of the weighed cost
+            chance=None,  # the base's chance is of the weighted cost
         )
 
 
 def scalarised_observations(
     observations: Sequence[Observation], weight: float
 ) -> tuple[Observation, ...]:
-    """Return the observations with one quality made of two, see `ScalarisedStrategy`.
+    """Return the observations with both qualities combined into one, see `ScalarisedStrategy`.
 
     Args:
         observations: at least one; each with a second quality.
-        weight: of the first quality, from 0 to 1; the second has the rest.
+        weight: weight of the first quality, from 0 to 1; the second has the rest.
     Raises `ObservationError` if a second quality is unknown.
     """
     pairs = np.array(
@@ -148,7 +147,7 @@ def scalarised_observations(
     feasible = np.array([observation.feasible for observation in observations])
     compared = pairs[feasible] if feasible.any() else pairs
     best, spread = compared.max(axis=0), np.ptp(compared, axis=0)
-    # those of infeasible runs may lie outside 0 to 1, and count for nothing beside feasible ones
+    # costs of infeasible runs may lie outside 0 to 1, and are not used beside feasible ones
     costs = np.clip((best - pairs) / np.where(spread > 0, spread, 1.0), 0.0, 1.0)
     weighted = costs * np.array([weight, 1 - weight])
     chebyshev = weighted.max(axis=1) + RHO * weighted.sum(axis=1)

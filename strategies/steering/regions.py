@@ -1,15 +1,11 @@
-"""Regions: where the good results lie close together (section 3.2 of the Copper paper).
+"""Regions of good results that lie close together (section 3.2 of the Copper paper).
 
-DBSCAN finds dense groups among the good configurations, without being told how many there are;
-good ones that lie alone are in no region. Distances are in level steps (see `strategies.steering.regions`),
-so that an ``eps`` means the same for a parameter of 3 levels and for one of 80.
-
-A configuration lies in a region if it is within ``eps`` steps of a member or in the region's box.
-Regions may overlap.
+DBSCAN finds dense groups among the good configurations, without a given number of groups; isolated
+good ones are in no region. Distances are in level steps, so that an ``eps`` means the same for a
+parameter of 3 levels and for one of 80. A configuration lies in a region if it is within ``eps``
+steps of a member or in the region's box. Regions may overlap.
 
 Reference: Ester et al. 1996, A density-based algorithm for discovering clusters.
-
-Distances in level steps: how far configurations are as people count.
 """
 
 from __future__ import annotations
@@ -32,11 +28,11 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 Cell = tuple[int, ...]
 ROUNDING = 1e-9
-"""Relative room for a radius such as sqrt(2)."""
+"""Relative tolerance for a radius such as sqrt(2)."""
 
 
 def squared_steps(parameters: Sequence[Parameter], first: Cell, second: Cell) -> int:
-    """Return the squared distance in level steps."""
+    """Return the squared distance of two configurations in level steps."""
     return sum(_term(p, a, b) for p, a, b in zip(parameters, first, second, strict=True))
 
 
@@ -72,13 +68,13 @@ def by_steps(
 ) -> Iterator[tuple[int, Cell]]:
     """Yield (squared steps, level ids) of combinations of levels, nearest first, lazily.
 
-    Equally near ones come in a fixed order. The centre comes too, if it is one.
+    Equally near ones come in a fixed order. The centre is included, if it is a combination.
 
     Args:
         parameters: the parameters.
         allowed_ids: level ids per parameter to combine.
-        centre: level ids of the middle.
-        radius: greatest squared distance, None for no end.
+        centre: level ids of the centre.
+        radius: greatest squared distance, None for no limit.
     """
     choices = [
         sorted((_term(p, centre_level, level_id), level_id) for level_id in ids)
@@ -139,21 +135,21 @@ GOODS: tuple[Good, ...] = get_args(Good)
 PENDING_RULES: tuple[PendingRule, ...] = get_args(PendingRule)
 
 Step: TypeAlias = tuple[int, Configuration, Configuration]
-"""Squared distance in level steps, a configuration, and the region's member it is near."""
+"""Squared distance in level steps, a configuration, and the nearest member of the region."""
 
 DEFAULT_EPS = 1.5
 """Level steps: a neighbour in one or two parameters is close, three at once are not."""
 
 LISTED = 1_000
-"""Pending configurations that are listed at most; the count goes on."""
+"""Most pending configurations that are listed; the count may be larger."""
 
 WALK_BOUND = 200_000
-"""Combinations that are looked at for a count; beyond it the count is unknown."""
+"""Combinations that are examined for a count; beyond it the count is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionRule:
-    """What is good, and how close good ones must lie to make a region.
+    """Definition of good configurations, and of the density that makes a region.
 
     Args:
         good: ``threshold`` (feasible, with at least that quality), ``quantile`` (the best share
@@ -161,7 +157,7 @@ class RegionRule:
             (the analyst's last verdict on it was good).
         threshold: the quality for ``threshold``, None otherwise.
         quantile: the share for ``quantile``, above 0 and at most 1.
-        eps: how far neighbours may be, in level steps; None for `DEFAULT_EPS`.
+        eps: greatest distance of neighbours, in level steps; None for `DEFAULT_EPS`.
         min_samples: good configurations within ``eps``, itself included, that make one dense.
     Raises `OptionError` for anything else.
     """
@@ -204,7 +200,7 @@ class RegionRule:
 
     @property
     def radius(self) -> float:
-        """The ``eps`` in force, in level steps."""
+        """Value of ``eps``, or its default, in level steps."""
         return DEFAULT_EPS if self.eps is None else float(self.eps)
 
 
@@ -213,12 +209,12 @@ class Region:
     """A dense group of good configurations.
 
     Args:
-        id: 1 for the region with the best mean quality, then on.
-        members: the good configurations, the best first.
+        id: 1 for the region with the best mean quality, then ascending.
+        members: good configurations, the best first.
         evaluated: completed runs in the region, good or not.
         pending: queued and running configurations in the region, by level ids.
         mean_quality: mean response of the evaluated runs (the quality, where all is feasible).
-        best: the best run of a member.
+        best: best run of a member.
         box: level ids per parameter: for ordinal ones all between the least and the greatest
             level of a member, by rank; for nominal ones those of members.
     """
@@ -232,13 +228,13 @@ class Region:
     box: tuple[tuple[int, ...], ...]
 
     def is_in_box(self, configuration: Configuration) -> bool:
-        """Return whether every level is one of the box."""
+        """Return whether every level of a configuration is in the box."""
         return all(
             level_id in ids for level_id, ids in zip(configuration.level_ids, self.box, strict=True)
         )
 
     def contains(self, space: ParameterSpace, configuration: Configuration, eps: float) -> bool:
-        """Return whether it is in the box or within ``eps`` level steps of a member."""
+        """Return whether a configuration is in the box or within ``eps`` steps of a member."""
         if self.is_in_box(configuration):
             return True
         radius, level_ids = squared_radius(eps), configuration.level_ids
@@ -249,10 +245,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class PendingRuns:
-    """What is left to run in a region.
+    """Pending runs of a region.
 
     Args:
-        count: how many there are, None if they could not be counted within bounds.
+        count: their number, None if it exceeds the bounds of counting.
         configurations: the first of them, at most `LISTED`, nearest to the members first.
     """
 
@@ -263,7 +259,7 @@ class PendingRuns:
 def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
     """Return the regions of good configurations, best mean quality first.
 
-    Replicates are one configuration: with the mean of their responses, and the last verdict.
+    Replicates count as one configuration, with the mean of their responses and the last verdict.
     Ties in the mean go to the better best run, then to the lower level ids.
     """
     space, observations = knowledge.space, knowledge.observations
@@ -311,11 +307,11 @@ def good_configurations(
 def pending_in_region(
     space: ParameterSpace, region: Region, knowledge: Knowledge, rule: PendingRule, eps: float
 ) -> PendingRuns:
-    """Return what counts as pending in a region; the paper leaves open what does.
+    """Return the pending runs of a region, by one of three rules; the paper leaves it open.
 
     ``queued`` are queued and running runs in the region. ``near`` are the allowed configurations
     without a result within ``eps`` level steps of a member, ``box`` those in the region's box;
-    queued and running ones are among them, failed ones are not.
+    both include queued and running ones, but not failed ones.
 
     The count of ``near`` is None if more than `WALK_BOUND` combinations are that near. That of
     ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
@@ -350,7 +346,7 @@ def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[S
     """Yield the steps of open levels within ``eps`` level steps of a member, nearest first.
 
     Lazy; a configuration comes once for every member it is near, the nearest first. Excluded and
-    evaluated ones are among them.
+    evaluated ones are included.
     """
     return _walk(space, region, space.open_ids, squared_radius(eps))
 
@@ -397,7 +393,7 @@ def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) 
 
 
 def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) -> Region:
-    """Build a region, numbered 0 for now."""
+    """Build a region with id 0, to be renumbered."""
     space, observations = knowledge.space, knowledge.observations
     member_set = set(members)
     best_run = best(o for o in observations if o.configuration in member_set)
@@ -406,7 +402,7 @@ def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) 
     bare = Region(0, tuple(members), 0, (), 0.0, best_run, box)
     waiting = sorted(knowledge.pending.union(knowledge.running))
     run = [o.configuration for o in observations]
-    # as `Region.contains`, for all at once
+    # the test of `Region.contains`, for all at once
     points = step_coordinates(space, [*members, *run, *waiting])
     near = np.zeros(len(run) + len(waiting), dtype=np.bool_)
     for point in points[: len(members)]:
@@ -420,7 +416,7 @@ def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) 
 
 
 def _span(parameter: Parameter, level_ids: set[int]) -> tuple[int, ...]:
-    """Level ids between the least and greatest rank seen; those seen, of a nominal parameter."""
+    """Return the level ids between the least and greatest rank; of a nominal parameter, the set."""
     if parameter.kind == "nominal":
         return tuple(sorted(level_ids))
     ranks = parameter.ranks

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from assistant.cli.main import COMMANDS, DeferredCommand
+from assistant.cli.reference import command_reference
+
 
 def test_the_streamlit_script_only_wires(repository: Path) -> None:
     source = (repository / "streamlit_app.py").read_text()
@@ -47,15 +50,52 @@ def test_heavy_libraries_stay_out_of_cold_imports(
     assert done.stdout.strip() == "[]"
 
 
-def test_the_readme_names_every_command_and_its_links_exist(repository: Path) -> None:
-    from assistant.cli.main import app
-
+def test_the_links_of_the_readme_exist(repository: Path) -> None:
     readme = (repository / "README.md").read_text()
-    for command in app.registered_commands:
-        assert f"copperline {command.name}" in readme, command.name
     for target in re.findall(r"\]\(([^)#]+)\)", readme):
         if not target.startswith("http"):
             assert (repository / target).exists(), target
+
+
+def test_the_reference_of_commands_is_the_help_of_the_commands(repository: Path) -> None:
+    page = repository / "docs" / "reference" / "cli.md"
+    assert page.read_text() == command_reference(), "python -m assistant.cli.reference > docs/..."
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_says_the_first_line_of_their_help(name: str) -> None:
+    target, line = COMMANDS[name]
+    command = DeferredCommand(name, target, line).load()
+    assert " ".join(command.help.split("\n\n")[0].split()) == line
+
+
+def test_every_file_of_commands_is_in_the_table(repository: Path) -> None:
+    folder = repository / "assistant" / "cli" / "commands"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    named = {target.split(":")[0] for target, _ in COMMANDS.values()}
+    imported = {
+        match
+        for path in folder.glob("*.py")
+        for match in re.findall(r"from assistant\.cli\.commands\.(\w+) import", path.read_text())
+    }
+    assert files <= named | imported
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_help_and_version_import_few_modules(repository: Path, option: str) -> None:
+    code = (
+        "import sys; from assistant.cli.main import run; run([sys.argv[1]]);"
+        "ours = ('assistant', 'sim', 'strategies', 'agents');"
+        "print(sum(name.split('.')[0] in ours for name in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, option],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stderr) <= 60
 
 
 def test_every_registered_name_is_documented(repository: Path) -> None:

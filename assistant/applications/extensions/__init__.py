@@ -1,4 +1,7 @@
-"""Many configurations of one application, in order, in this process or in several."""
+"""Applications that evaluate configurations in batches, in this process or in several.
+
+The modules of this package are ready-made applications: simulated testbeds and fleets.
+"""
 
 import multiprocessing
 import signal
@@ -16,18 +19,18 @@ from strategies import Level
 Values = Mapping[str, Level]
 Measures = Mapping[str, Measure]
 BatchEvaluation = Callable[[Sequence[Values]], Sequence[Measures]]
-"""Measures some configurations at once; with several processes it must cross to them."""
+"""Function that measures several configurations; with several processes it must be picklable."""
 
 
 class BatchApplication(ABC):
-    """An application that measures several configurations at once, and so many of them soon."""
+    """An application that measures several configurations in one call."""
 
     at_once: ClassVar[int]
-    """How many `evaluate_several` is best given."""
+    """Best number of configurations for `evaluate_several`."""
 
     @abstractmethod
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Measure some configurations; each is bitwise what `evaluate` gives."""
+        """Measure some configurations; each result is bitwise equal to that of `evaluate`."""
 
     def evaluate_many(
         self,
@@ -39,12 +42,12 @@ class BatchApplication(ABC):
         """Measure many configurations and yield each with its measures, in order.
 
         Args:
-            configurations: taken one by one, not far ahead.
-            threads: processes side by side; None is this one alone.
-            progress: called with the number of configurations done.
+            configurations: values of the parameters; taken one by one, not far ahead.
+            threads: number of processes; None for this one alone.
+            progress: function called with the number of configurations done.
 
         Raises:
-            SettingsError: no process at all.
+            SettingsError: the number of processes is below 1.
         """
         return evaluate_batches(
             self.evaluate_several, configurations, at_once=self.at_once, processes=threads or 1,
@@ -60,17 +63,17 @@ def evaluate_batches(
     processes: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Values, Measures]]:
-    """Yield every configuration with its measures, in order; closing the iterator ends it.
+    """Yield every configuration with its measures, in order; closing the iterator ends the work.
 
     Args:
-        several: measures ``at_once`` of them, the last time perhaps fewer.
-        configurations: taken one by one, not far ahead.
-        at_once: at least 1.
-        processes: how many work side by side; 1 is this one.
-        progress: called with the number of configurations done.
+        several: function that measures up to ``at_once`` configurations.
+        configurations: values of the parameters; taken one by one, not far ahead.
+        at_once: size of a batch, at least 1.
+        processes: number of processes; 1 is this one.
+        progress: function called with the number of configurations done.
 
     Raises:
-        SettingsError: no process at all.
+        SettingsError: the number of processes is below 1.
     """
     if processes < 1:
         raise SettingsError(f"the number of processes must be at least 1, not {processes}")
@@ -118,5 +121,5 @@ def _beside(
 
 
 def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the parent."""
+    """Ignore Ctrl-C in a child process; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

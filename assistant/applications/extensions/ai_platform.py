@@ -1,7 +1,7 @@
 """An AI operations platform to steer, simulated after PipeSim (`sim.aiops`).
 
-How large its clusters are, who of those that wait is next, when a deployed model is trained again,
-and how good it must be to be deployed: all of it costs money, late models or waiting people.
+Parameters are the sizes of its clusters, the order of waiting jobs, the triggers of retraining,
+and the quality that a model needs to be deployed. Costs are capacity, late models and waiting.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,10 +45,10 @@ TODAY: Mapping[str, Level] = {
     "max_age_d": 20,
     "min_performance": 0.0,
 }
-"""A platform with room, first come first served, whose models are looked after seldom (ours)."""
+"""Baseline: a platform with spare capacity, first come first served, rare retraining (ours)."""
 
 STATISTICS_DIGEST = "Statistics digest"
-"""Label of the fact that tells fitted statistics from all others."""
+"""Label of the fact that identifies fitted statistics."""
 
 MEASURES = (
     "cost_per_day", "capacity_cost_per_day", "late_share", "sla_misses", "staleness", "potential",
@@ -58,19 +58,19 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class AiPlatform(BatchApplication):
-    """Run a platform at the lowest cost: of its capacity, of late models, of waiting.
+    """Minimise the cost of a platform: capacity, late models and waiting.
 
     Args:
-        seed: of everything that happens; all configurations meet the same future.
-        days: simulated.
-        models: deployed, watched and renewed.
-        interarrival_factor: on the published gaps between other pipelines, 44 s on average.
-        late_cost_per_h: of a model that lost more performance than was agreed.
-        wait_cost_per_h: of a pipeline that waits.
-        statistics: laws fitted from logs; None takes those published.
+        seed: seed of all random events; all configurations meet the same future.
+        days: simulated days.
+        models: number of deployed models that are monitored and retrained.
+        interarrival_factor: factor on the published gaps between other pipelines (mean 44 s).
+        late_cost_per_h: cost per hour of a model that lost more performance than the SLA allows.
+        wait_cost_per_h: cost per hour of a waiting pipeline.
+        statistics: distributions fitted from logs; None for the published ones.
 
     Raises:
-        SimError: a number that cannot be.
+        SimError: a number is impossible.
     """
 
     seed: int = 0
@@ -87,11 +87,11 @@ class AiPlatform(BatchApplication):
     deterministic = True
 
     def __post_init__(self) -> None:
-        self.base  # noqa: B018 - refuses what cannot be now
+        self.base  # noqa: B018 - raises for impossible numbers now
 
     @property
     def base(self) -> PlatformScenario:
-        """What is the same in every configuration."""
+        """Return the part of the scenario that is the same in every configuration."""
         base = PlatformScenario(
             interarrival_factor=self.interarrival_factor,
             duration_s=self.days * DAY_S,
@@ -102,7 +102,7 @@ class AiPlatform(BatchApplication):
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """6 x 4 x 4 x 5 x 4 x 4 = 7,680 combinations."""
+        """Return the 6 x 4 x 4 x 5 x 4 x 4 = 7,680 combinations."""
         return ParameterSpace(
             tuple(
                 Parameter(
@@ -114,17 +114,17 @@ class AiPlatform(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Cost little."""
+        """Minimise the cost per day."""
         return Objective(SingleMeasure("cost_per_day"), "minimise", unit="per day")
 
     @property
     def baseline(self) -> Mapping[str, Level]:
-        """How it is run before anything is steered."""
+        """Return the configuration that is in use before steering."""
         return dict(TODAY)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """What is simulated, and what counts."""
+        """Return a description of the platform, its costs and its pipelines."""
         base = self.base
         plan, platform = base.fleet, base.platform
         costs = ", ".join(f"{pool.cost_per_h:g} for {pool.name}" for pool in platform.resources)
@@ -159,7 +159,7 @@ class AiPlatform(BatchApplication):
         return (Fact("Statistics", model.source), Fact(STATISTICS_DIGEST, model.digest[:16]))
 
     def scenario(self, values: Mapping[str, Level]) -> PlatformScenario:
-        """Return what a configuration simulates."""
+        """Return the scenario of a configuration."""
         base = self.base
         platform: Platform = base.platform.having(
             "training",
@@ -183,7 +183,7 @@ class AiPlatform(BatchApplication):
         return self.measured(self.scenario(values), self.simulate(values))
 
     def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
-        """Return all that happens with a configuration; a folder takes the trace."""
+        """Return the complete result of a configuration; write its trace to ``folder`` if given."""
         from sim.aiops.engine import run_platform
 
         return run_platform(self.scenario(values), folder)

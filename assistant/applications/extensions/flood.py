@@ -1,7 +1,7 @@
 """A flood model to calibrate, in the spirit of IFM (section 4.1.1 of the Copper paper).
 
-Four parameters of soil, rain and ground with six levels each; what the model gives shall differ
-little from what sensors measured. For high values of the first parameter nothing varies any more.
+Four parameters of soil, rain and ground with six levels each; the objective is a small difference
+to the measurements of sensors. High values of the first parameter have no effect on the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ HANDBOOK: Mapping[str, Level] = {
     "moisture_deficit": 0.15,
     "roughness": 0.11,
 }
-"""What a handbook says of a silt loam under crops, with the rain as it was measured."""
+"""Handbook values for a silt loam under crops, with the rain as measured."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Flood(BatchApplication):
     """Calibrate a flood model against three sensors.
 
     Args:
-        seed: of the catchment, the truth that the sensors were made with, and their noise.
+        seed: seed of the catchment, of the true parameters, and of the noise of the sensors.
 
     Raises:
         SimError: the seed is below 0.
@@ -49,16 +49,16 @@ class Flood(BatchApplication):
     deterministic = True
 
     def __post_init__(self) -> None:
-        self.calibration  # noqa: B018 - refuses a seed now
+        self.calibration  # noqa: B018 - raises for a bad seed now
 
     @property
     def calibration(self) -> FloodCalibration:
-        """The catchment with its storm and what its sensors told."""
+        """Return the catchment with its storm and the measurements of its sensors."""
         return make_calibration(self.seed)
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """6 x 6 x 6 x 6 = 1,296 combinations."""
+        """Return the 6 x 6 x 6 x 6 = 1,296 combinations."""
         return ParameterSpace(
             tuple(
                 Parameter(name, levels, "ordinal", *ABOUT[name]) for name, levels in LEVELS.items()
@@ -67,17 +67,17 @@ class Flood(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Differ little from the sensors."""
+        """Minimise the difference to the sensors."""
         return Objective(SingleMeasure("rmse_m3s"), "minimise", unit="m3/s")
 
     @property
     def baseline(self) -> Mapping[str, Level]:
-        """What a handbook says, before anything is calibrated."""
+        """Return the handbook values, which are in use before the calibration."""
         return dict(HANDBOOK)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """The catchment, the storm, the sensors."""
+        """Return a description of the catchment, the storm and the sensors."""
         terrain, rain = self.calibration.terrain, self.calibration.rain_mmh
         side, high = terrain.rows, terrain.elevation_m.max()
         drained = ", ".join(f"{terrain.drained_cells[cell] / 4:.0f}" for cell in terrain.sensors)
@@ -105,7 +105,7 @@ class Flood(BatchApplication):
         return self.evaluate_several([values])[0]
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Simulate some side by side; each is bitwise what `evaluate` gives."""
+        """Simulate several configurations at once; each result is bitwise that of `evaluate`."""
         numbers = [
             {name: float(level) for name, level in values.items()} for values in configurations
         ]

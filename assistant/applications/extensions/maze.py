@@ -1,7 +1,7 @@
-"""Maze Runner: configure a runner that finds the way out of mazes (section 4.1.1 of the paper).
+"""Maze Runner: configure a runner that finds the way out of mazes (paper, section 4.1.1).
 
-54 configurations. Who remembers gets out sooner whatever else is set, mostly; what the other
-parameters do depends on each other: who is fast slips, who slips is caught.
+There are 54 configurations. Memory helps almost always; the other parameters interact, because a
+fast runner slips and a runner that slips is caught.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,16 +24,16 @@ ABOUT = {
 
 @dataclass(frozen=True)
 class MazeRunner(BatchApplication):
-    """Find the way out in the shortest time, on average over some games.
+    """Minimise the time to the way out, averaged over some games.
 
     Args:
-        seed: of the mazes, the enemies and every slip.
-        n_games: each in a maze of its own.
-        n_enemies: in each of them.
-        limit_s: a game that is not won by then counts with it.
+        seed: seed of the mazes, the enemies and every slip.
+        n_games: number of games, each in its own maze.
+        n_enemies: enemies per maze.
+        limit_s: longest game in seconds; a game that is not won counts with it.
 
     Raises:
-        SimError: a seed below 0, no game, or rules that cannot be.
+        SimError: a seed below 0, no game, or impossible rules.
     """
 
     seed: int = 0
@@ -47,21 +47,21 @@ class MazeRunner(BatchApplication):
     deterministic = True
 
     def __post_init__(self) -> None:
-        self.games  # noqa: B018 - refuses a seed now
+        self.games  # noqa: B018 - raises for a bad seed now
 
     @property
     def rules(self) -> Rules:
-        """What is the same for every runner."""
+        """Return the rules that are the same for every runner."""
         return Rules(n_enemies=self.n_enemies, limit_s=self.limit_s)
 
     @property
     def games(self) -> tuple[Game, ...]:
-        """The games that are played with every configuration."""
+        """Return the games that are played with every configuration."""
         return games(self.seed, self.n_games, self.rules)
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """3 x 3 x 2 x 3 = 54 combinations."""
+        """Return the 3 x 3 x 2 x 3 = 54 combinations."""
         return ParameterSpace(
             tuple(
                 Parameter(name, tuple(levels), "inferred", *ABOUT[name])
@@ -71,17 +71,17 @@ class MazeRunner(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Be out soon."""
+        """Minimise the time to the way out."""
         return Objective(SingleMeasure("time_s"), "minimise", unit="s")
 
     @property
     def baseline(self) -> None:
-        """A game has no today."""
+        """Return None: a game has no current configuration."""
         return
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """The mazes and what counts."""
+        """Return a description of the mazes and of the measured time."""
         rules = self.rules
         return (
             Fact(

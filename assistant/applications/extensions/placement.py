@@ -1,9 +1,7 @@
-"""A fleet of machines to steer: which machines, who gets which, what is promised beyond them.
+"""A fleet of machines to steer: counts by kind, placement policies, and overcommitment.
 
-Pods, jobs of tasks or virtual machines come, from a trace or a generator; each instance gets a
-machine (`sim.model.admission`). Machines cost money while they are there, and jobs that wait do too.
-
-Kinds of machines with their prices, and workloads as machines are given them.
+Pods, jobs of tasks or virtual machines come from a trace or a generator; each instance gets a
+machine. Machines cost money while they are there, and so do waiting jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,12 +43,12 @@ GIB, WHOLE = 2**30, 1000
 
 @dataclass(frozen=True)
 class MachineKind:
-    """Machines that are alike.
+    """A kind of equal machines.
 
     Attributes:
-        spec: one of them; its count is how many there are today.
-        price_per_h: of each, for every hour that it is there.
-        counts: how many there may be; empty leaves it at today's.
+        spec: one of the machines; its count is the current number.
+        price_per_h: price per machine and hour.
+        counts: levels of the number of machines; empty for the current number only.
     """
 
     spec: MachineSpec
@@ -78,7 +76,7 @@ class MachineKind:
 
 
 def usual_machines() -> tuple[MachineKind, ...]:
-    """Return three kinds, with prices of ours, for the workload of `usual_workload`."""
+    """Return three kinds of machines for `usual_workload`; the prices are ours."""
 
     def kind(
         name: str, procs: int, mem_gib: int, gpus: int, count: int, price: float, *counts: int
@@ -94,12 +92,12 @@ def usual_machines() -> tuple[MachineKind, ...]:
 
 
 def usual_workload(seed: int = 0, days: float = 1.0, scale: float = 0.05) -> Workload:
-    """Return pods of AI workloads, drawn from Joulie's published model."""
+    """Return pods of AI workloads, drawn from the published model of Joulie."""
     return generate(published_model("joulie"), duration_s=days * 86_400.0, seed=seed, scale=scale)
 
 
 def without_sharing(workload: Workload) -> Workload:
-    """Return a workload whose instances take whole GPUs, and take as long as they did."""
+    """Return the workload with whole GPUs for every instance and unchanged durations."""
     tasks = workload.tasks
     if tasks is None or not shares_gpus(workload):
         return workload
@@ -116,14 +114,14 @@ def without_sharing(workload: Workload) -> Workload:
 def machine_kinds(
     machines: Sequence[MachineSpec], prices: Mapping[str, float]
 ) -> list[MachineKind]:
-    """Return the kinds of a list of machines, each named after its GPUs and cores.
+    """Return the kinds in a list of machines, each named after its GPUs and cores.
 
     Args:
-        machines: such as `sim.api.read_machines` gives.
-        prices: of an hour, by the names of kinds; those that are not told cost 1.
+        machines: machines, for example from `sim.api.read_machines`.
+        prices: price per hour by name of the kind; 1 if missing.
 
     Raises:
-        ApplicationError: a price of a kind that there is not.
+        ApplicationError: a price names an unknown kind.
     """
     counts: dict[tuple[MachineSpec, str], int] = {}
     for machine in machines:
@@ -147,13 +145,13 @@ def machine_kinds(
 
 
 def shares_gpus(workload: Workload) -> bool:
-    """Tell whether some of its instances take a part of a GPU."""
+    """Return whether some instances use a part of a GPU."""
     tasks = workload.tasks
     return tasks is not None and bool(((tasks.mgpu > 0) & (tasks.mgpu < WHOLE)).any())
 
 
 def with_tasks(workload: Workload) -> Workload:
-    """Return a workload with tasks: one instance a job, if there are none."""
+    """Return the workload with tasks; jobs without tasks become one instance each."""
     if workload.tasks is not None:
         return workload
     memory = np.maximum(workload.mem_bytes_per_proc, 0) * workload.procs
@@ -169,7 +167,7 @@ def with_tasks(workload: Workload) -> Workload:
 
 
 COUNT = "_machines"
-"""Behind the name of a kind of machines: the parameter that says how many there are."""
+"""Suffix of the parameter with the number of machines of a kind."""
 
 POLICIES = ("placement", "order", "backfill")
 ABOUT = {
@@ -195,24 +193,27 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class FleetPlacement(BatchApplication):
-    """Machines over workloads: cost of the machines and of waiting is what counts.
+    """Minimise the cost of machines and of waiting over some workloads.
 
     Args:
-        workloads: one or more; a run is judged by the mean over them. Jobs without tasks are one
-            instance each, of all their processors, as virtual machines are.
-        kinds: of machines, in the order in which they are looked at.
-        levels: of parameters by name, instead of the usual ones; one that is empty is closed, and
-            an option of a placement rule is opened by naming it.
-        today: values of parameters where they are not as usual.
-        options: what placing is told in every run; gangs are placed at once unless it says no.
-        wait_cost_per_h: of a job, from its submission until its first instance has a machine.
-        beyond_at_most: share of the processors held that may be beyond those that there are.
-        wait_at_most_s: 95 % of the jobs shall wait at most so long; None does not ask.
-        seed: of what a placement rule draws.
+        workloads: one or more; a run is judged by the mean over them. A job without tasks is one
+            instance with all its processors, like a virtual machine.
+        kinds: kinds of machines, in the order in which placement considers them.
+        levels: levels by parameter, instead of the usual ones; empty levels close a parameter,
+            and
+            naming an option of a placement rule opens it.
+        today: current values of parameters that differ from the usual ones.
+        options: options of placement in every run; gangs are placed at once unless set otherwise.
+        wait_cost_per_h: cost per hour between the submission of a job and the placement of its
+            first
+            instance.
+        beyond_at_most: largest share of the held processors that exceeds the real ones.
+        wait_at_most_s: bound on the 95 % quantile of the wait; None for no bound.
+        seed: seed of random placement rules.
 
     Raises:
-        ApplicationError: a name or level that cannot be, or today's is not among the levels.
-        SimError: what cannot be simulated today.
+        ApplicationError: an impossible name or level, or a current value that is not a level.
+        SimError: the current configuration cannot be simulated.
     """
 
     workloads: tuple[Workload, ...] = field(default_factory=lambda: (usual_workload(),))
@@ -251,7 +252,8 @@ class FleetPlacement(BatchApplication):
         for name in (*self.levels, *self.today):
             if name not in allowed_names:
                 raise ApplicationError(
-                    f"the application placement has no parameter '{name}'{hint(name, allowed_names)}"
+                    f"the application placement has no parameter '{name}'"
+                    f"{hint(name, allowed_names)}"
                 )
         allowed = known_names() | {"backfill": backfills_for("instances")}
         for name in POLICIES:
@@ -273,7 +275,7 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def _options(self) -> dict[str, tuple[PolicyOption, tuple[str, ...]]]:
-        """Options by name, each with the placement rules that can be told it."""
+        """Return the options by name, each with the placement rules that have it."""
         options: dict[str, tuple[PolicyOption, tuple[str, ...]]] = {}
         for rule in known_names()["placement"]:
             for option in known_options("placement", rule):
@@ -282,7 +284,7 @@ class FleetPlacement(BatchApplication):
         return options
 
     def _now(self, name: str) -> Level:
-        """Return today's value of a parameter."""
+        """Return the current value of a parameter."""
         if name in self.today:
             return self.today[name]
         if name in TODAY:
@@ -292,7 +294,7 @@ class FleetPlacement(BatchApplication):
         return next(k.spec.count for k in self.kinds if k.spec.name + COUNT == name)
 
     def _among(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a parameter; today's alone if it is closed."""
+        """Return the levels of a parameter; only the current value if it is closed."""
         levels = tuple(self.levels.get(name, self._usual_levels.get(name, ())))
         return levels or (self._now(name),)
 
@@ -311,7 +313,7 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """How many machines of each kind, the policies, what is promised, and opened options."""
+        """Return machine counts, policies, overcommitment, sharing, and opened options."""
         parameters = []
         names = [kind.spec.name + COUNT for kind in self.kinds]
         for name in (*names, *ABOUT, *(n for n in self.levels if n in self._options)):
@@ -345,7 +347,7 @@ class FleetPlacement(BatchApplication):
         return "machines", f"of the kind {name.removesuffix(COUNT)}"
 
     def _exclusions(self, counts: Sequence[str]) -> list[Exclusion]:
-        """Return what leaves out fleets without a machine, and options where they mean nothing."""
+        """Return exclusions of fleets without a machine, and of options without a meaning."""
         exclusions = []
         if all(0 in self._among(name) for name in counts):
             text = " and ".join(f"{name} == 0" for name in counts if len(self._among(name)) > 1)
@@ -363,12 +365,12 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def baseline(self) -> Mapping[str, Level]:
-        """How it is run before anything is steered."""
+        """Return the configuration that is in use before steering."""
         return {name: self._now(name) for name in self.space.names}
 
     @property
     def objective(self) -> Objective:
-        """Machines and waiting cost little, every job finds a machine, no promise is empty."""
+        """Minimise the cost; place every job; limit the overcommitment and, if set, the wait."""
         constraints = [
             Constraint("n_rejected", at_most=0.0, label="every job finds machines"),
             Constraint(
@@ -387,7 +389,7 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """What is simulated, and what counts."""
+        """Return a description of the fleet, the workloads and the costs."""
         first = self.workloads[0]
         tasks = first.tasks
         n_instances = 0 if tasks is None else tasks.n_instances
@@ -412,7 +414,7 @@ class FleetPlacement(BatchApplication):
         )
 
     def scenario(self, values: Mapping[str, Level], number: int = 0) -> Scenario:
-        """Return what a configuration simulates, with the workload of a number from 0."""
+        """Return the scenario of a configuration with workload ``number``, counted from 0."""
         have = {name: self._now(name) for name in ABOUT} | dict(values)
         factor = float(have["cpu_overcommit"])
         machines = [
@@ -443,14 +445,14 @@ class FleetPlacement(BatchApplication):
         return int(values.get(kind.spec.name + COUNT, kind.spec.count))
 
     def simulate(self, values: Mapping[str, Level], number: int = 0) -> SimulationResult:
-        """Simulate a configuration. Raises RunError if it cannot be."""
+        """Simulate a configuration. Raises RunError if that is impossible."""
         try:
             return simulate(self.scenario(values, number))
         except SimError as error:
             raise RunError(str(error)) from error
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same workloads
-        """Simulate every workload once; measures are means, and rejected jobs are added up."""
+        """Simulate every workload once; return the means, but the sum of rejected jobs."""
         results = [
             self.measured(values, self.simulate(values, number), number)
             for number in range(len(self.workloads))
@@ -465,7 +467,7 @@ class FleetPlacement(BatchApplication):
     def measured(
         self, values: Mapping[str, Level], result: SimulationResult, number: int = 0
     ) -> dict[str, float | None]:
-        """Return the measures of a simulation; None is unknown.
+        """Return the measures of a simulation; None for unknown.
 
         Raises:
             RunError: no job found a machine.
@@ -480,7 +482,7 @@ class FleetPlacement(BatchApplication):
         mcpu = np.repeat([kind.spec.procs * 1000 for kind, _ in real], [n for _, n in real])
         promised = scenario.cluster.total_procs * 1000 / float(mcpu.sum())
         for name in ("cpu_allocation", "cpu_allocation_at_end"):
-            summary[name] *= promised  # of the processors that there are
+            summary[name] *= promised  # as a share of the real processors
         hours = makespan_s / 3600
         wait_h = float(np.nansum(result.start_s - scenario.workload.submit_s)) / 3600
         machine_cost = hours * sum(n * kind.price_per_h for kind, n in real)

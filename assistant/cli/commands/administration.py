@@ -1,9 +1,4 @@
-"""``copperline doctor``: what is installed, where things are kept, and whether they work.
-
-``copperline token``: tokens with names, made, listed and revoked where the store lies.
-
-``copperline backup`` and ``copperline restore``: copies of a store.
-"""
+"""Commands ``copperline doctor``, ``token``, ``backup`` and ``restore``."""
 
 from __future__ import annotations
 
@@ -23,9 +18,9 @@ import typer
 from assistant.cli.console import OUT, Json, StoreOption, print_json, say, store_path, table_of
 from assistant.cli.experiment_view import existing
 from assistant.client.api import ApiClient
-from assistant.config.snapshot import version
 from assistant.core.errors import AssistantError, ServiceError, SettingsError, StoreError
 from assistant.core.files import is_file
+from assistant.core.version import version
 from assistant.service.api_tokens import ApiToken, ApiTokenStore, Role, check_name, token_store_path
 from assistant.service.auth import read_tokens, tokens_path
 from assistant.service.experiment_service import ExperimentService
@@ -125,7 +120,7 @@ def doctor(
 
 
 def _store(path: Path) -> dict[str, Any]:
-    """Return what a look at the store, its tokens and its service found."""
+    """Return the state of the store, its tokens and its service."""
     report: dict[str, Any] = {
         "experiments": None, "events": None, "faults": [], "service": None, "tokens": None,
     }  # fmt: skip
@@ -203,25 +198,24 @@ def _described(compiled: Compilation) -> dict[str, Any]:
 
 DAY_S = 86_400.0
 MOST_DAYS = 36_500
-_PATIENCE_S = 2.0
-"""How long a short command that holds the store is waited for."""
+_PATIENCE_S = 2.0  # maximum wait for a short command that holds the store
 
 TokenRecord = Mapping[str, Any]
 
 
 class _TokenStore(Protocol):
-    """Where tokens are made, listed and revoked."""
+    """Interface to the named tokens of a store."""
 
     def make(
         self, name: str, role: str, experiment: str | None, ends_s: float | None
     ) -> TokenRecord:
-        """Return what was made, the token with it."""
+        """Make a token and return its record, with the token."""
 
     def all(self) -> list[TokenRecord]:
-        """Return what there is, latest first."""
+        """Return all records, latest first."""
 
     def revoke(self, name: str) -> None:
-        """Let nobody in by a token any more."""
+        """Revoke a token."""
 
 
 def make_token(
@@ -254,7 +248,8 @@ def make_token(
         print_json(token)
         return 0
     say(
-        f"The token of {_token_words(token)}, {_until(token)}. It is shown this once; hand it over in"
+        f"The token of {_token_words(token)}, {_until(token)}. It is shown this once; "
+        "hand it over in"
     )
     say("private, and take it back with: copperline token revoke " + name)
     typer.echo(token["token"])
@@ -293,7 +288,7 @@ def revoke(
 
 @contextmanager
 def _token_store(path: Path) -> Iterator[_TokenStore]:
-    """Reach the tokens of a store: through the process that serves it, else in its file."""
+    """Open the named tokens of a store: through the process that serves it, else its file."""
     endpoint = find_endpoint(path)
     if endpoint is not None:
         link = api_client_of(path, endpoint)

@@ -1,7 +1,4 @@
-"""``copperline agents``: studies of simulated analysts.
-
-``copperline agents reproduce``: the evaluation of the paper, played again and judged.
-"""
+"""Commands ``copperline agents``: studies of simulated analysts, and the paper's evaluation."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from assistant.cli.console import ERR, OUT, Json, print_json, say, table_of
 from assistant.cli.options import FirstJobs
-from assistant.config.snapshot import version
 from assistant.core.errors import SettingsError
+from assistant.core.version import version
 
 if TYPE_CHECKING:
     from agents import PlayedStudy, StudyLock, TableRequest
 
 
 Tell = Callable[[str, int, int | None], None]
-"""Told what is done, how far that is, and of how much; None while nobody knows."""
+"""Callback for progress: stage, steps done, total steps (None while unknown)."""
 SIZES = {"flood": 1_296, "scheduling": 8_800, "maze": 54}
-"""Combinations of the paper's spaces (section 4.1); a log of one's own may have others."""
+"""Combinations of the paper's spaces (section 4.1); spaces of other logs may differ."""
 MOST_SHOWN = 60
 
 
@@ -64,7 +61,7 @@ def run(
 
 
 def _refuse_early(path: Path) -> None:
-    """Find what is wrong with a study before its folder is made."""
+    """Check a study before its folder is made."""
     from agents import read_study, truths
 
     tables: list[TableRequest] = []
@@ -81,7 +78,7 @@ def _refuse_early(path: Path) -> None:
 def _play(
     path: Path, to: Path, workers: int | None, cache: Path | None, turn: StudyLock
 ) -> PlayedStudy:
-    """Measure and play, and tell how far it is: here, and to whoever looks at the folder."""
+    """Measure the tables and play a study; show the progress here and in its folder."""
     from agents import play_study, read_study
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -108,13 +105,9 @@ def _play(
 
 
 def study_table(to: Path, cache: Path | None, tell: Tell, request: TableRequest) -> Path:
-    """Return the table of an application in the folder of a study, measured where it must be.
+    """Return the table of an application in the folder of a study; measure it if necessary.
 
-    Args:
-        to: folder of the study; the table is its own, whatever becomes of the other one.
-        cache: folder of tables that were measured before for other studies; None is none.
-        tell: told what is measured, how many combinations there are, and of how many.
-        request: the application.
+    ``cache`` is the folder of the tables of earlier studies, or None; the study gets a copy.
 
     Raises:
         AssistantError, SimError: the log cannot be read, or a file cannot be written.
@@ -138,10 +131,10 @@ def study_table(to: Path, cache: Path | None, tell: Tell, request: TableRequest)
 
 
 def _key(request: TableRequest) -> str:
-    """Return a name for what was measured: the same log and the same program."""
+    """Return a name that identifies the log and the program of a table."""
     identity = [version(), request.first]
     if request.log is not None:
-        with suppress(OSError, ValueError):  # whoever reads it says what is wrong
+        with suppress(OSError, ValueError):  # the reader of the log reports the error
             status = request.log.stat()
             identity += [str(request.log.absolute()), status.st_size, status.st_mtime_ns]
     return f"{request.name}-{sha256(repr(identity).encode()).hexdigest()[:12]}"

@@ -1,10 +1,6 @@
-"""``copperline play``: one run of a testbed or a platform, with a picture of it.
+"""Commands ``copperline play`` and ``platform``: runs of a testbed, and traces of an AI platform.
 
-``platform fit``: statistics of an AI platform from its own logs.
-
-``copperline platform``: what a trace of an AI platform holds, and how like a log it is.
-
-A maze, a flood and a series as characters, for a terminal.
+Mazes, floods and series are drawn as characters, for a terminal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +43,7 @@ from assistant.presentation.report.html import (
 from assistant.presentation.text.number_format import number, quantity
 from assistant.simtools.ai_platform import fit_platform
 from sim.aiops.logs import read_logs
-from sim.generators.generator import save_model
+from sim.api import save_model
 from strategies import Level, ParameterSpace
 
 if TYPE_CHECKING:
@@ -92,15 +88,12 @@ def fit(
     return 0
 
 
-WATER = ((120.0, "█"), (60.0, "▓"), (25.0, "▒"), (10.0, "░"))
-"""Millimetres from which water is drawn so; what is drier is ground."""
+WATER = ((120.0, "█"), (60.0, "▓"), (25.0, "▒"), (10.0, "░"))  # least depth (mm); less is ground
 
-GROUND = ".:+^"
-"""From the lowest quarter to the highest."""
+GROUND = ".:+^"  # from the lowest quarter to the highest
 
 SIGNS = {"slipped": "s", "shook off": "x", "carried back": "C"}
-_CORNERS = " ╵╷│╶└┌├╴┘┐┤─┴┬┼"
-"""By the walls that meet: 1 above, 2 below, 4 right, 8 left."""
+_CORNERS = " ╵╷│╶└┌├╴┘┐┤─┴┬┼"  # bits: walls above 1, below 2, right 4, left 8
 
 MAZE_KEY = (
     "· the runner's way   s slipped   x shook an enemy off   C carried back   "
@@ -113,7 +106,7 @@ HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def maze_text(drawing: MazeDrawing) -> Iterator[str]:
-    """Yield the lines of a maze: three characters a room, walls between them."""
+    """Yield the lines of a maze: three characters per room, with walls between rooms."""
     across, down = _unit_walls(drawing.walls)
     ways = {_passage(step) for step in drawing.way}
     signs = _room_signs(drawing)
@@ -126,7 +119,7 @@ def maze_text(drawing: MazeDrawing) -> Iterator[str]:
 def _unit_walls(
     walls: Sequence[Segment],
 ) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
-    """Return walls of length 1 by (column, row) of their left or upper end: across, and down."""
+    """Return walls of length 1 by the (column, row) of their left or upper end: across and down."""
     across: set[tuple[int, int]] = set()
     down: set[tuple[int, int]] = set()
     for wall in walls:
@@ -145,7 +138,7 @@ def _passage(step: Segment) -> Passage:
 
 
 def _room_signs(drawing: MazeDrawing) -> dict[tuple[int, int], str]:
-    """Return the sign of every room that has one; what weighs more comes last."""
+    """Return the sign of each room that has one; the most important sign wins."""
     signs = dict.fromkeys(drawing.rubble, "░")
     signs.update({(int(x), int(y)): "M" for x, y in drawing.starts})
     for step in drawing.way:
@@ -183,7 +176,7 @@ def _rooms(
 
 
 def flood_text(drawing: FloodDrawing) -> Iterator[str]:
-    """Yield the lines of a catchment: two characters a cell."""
+    """Yield the lines of a catchment: two characters per cell."""
     low, high = min(drawing.elevation_m), max(drawing.elevation_m)
     at = {(int(sensor.x), int(sensor.y)): sensor.name[0] for sensor in drawing.sensors}
     cells = list(zip(drawing.elevation_m, drawing.deepest_mm, strict=True))
@@ -199,7 +192,7 @@ def flood_text(drawing: FloodDrawing) -> Iterator[str]:
 
 
 def series_text(sensor: SensorSeries, sample_s: float, height: int = 6) -> Iterator[str]:
-    """Yield a chart of a sensor: ``*`` simulated, ``o`` observed, ``@`` both in one place."""
+    """Yield the lines of a sensor's chart: ``*`` simulated, ``o`` observed, ``@`` both."""
     most = max([*sensor.simulated, *sensor.observed, 1e-9])
     canvas = [[" "] * len(sensor.observed) for _ in range(height)]
     for series, sign in ((sensor.observed, "o"), (sensor.simulated, "*")):
@@ -207,15 +200,15 @@ def series_text(sensor: SensorSeries, sample_s: float, height: int = 6) -> Itera
             line = canvas[height - 1 - min(int(height * value / most), height - 1)]
             line[i] = "@" if line[i] not in (" ", sign) else sign
     yield f"{sensor.name}, m3/s: * simulated  o observed  @ both"
-    for number, line in enumerate(canvas):
-        label = f"{most:6.2f}" if number == 0 else f"{0:6.2f}" if number == height - 1 else " " * 6
+    for i, line in enumerate(canvas):
+        label = f"{most:6.2f}" if i == 0 else f"{0:6.2f}" if i == height - 1 else " " * 6
         yield f"{label} │{''.join(line)}".rstrip()
     hours = len(sensor.observed) * sample_s / 3600
     yield f"{' ' * 7}└{'─' * len(sensor.observed)} {hours:g} h"
 
 
 def day_text(panel: PlatformPanel) -> Iterator[str]:
-    """Yield a line per series: its mean at each hour of the day, ten heights, the peak named."""
+    """Yield one line per series: its mean by hour of the day in ten heights, and its peak."""
     yield f"{panel.title}, by hour of the day"
     for name, series in panel.series.items():
         by_hour = [[value for value in series[hour::24] if value is not None] for hour in range(24)]
@@ -226,7 +219,7 @@ def day_text(panel: PlatformPanel) -> Iterator[str]:
 
 
 def steps_text(title: str, series: Mapping[str, tuple[float, ...]], step_h: float) -> Iterator[str]:
-    """Yield a line per series: its values over time, ten heights, the largest named."""
+    """Yield one line per series: its values over time in ten heights, and its maximum."""
     n = max((len(values) for values in series.values()), default=0)
     yield f"{title}, over {n * step_h:.3g} h"
     for name, values in series.items():
@@ -238,12 +231,12 @@ def steps_text(title: str, series: Mapping[str, tuple[float, ...]], step_h: floa
 QUICK: Mapping[str, Level] = {
     "movement": "memory", "velocity": 1.4, "footing": "careful", "enemies": "hide",
 }  # fmt: skip
-"""How a runner plays if nothing is said."""
+"""Default levels of a maze runner."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayResult:
-    """One run: what was set, what came of it, and how it is drawn.
+    """Result of one run: configuration, measures and picture.
 
     ``picture`` is a Vega-Lite specification, ``lines`` the same in characters. ``summary`` is the
     objective of the configuration, which for a maze is the mean over its games.
@@ -394,7 +387,7 @@ def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
 def _configuration(
     space: ParameterSpace, usual: Mapping[str, Level], texts: list[str]
 ) -> Mapping[str, Level]:
-    """Return a configuration: the usual one, with what was said instead.
+    """Return the usual configuration with the levels of the options.
 
     Raises:
         SettingsError: not of the form name=value, or a name given twice.
@@ -490,8 +483,9 @@ def validate(
         print_json({**told(comparison), "report": None if written is None else str(written)})
         return 0
     OUT.print(
-        f"{comparison.log}: {comparison.n_observed:,} executed tasks beside {comparison.n_simulated:,} simulated "
-        f"pipelines of {comparison.weeks} weeks (seed {comparison.seed}; statistics {comparison.source})",
+        f"{comparison.log}: {comparison.n_observed:,} executed tasks beside "
+        f"{comparison.n_simulated:,} simulated pipelines of {comparison.weeks} weeks "
+        f"(seed {comparison.seed}; statistics {comparison.source})",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     OUT.print(comparison.headline, soft_wrap=True)
@@ -520,7 +514,7 @@ def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def as_table(board: "PlatformDashboard") -> dict[str, object]:
-    """Return a dashboard for programs."""
+    """Return a dashboard as JSON."""
     summary = board.summary
     return {
         "title": board.title,

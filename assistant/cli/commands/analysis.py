@@ -1,9 +1,4 @@
-"""``copperline effects``: effects with their tests, what stands out, and which runs are missing.
-
-The second half of ``copperline effects``: which runs are missing before an effect is known.
-
-``copperline forecast``: will the goal be reached with what is left, and what may come.
-"""
+"""Commands ``copperline effects`` (with the missing runs) and ``copperline forecast``."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,10 +53,9 @@ MOST_SHOWN = 40
 
 
 def target_of(experiment: Experiment, text: str) -> EstimationTarget:
-    """Return what ``--missing`` asks for: ``a``, ``a=4``, ``a,b`` or ``all``.
+    """Return the target of ``--missing``: ``a``, ``a=4``, ``a,b`` or ``all``.
 
-    Raises:
-        StrategyError: a name that is no parameter, or a value that is no level.
+    Raises StrategyError if there is no such parameter or level.
     """
     if text == EVERYTHING:
         return EstimationTarget()
@@ -122,7 +116,7 @@ def _print_missing(session: Session, report: MissingReport, command: str | None)
 
 
 def _closed(experiment: Experiment, target: EstimationTarget) -> str:
-    """Return the closed levels of what is asked for, for people; nothing if there are none."""
+    """Return the closed levels of the target as words; empty if there are none."""
     space = experiment.space
     if target.level_id is not None:
         return ""
@@ -190,7 +184,7 @@ def _print_runs(session: Session, runs: Sequence[Mapping[str, Level]], command: 
 def _command(
     session: Session, runs: Sequence[Mapping[str, Level]], store: Path | None
 ) -> str | None:
-    """Return the command that runs these; None if only Python can, or there are none."""
+    """Return the command that runs these; None if there are none, or only Python can run them."""
     experiment = session.experiment
     texts = [",".join(f"{n}={level(v)}" for n, v in values.items()) for values in runs]
     commas = any(isinstance(v, str) and "," in v for values in runs for v in values.values())
@@ -304,7 +298,7 @@ def _print_report(session: Session, report: EffectsReport) -> None:
 
 
 def _help(session: Session, lacking: Sequence[TermTest]) -> str:
-    """Say which runs help interactions that lack some, or which levels to reopen first."""
+    """Return which runs help interactions without enough runs, or which levels to reopen first."""
     caution = "With an interaction that lacks runs in the model, main effects may be unknown. "
     able = next((test for test in lacking if not test.needs_closed), None)
     if able is not None:
@@ -433,7 +427,7 @@ def _covered(covered: LevelCoverage) -> tuple[str, str, str, str]:
 
 
 def _print_pairs_seen(report: EffectsReport) -> None:
-    """Print the pairs with the smallest share of their combinations seen."""
+    """Print the pairs of parameters with the smallest share of measured combinations."""
     counted_pairs = [pair for pair in report.coverage.pairs if pair.n_allowed]
     if not counted_pairs:
         return
@@ -449,7 +443,7 @@ def _print_pairs_seen(report: EffectsReport) -> None:
 
 
 def _effects_object(report: EffectsReport) -> dict[str, Any]:
-    """Return the whole report as JSON, with Vega-Lite charts."""
+    """Return the report as JSON, with Vega-Lite charts."""
     title = f"{report.value_name} [{report.unit}]" if report.unit else report.value_name
     change, effect = f"change of {title}", f"effect on {title}"
     mains = {
@@ -551,14 +545,14 @@ def _fan(subject: ForecastSubject, forecast: Forecast) -> Table:
 
 
 def _spaced_points(fan: tuple[FanPoint, ...]) -> tuple[FanPoint, ...]:
-    """Return a few points, evenly, the first and the last among them."""
+    """Return a few evenly spaced points, with the first and the last."""
     if len(fan) <= FAN_ROWS:
         return fan
     return tuple(fan[round(i * (len(fan) - 1) / (FAN_ROWS - 1))] for i in range(FAN_ROWS))
 
 
 def _measured(session: Session, forecast: Forecast) -> Forecast:
-    """Return the forecast with the regions' values as measured, whatever the direction."""
+    """Return the forecast with the measured values of the regions, whatever the direction."""
     value_of = session.experiment.opened.objective.value_of
     regions = tuple(
         replace(region, mean=value_of(region.mean), best=value_of(region.best))
@@ -570,7 +564,7 @@ def _measured(session: Session, forecast: Forecast) -> Forecast:
 def _forecast_object(
     session: Session, subject: ForecastSubject, forecast: Forecast
 ) -> dict[str, Any]:
-    """Return the whole forecast as JSON, with its words and the fan as a Vega-Lite chart."""
+    """Return the forecast as JSON, with its words and the fan as a Vega-Lite chart."""
     data = collect(session.experiment)
     title = f"{subject.measure} [{subject.unit}]" if subject.unit else subject.measure
     goal = session.experiment.sla.goal

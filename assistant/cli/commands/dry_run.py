@@ -1,7 +1,4 @@
-"""One run that is tried before a sweep begins: what it gave, what follows, what to change.
-
-``copperline try``: check a sweep, and run one configuration of it without storing anything.
-"""
+"""Command ``copperline try``: a dry run of a sweep, which stores nothing."""
 
 import math
 import shlex
@@ -70,24 +67,17 @@ from assistant.store.event_store import MemoryStore
 from sim.api import Readiness, compilation_state
 from strategies import Configuration, Level, Parameter
 
-LAST_LINES = 40
-"""Of each stream of a program that failed."""
+LAST_LINES = 40  # of each stream of a failed program
 
 LAST_COLUMNS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunFailure:
-    """Why the run failed.
+    """Reason for the failure of the run, with a suggested change.
 
-    Args:
-        reason: one sentence.
-        advice: what to change, in one sentence.
-        command: program and arguments as they were handed over; empty if none was started.
-        folder: that it ran in.
-        code: its exit code, negative for a signal; None if there is none.
-        stdout: its last lines, at most `LAST_LINES`.
-        stderr: the same of standard error.
+    ``command`` is empty if no program was started, ``code`` is negative for a signal; of each
+    output stream there are at most `LAST_LINES`.
     """
 
     reason: str
@@ -101,17 +91,10 @@ class DryRunFailure:
 
 @dataclass(frozen=True, slots=True)
 class DryRunReport:
-    """One run that was not stored.
+    """Report of one run that was not stored.
 
-    Args:
-        experiment: as the sweep would open it, with this run.
-        values: the configuration.
-        is_today: whether it is today's.
-        seed: of the run; the first run of the sweep has the same.
-        duration_s: of the run, in seconds.
-        outcome: what it came to; None if it failed.
-        failure: why it failed; None if it did not.
-        note: what else should be known; empty for nothing.
+    ``is_today`` marks the baseline, ``seed`` is that of the first run of the sweep, ``outcome`` is
+    None if the run failed, ``failure`` is None if it did not.
     """
 
     experiment: Experiment
@@ -125,13 +108,13 @@ class DryRunReport:
 
     @property
     def expected_s(self) -> float | None:
-        """Seconds that the whole budget takes at this duration; None without a limit of runs."""
+        """Time for the whole budget at this duration (s); None without a limit of runs."""
         runs, workers = self.experiment.sla.max_runs, self.experiment.opened.workers
         return None if runs is None else math.ceil(runs / workers) * self.duration_s
 
     @property
     def fitting_runs(self) -> int | None:
-        """Runs that fit before the deadline at this duration; None without one."""
+        """Runs that fit before the deadline at this duration; None without a deadline."""
         deadline_s, opened = self.experiment.sla.deadline_s, self.experiment.opened
         if deadline_s is None or self.duration_s <= 0:
             return None
@@ -139,7 +122,7 @@ class DryRunReport:
 
     @property
     def budget_words(self) -> str:
-        """Say how long the whole budget takes, and whether it fits before the deadline."""
+        """Sentence on how long the whole budget takes, and whether it fits before the deadline."""
         runs, fitting = self.experiment.sla.max_runs, self.fitting_runs
         clauses = []
         if runs is not None and self.expected_s is not None:
@@ -157,7 +140,7 @@ class DryRunReport:
         return f" with {workers} at once" if workers > 1 else ""
 
     def as_object(self) -> dict[str, Any]:
-        """Return everything for programs; see ``copperline try --json``."""
+        """Return the report as JSON; see ``copperline try --json``."""
         opened, space = self.experiment.opened, self.experiment.space
         objective = opened.objective
         outcome, failure = self.outcome, self.failure
@@ -195,13 +178,10 @@ class DryRunReport:
 def failure_of(
     reason: str, error: Exception | None, folder: str, application: str
 ) -> DryRunFailure:
-    """Return why a run failed, from the sentence and from what the program left behind.
+    """Return the failure of a run, with the last output of its program.
 
-    Args:
-        reason: the sentence that a sweep would record.
-        error: what was raised; None if the run was judged a failure afterwards.
-        folder: that a program of one's own runs in; empty for others.
-        application: its name.
+    ``error`` is None if the run was judged a failure afterwards; ``folder`` is the working
+    directory of the user's program, empty for other applications.
     """
     if not isinstance(error, ProgramError):
         return DryRunFailure(reason, _general_advice(application, error))
@@ -217,7 +197,7 @@ def failure_of(
 
 
 def failure_hint(error: ProgramError) -> str:
-    """Say what to change about a program that failed."""
+    """Return what to change about a program that failed."""
     if error.code is None:
         return (
             "Name the program by its whole path, make it executable (chmod +x), or name what runs "
@@ -293,7 +273,7 @@ def _judged(objective: Objective, measures: Mapping[str, Measure]) -> list[dict[
 
 
 def constraint_words(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
-    """Say whether a constraint holds, with what was measured."""
+    """Return whether a constraint holds, with the measured value, as words."""
     value = measures.get(constraint.measure)
     unit = "s" if constraint.measure.endswith("_s") else ""
     measured = "unknown" if value is None else quantity(_number(value), unit)
@@ -426,7 +406,7 @@ def _settled(
     first: ExecutionResult,
     ready: bool,
 ) -> tuple[ExecutionResult, str]:
-    """Time a simulation again: the first one of a process also loads what was compiled."""
+    """Time a simulation again, because the first one of a process also loads compiled code."""
     if not ready:
         return first, "the simulator is not compiled here yet; once it is, runs take less time"
     if first.duration_s > _AGAIN_BELOW_S:
@@ -440,7 +420,7 @@ def _failure(application: Application, reason: str, error: Exception | None) -> 
 
 
 class _ErrorRecorder:
-    """An application of which the last error is kept as it was, with all that it knows."""
+    """Application that records the last exception with all its details."""
 
     def __init__(self, application: Application, limit_s: float | None) -> None:
         self._application, self._limit_s = application, limit_s
@@ -450,7 +430,7 @@ class _ErrorRecorder:
         return getattr(self._application, name)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run once, within the limit of a run where the application can end one."""
+        """Run once, within the time limit of a run if the application can be stopped."""
         try:
             if self._limit_s is not None and isinstance(self._application, StoppableApplication):
                 return self._application.evaluate_within(values, seed, self._limit_s)
@@ -466,7 +446,7 @@ def _submitted(
     first_runs: tuple[dict[str, Level], ...],
     include: str | None,
 ) -> Run:
-    """Submit what is wanted, else today's, else the analyst's own first, else the first."""
+    """Submit the requested run, else the baseline, else the user's first run, else the first."""
     if include is not None:
         text = built.settings.model_copy(update={"run": []})
         included = first_configurations(
@@ -489,7 +469,7 @@ def _submitted(
 
 
 def _first(built: BuiltSweep) -> Configuration | None:
-    """Return the first allowed configuration; of a table, the first that was measured."""
+    """Return the first allowed configuration; for a table, the first measured one."""
     application = built.application
     for configuration in built.space.configurations():
         if not isinstance(application, Lookup) or application.table.lookup(configuration):

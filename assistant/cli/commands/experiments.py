@@ -1,7 +1,4 @@
-"""Commands over stored experiments: list, suggest, report, and the browser UI.
-
-``copperline queue``: what waits, in its order; first, later, held, cancelled.
-"""
+"""Commands on stored experiments: ``experiments``, ``suggest``, ``queue``, ``report`` and more."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
-from assistant.core.codec import encode_event
+from assistant.core.codec import encode_event, event_tag
 from assistant.core.errors import SettingsError
 from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
@@ -114,7 +111,7 @@ def suggest(
 
 
 def _expected(experiment: Experiment, suggestion: Suggestion) -> dict[str, object]:
-    """Return value and 95% interval in the unit of the objective, and the chance to be best."""
+    """Return value and 95% interval in the unit of the objective, and the chance to be the best."""
     prediction = expected_measure(experiment, suggestion.configuration)
     return {
         "expected": None if prediction is None else prediction.value,
@@ -124,7 +121,7 @@ def _expected(experiment: Experiment, suggestion: Suggestion) -> dict[str, objec
 
 
 def _afterwards(session: Session) -> Session:
-    """Return a copy of a finished experiment that may be asked further; nothing is stored."""
+    """Return a reopened copy of a finished experiment; nothing is stored."""
     store = MemoryStore()
     events = [e for e in session.events() if not isinstance(e, ExperimentFinished)]
     store.append(session.id, 0, events)
@@ -162,11 +159,11 @@ def journal(
     """Print what happened, event by event: every decision, run, warning and answer."""
     session = stored_session(experiment, store)
     events = session.events()
-    kinds = sorted({type(event).__name__ for event in events})
+    kinds = sorted({event_tag(event) for event in events})
     for name in kind or []:
         if name not in kinds:
             raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(kinds)}")
-    selected = [e for e in events if not kind or type(e).__name__ in kind]
+    selected = [e for e in events if not kind or event_tag(e) in kind]
     if as_json:
         lines = [json.loads(encode_event(event)) for event in selected]
         print_json({"experiment": session.id, "events": lines})
@@ -236,7 +233,7 @@ def queue(
     session = stored_session(experiment, store)
     priorities = [_priority(text) for text in priority or []]
     for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ()), *(stop or ())):
-        session.experiment.run(run_id)  # refuse an unknown one before anything is changed
+        session.experiment.run(run_id)  # refuse an unknown run before any change
     for run_id in first or []:
         session.run_first(run_id)
     for run_id, number in priorities:

@@ -48,12 +48,10 @@ def hook_tables(
     on_failure: str | None,
     timeout: str | None,
 ) -> dict[str, Any] | None:
-    """Return the table of hooks with the options laid over it; None if none is given.
+    """Return the table of hooks with the options merged into it; None if there are none.
 
-    A program that the options name with a slash is looked for in the folder here.
-
-    Raises:
-        SettingsError: an option that cannot be split into a program and its arguments.
+    A program path in an option is relative to the current folder. Raises SettingsError if an
+    option cannot be split into a program and its arguments.
     """
     texts = {"on_warning": on_warning, "on_finish": on_finish, "on_failure": on_failure}
     options: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``workload manifests``, ``retarget``, ``calibrate`` and ``bundle``: workloads of pods."""
+"""Commands ``workload manifests``, ``retarget``, ``calibrate`` and ``bundle``, for pods."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -134,8 +134,8 @@ def calibrate_model(
     save_model(calibrated, to)
     if as_json:
         rows = [
-            {"parameter": change.parameter, "before": change.before, "after": change.after, "low": change.low,
-             "high": change.high, "n": change.n}
+            {"parameter": change.parameter, "before": change.before, "after": change.after,
+             "low": change.low, "high": change.high, "n": change.n}
             for change in changes
         ]  # fmt: skip
         print_json({"file": str(to), "digest": calibrated.digest, "changes": rows})
@@ -179,11 +179,7 @@ def bundle(
 
 
 def _node(text: str) -> TargetNode:
-    """Return a machine from ``FAMILY=RESOURCE,LABEL=VALUE``.
-
-    Raises:
-        SettingsError: it is not of that form.
-    """
+    """Return a machine from ``FAMILY=RESOURCE,LABEL=VALUE``. Raises SettingsError otherwise."""
     family, _, rest = text.partition("=")
     resource, *labels = rest.split(",")
     pairs = dict(label.partition("=")[::2] for label in labels)

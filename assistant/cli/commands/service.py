@@ -1,10 +1,6 @@
-"""``copperline serve`` and ``copperline work``: the service, and workers for it.
+"""Commands ``copperline serve``, ``work`` and ``app``: the service, its workers and the browser UI.
 
-What a worker executes: of all that a service may send, what its own operator allows.
-
-Workers in processes of their own, started as they are needed; one that dies is replaced.
-
-``copperline app``: the browser UI and its service, kept alive until Ctrl-C.
+Also the execution policy of a worker, and the supervisor that starts and replaces workers.
 """
 
 from __future__ import annotations
@@ -55,14 +51,10 @@ from assistant.store.queue import RunLease
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPolicy:
-    """What a worker executes besides the applications that are built in and start nothing.
+    """Policy of a worker: what it executes besides built-in applications that start no programs.
 
-    Args:
-        programs: whatever the recipe of an experiment names.
-        program_names: programs that a command may start, by name or absolute path.
-
-    Raises:
-        SettingsError: a named program is not there.
+    ``programs`` allows all; ``program_names`` are single ones, by name or absolute path. Raises
+    SettingsError if one of these does not exist.
     """
 
     programs: bool = False
@@ -77,11 +69,9 @@ class ExecutionPolicy:
                 )
 
     def check(self, opened: ExperimentOpened) -> None:
-        """Refuse an experiment that would execute what is not allowed, before any of it is built.
+        """Refuse an experiment before it is built if it would execute a forbidden program.
 
-        Raises:
-            NotExecutedHereError: it would.
-            SettingsError: its recipe is none.
+        Raises ExecutionRefusedError, or SettingsError for an invalid recipe.
         """
         if self.programs or not opened.recipe:
             return
@@ -104,16 +94,16 @@ class ExecutionPolicy:
             if why == _starts(application):
                 way_out = f"--program {application.command[0]}, or {way_out}"
         raise ExecutionRefusedError(
-            f"experiment '{opened.experiment_id}' is {subject}, which this worker does not execute; "
-            f"its operator can allow it with {way_out}"
+            f"experiment '{opened.experiment_id}' is {subject}, which this worker does not "
+            f"execute; its operator can allow it with {way_out}"
         )
 
     def _why_not(self, application: CommandSettings) -> str | None:
-        """Return what of a command goes beyond starting a named program; None if nothing does."""
+        """Return what a command does besides starting a named program; None for nothing."""
         if application.env:
-            return "sets variables of the environment"  # which may name code to load
+            return "sets variables of the environment"  # they may name code to load
         if application.inherit:
-            return "takes over variables of the environment"  # which may hold secrets
+            return "takes over variables of the environment"  # they may hold secrets
         first = application.command[0] if application.command else ""
         program = None if "{" in first else _program_path(first)
         if program is None or program not in {_program_path(name) for name in self.program_names}:
@@ -126,33 +116,31 @@ def _starts(application: CommandSettings) -> str:
 
 
 def _program_path(name: str) -> str | None:
-    """Return the path of a program; None if there is none, or if it hangs on a folder."""
+    """Return the absolute path of a program; None if there is none or it depends on the folder."""
     if not name or ("/" in name and not Path(name).is_absolute()):
         return None
     return shutil.which(name)
 
 
 ALLOW_ALL = ExecutionPolicy(programs=True)
-"""For workers of one's own store: what stands there was allowed when it was opened."""
+"""For workers of the user's own store: its programs were allowed when it was opened."""
 
 TOKEN = "COPPERLINE_TOKEN"  # noqa: S105 - the name of an environment variable
 LOOK_S = 0.25
-IDLE_S = 120.0
-"""How long a worker of an experiment waits for another run of it."""
+IDLE_S = 120.0  # how long a worker of an experiment waits for another run
 MOST_WORKERS = 64
 
-RESTART_PAUSE_S = 5.0
-"""How long nothing is started after a worker that ended by an error."""
+RESTART_PAUSE_S = 5.0  # no worker is started for so long after one failed
 
 WorkerDemand = Mapping[str, int]
-"""How many workers there shall be, by experiment; the empty name is any experiment."""
+"""Required number of workers by experiment; the empty name stands for any experiment."""
 
 
 def worker_demand(house: ExperimentService) -> WorkerDemand:
-    """Return how many workers each experiment needs now: as many at once as it says.
+    """Return the required number of workers by experiment, from its number of parallel runs.
 
-    Experiments that were opened from Python have none: only that Python can run their program. Nor
-    have those whose program asks for its runs itself.
+    None for experiments that were opened from Python, because only that Python can run their
+    program, and none for those with an external client.
     """
     demand: dict[str, int] = {}
     for experiment_id, runs in house.queue.demand().items():
@@ -166,14 +154,10 @@ def worker_demand(house: ExperimentService) -> WorkerDemand:
 def worker_supervisor(
     demand: Callable[[], WorkerDemand], url: str, token: str
 ) -> Iterator[list[str]]:
-    """Keep workers at work while the block lasts. Yields their names, also of those that ended.
+    """Start and replace workers during a block; yield the names of all, also of ended ones.
 
-    If this process dies, they end after the run that they execute.
-
-    Args:
-        demand: says how many there shall be; asked every `LOOK_S`.
-        url: of the service.
-        token: of a worker.
+    ``demand`` is called every `LOOK_S`. If this process dies, the workers end after their current
+    run. The token has the role worker.
     """
     ended = threading.Event()
     processes = _WorkerSupervisor(url, token)
@@ -201,10 +185,8 @@ class _WorkerSupervisor:
     not_before_s: float = 0.0
 
     def reach(self, demand: WorkerDemand) -> None:
-        """Start the workers that are missing. Those too many end by themselves once idle."""
-        if any(
-            (worker.poll() or 0) > 0 for _, worker in self.running
-        ):  # not those that were killed
+        """Start the missing workers. Surplus workers end by themselves when they are idle."""
+        if any((worker.poll() or 0) > 0 for _, worker in self.running):  # not for killed workers
             self.not_before_s = time.monotonic() + RESTART_PAUSE_S
         self.running = [worker for worker in self.running if worker[1].poll() is None]
         if time.monotonic() < self.not_before_s:
@@ -216,7 +198,7 @@ class _WorkerSupervisor:
                 self.running.append((experiment_id, self._started(experiment_id)))
 
     def end(self) -> None:
-        """End them, giving their runs a little time."""
+        """End the workers, with a little time for their runs."""
         for _, process in self.running:
             process.terminate()
         for _, process in self.running:
@@ -229,7 +211,7 @@ class _WorkerSupervisor:
         self.names.append(f"{socket.gethostname()}-{parent}-{len(self.names) + 1}")
         command = [sys.executable, "-m", "assistant.cli", "work", "--url", self.url]
         command += ["--parent", str(parent), "--name", self.names[-1]]
-        command += ["--allow-programs"]  # what stands in this store was allowed when it was opened
+        command += ["--allow-programs"]  # allowed when the store was opened
         if experiment_id:
             command += ["--experiment", experiment_id, "--idle", str(IDLE_S)]
         environment = {**os.environ, TOKEN: self.token}
@@ -337,7 +319,7 @@ def serve(
             if parent is not None:
                 _end_with(parent)
             server.run()
-        for worker_name in names:  # they were ended by us, and have not failed
+        for worker_name in names:  # ended by this process, so they have not failed
             house.queue.give_back_of(worker_name, "the service was ended")
         opened.close()
     return 0
@@ -425,7 +407,7 @@ def work(
 
 
 def _end_with(parent: int) -> None:
-    """End this process, as SIGTERM does, once its parent is gone."""
+    """End this process as SIGTERM does, once its parent has ended."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -436,7 +418,7 @@ def _end_with(parent: int) -> None:
 
 
 class _IdleLimit:
-    """Waits while there is nothing to do, and ends the worker after so long of it at a time."""
+    """Limit of the idle time of a worker: waits for work, and ends the worker after that time."""
 
     def __init__(self, ended: threading.Event, most_s: float) -> None:
         self._ended, self._most_s = ended, most_s
@@ -449,7 +431,7 @@ class _IdleLimit:
         self._rested_s, self._resting = self._rested_s + seconds, True
 
     def is_over(self) -> None:
-        """Note that it is looked for work: what was not rest since the last time was work."""
+        """Note a search for work; without a wait since the last search, the idle time restarts."""
         if not self._resting:
             self._rested_s = 0.0
         self._resting = False
@@ -458,11 +440,9 @@ class _IdleLimit:
 def executor_of(
     link: ApiClient, claim: RunLease, permitted: ExecutionPolicy = ALLOW_ALL
 ) -> Executor:
-    """Return what executes the runs of an experiment, by the claim of one of them.
+    """Return the executor for the experiment of a lease.
 
-    Raises:
-        NotExecutedHereError: it is nothing that this worker may execute.
-        AssistantError: it cannot be built here.
+    Raises ExecutionRefusedError by the policy, and AssistantError if it cannot be built here.
     """
     reply = link.get(f"/v1/claims/{claim.token}/application")
     opened = decode_event(_line(reply["opened"]))
@@ -505,19 +485,17 @@ OPTIONS = {
     "theme.dark.primaryColor": "#b3602b",
     "theme.dark.codeTextColor": "#f4f2ef",
 }
-"""How Streamlit serves the pages: to this machine alone, and without asking any other.
+"""Options of Streamlit: pages for this machine alone, without requests to other machines.
 
-Streamlit would collect garbage through all generations after every drawing, live parts too, which
-takes longer than the drawing; Python's own collector suffices.
-
-Colours: white on the copper of a button, and captions, which are 40 % paler than the text, keep a
-contrast of 4.5 to 1.
+Streamlit would collect garbage through all generations after every drawing, which takes longer
+than the drawing; Python's collector suffices. Colours: white on a button and captions (40 % paler
+than the text) keep a contrast of 4.5 to 1.
 """
 PAGES_RESTART_S = 1.0
 
 
 def pages_command(store: Path, port: int) -> list[str]:
-    """Return what serves the pages over a store. Raises SettingsError where they are missing."""
+    """Return the command that serves the pages. Raises SettingsError if they are not installed."""
     spec = find_spec("streamlit_app")
     if spec is None or spec.origin is None:
         raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
@@ -537,7 +515,7 @@ def app(
     """
     command = pages_command(store_path(store), port)
     companion = ServiceSupervisor(store_path(store))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: leaves no process behind
     try:
         companion.reach()
         companion.keep()
@@ -555,7 +533,7 @@ def app(
 
 
 def _end_studies(store: Path) -> None:
-    """Stop the studies that were started from the pages; what was played is kept."""
+    """Stop the studies that were started from the pages; their episodes are kept."""
     from agents import StudyRepository
 
     StudyRepository.beside(store).end()

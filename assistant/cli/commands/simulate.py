@@ -1,7 +1,4 @@
-"""Partitions and capacity windows as ``copperline simulate`` takes them in one text each.
-
-``simulate LOG``: replay a job log on a cluster.
-"""
+"""Command ``copperline simulate``: replay a job log on a cluster."""
 
 import re
 from dataclasses import asdict
@@ -56,9 +53,8 @@ def partition_of(text: str) -> Partition:
     """Return a partition from a text such as ``small:32:1h:8`` or ``debug:@main:1h:tier=2``.
 
     Raises:
-        SettingsError: it has another form.
-        ClusterError: there can be no such partition.
-        DurationError: the limit is no time.
+        SettingsError: the form is wrong; ClusterError: the partition is invalid;
+        DurationError: the limit is not a time.
     """
     parts = text.split(":")
     limits = [part for part in parts[2:] if "=" not in part and part != "preemptible"]
@@ -108,10 +104,8 @@ def window_of(text: str) -> CapacityWindow:
     """Return a capacity window from a text such as ``main:64:10d:10d 8h:planned``.
 
     Raises:
-        SettingsError: it has another form.
-        DurationError: a time is none.
-        ScenarioError: there can be no such window.
-        UnknownNameError: no such kind.
+        SettingsError: the form is wrong; ScenarioError: the window is invalid;
+        DurationError: a value is not a time; UnknownNameError: there is no such kind.
     """
     parts = text.split(":")
     try:
@@ -126,8 +120,7 @@ def window_of(text: str) -> CapacityWindow:
     return CapacityWindow(parts[0], procs, *times, *parts[4:])  # type: ignore[arg-type]
 
 
-MOST_MEMORY_T = 2**53 // 1024**4
-"""No machine has more memory than 2**53 bytes."""
+MOST_MEMORY_T = 2**53 // 1024**4  # 2**53 bytes
 
 
 def simulate(
@@ -313,7 +306,7 @@ def simulate(
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
     )
-    check_scenario(scenario)  # refuse what cannot be before anything slow begins
+    check_scenario(scenario)  # refuse an invalid scenario before any slow step
     if explain_job is not None:
         explained = explain(scenario, explain_job)
         if as_json:
@@ -339,7 +332,7 @@ def simulate(
 
 
 def _only_to_explain(engine: str, per_job: Path | None) -> None:
-    """Refuse options that an explanation would pass over."""
+    """Refuse options that have no effect on an explanation."""
     if per_job is not None:
         raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
     if engine not in ("auto", "process"):
@@ -431,7 +424,7 @@ def _print_metrics(scenario: Scenario, metrics: ScheduleMetrics, engine: str) ->
 def _cut(
     cluster: ClusterSpec, whole_nodes: int | None, shared_nodes: int | None, memory: str | None
 ) -> tuple[ClusterSpec, Allocation]:
-    """Return a cluster in machines, if that was asked for, and what a job is given of it."""
+    """Return the cluster divided into machines, if requested, and the allocation of jobs."""
     if whole_nodes is not None and shared_nodes is not None:
         raise SettingsError("--whole-nodes and --shared-nodes exclude each other; give one")
     if whole_nodes is not None:
@@ -446,7 +439,7 @@ def _cut(
 
 
 def _in_machines(scenario: Scenario) -> str:
-    """Return ``, whole nodes, 4 machines of 2 processors``, or nothing if they are counted."""
+    """Return ``, whole nodes, 4 machines of 2 processors``; empty if processors are counted."""
     if scenario.allocation == "processors":
         return ""
     n_machines = scenario.cluster.n_machines

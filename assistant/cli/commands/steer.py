@@ -1,9 +1,4 @@
-"""``copperline steer``: change how a stored experiment goes on, without running anything.
-
-``copperline what-if``: what a change would come to, before it is made.
-
-``copperline resume``: go on with a sweep that was interrupted, or with more of everything.
-"""
+"""Commands ``copperline steer``, ``what-if`` and ``resume``: change or continue an experiment."""
 
 import time
 from collections.abc import Callable
@@ -151,7 +146,7 @@ def steer(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Answer a warning, change agreement, levels or strategy of a stored experiment: all or none.
+    """Answer a warning; change the SLA, levels or strategy of a stored experiment: all or none.
 
     Options may be repeated, and take effect in the order of this list; the answer to a warning
     comes first, and what accepting suggests is run next. The word none takes a term of the
@@ -160,7 +155,7 @@ def steer(
     """
     stored = stored_session(experiment, store)
     before = stored.events()
-    rehearsed = MemoryStore()  # all or nothing: what is refused here has stored nothing
+    rehearsed = MemoryStore()  # all or nothing: a refused change has stored nothing
     rehearsed.append(stored.id, 0, before)
     session = load_session(rehearsed, stored.id)
     finished = session.experiment.finished
@@ -172,7 +167,7 @@ def steer(
     if terms.is_given:
         apply_sla(session, terms, time.time())
     elif finished is not None:
-        session.reopen()  # in rehearsal only: what cannot be read is told before that it is over
+        session.reopen()  # only in the copy: invalid values are reported first
     n_before = len(session.events())
     is_answered = accept is not None or change is not None or ignore
     _each(session, "--add", add, session.add_level, _new_level)
@@ -213,13 +208,13 @@ def steer(
             "(copperline steer --help has all)"
         )
     moved = _moved(stored, session) if is_answered else None
-    stored.take(events)  # behind the runs that ended meanwhile, where a sweep goes on
+    stored.take(events)  # after the runs that ended meanwhile, if a sweep is running
     _print_changes(session, events, moved, store, as_json)
     return 0
 
 
 def _moved(before: Session, after: Session) -> str | None:
-    """Say what the chance was and is; None where no chance is told of both."""
+    """Return the chance before and after as words; None if one of them is unknown."""
     goals = [session.forecast().goal for session in (before, after)]
     was, now = (None if goal is None else goal.chance for goal in goals)
     if was is None or now is None:
@@ -252,7 +247,7 @@ def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
 
 
 def _answer(session: Session, accept: int | None, change: float | None, ignore: bool) -> None:
-    """Answer the open warning, if one of the three says how."""
+    """Answer the open warning if one of the three options is given."""
     answers = [accept is not None, change is not None, ignore]
     if not any(answers):
         return
@@ -537,7 +532,7 @@ def _resume(
 
 
 def _own_hooks(session: Session) -> HookCommands:
-    """Return the stored hooks, refused with the way out if one cannot be started here."""
+    """Return the stored hooks; refuse them with a hint if one cannot be started here."""
     hooks = stored_hooks(session.experiment)
     try:
         hooks.check()
@@ -547,14 +542,14 @@ def _own_hooks(session: Session) -> HookCommands:
 
 
 def _rehearsed(session: Session) -> Session:
-    """Return a copy of a stored session whose events are kept nowhere."""
+    """Return a copy of a stored session in memory."""
     store = MemoryStore()
     store.append(session.id, 0, session.events())
     return load_session(store, session.id)
 
 
 def _check_room(session: Session, runs: int | None, n_more: int) -> None:
-    """Refuse configurations of one's own beyond the budget, before anything is stored."""
+    """Refuse the user's configurations beyond the budget, before anything is stored."""
     budget = runs if runs is not None else session.experiment.sla.max_runs
     needed = session.experiment.n_charged + n_more
     if n_more and budget is not None and budget < needed:

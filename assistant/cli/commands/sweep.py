@@ -1,6 +1,6 @@
-"""``copperline demo`` and ``copperline sweep``: steer a whole sweep and write its report.
+"""Commands ``copperline demo`` and ``sweep``: steer a whole sweep and write its report.
 
-Sweeps whose program asks for its runs itself: open, let it ask, show what comes, wait.
+An external client can execute the runs: open the experiment, show its progress, wait.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ from assistant.store.event_store import MemoryStore
 from strategies import DEFAULT_STRATEGY, Level
 
 GRACE_S = 15.0
-"""How long the end is told to a program that asks once more, before the service here ends."""
+"""Maximum wait for a last request of the client, which then learns of the end (s)."""
 LOOK_S = 0.2
 
 
 def refuse_elsewhere(built: BuiltSweep) -> None:
-    """Refuse what a sweep cannot have whose program makes its runs. Raises SettingsError."""
+    """Refuse settings that a sweep with an external client cannot have. Raises SettingsError."""
     if built.settings.executor is not None:
         raise SettingsError(
             "the program of this sweep asks for its runs and makes them itself; leave --executor "
@@ -112,21 +112,14 @@ def refuse_elsewhere(built: BuiltSweep) -> None:
 
 
 def open_external_sweep(path: Path, tables: Mapping[str, Any], name: str) -> RemoteSession:
-    """Open the experiment at the service of a store, and write down how its program gets in.
-
-    Args:
-        path: of the store, which is served.
-        tables: of the sweep file.
-        name: of the experiment.
-    """
+    """Open an experiment at the service of a store, and write the client's access to a file."""
     return _registered(path, tables, name, {"automatic": None})
 
 
 def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession:
-    """Go on with an experiment, and write down how its program gets in.
+    """Continue an experiment, and write the client's access to a file.
 
-    Raises:
-        ExperimentError: a later one of its name is not finished either.
+    Raises ExperimentError if a later experiment of its name is not finished either.
     """
     session = _registered(path, json.loads(opened.recipe), opened.name, {"resume": True})
     if session.id != opened.experiment_id:
@@ -144,7 +137,7 @@ def run_external_sweep(
     results: Sequence[Result],
     path: Path,
 ) -> None:
-    """Let the experiment steer itself and its program make the runs, until it is finished."""
+    """Auto-steer the experiment while its client executes the runs, until it is finished."""
     settings = built.settings
     experiment = session.experiment
     if results:
@@ -180,7 +173,7 @@ def run_external_sweep(
 
 
 def _linger(session: RemoteSession) -> None:
-    """Stay until the program has asked after the end, and was told of it; not for ever."""
+    """Wait until the client has learned of the end, at most `GRACE_S`."""
     ended = session.experiment.finished
     until_s = time.monotonic() + GRACE_S
     while ended is not None and time.monotonic() < until_s:
@@ -338,7 +331,7 @@ def sweep(
     """
     tables = sweep_tables(file)
     where = str(file) if file is not None else "options"
-    check_settings(tables, where)  # the file by itself, before options are laid over it
+    check_settings(tables, where)  # the file by itself, before the options are merged
     if executor is not None:
         tables["executor"] = executor_table(tables.get("executor"), executor)
     if cores is not None or memory is not None:
@@ -385,7 +378,7 @@ def _steer(
     with embedded_service(path) as opened_store:
         session = open_sweep(built, opened_store, name, made_from)
         with ExecutionLock(path, session.id):
-            _import(session, before, replicates=True, quiet=as_json)  # their own runs and seeds
+            _import(session, before, replicates=True, quiet=as_json)  # with own runs and seeds
             hooks = built.settings.hooks.build()
             return follow(session, built, first_runs, path, report, as_json, hooks)
 
@@ -399,7 +392,7 @@ def _sweep_externally(
     report: Path | None,
     as_json: bool,
 ) -> int:
-    """Let the program of a sweep ask for its runs; see `assistant.cli.commands.sweep`."""
+    """Run a sweep whose external client executes the runs."""
     refuse_elsewhere(built)
     name = built.settings.name or _name(built)
     open_sweep(built, MemoryStore(), name, "")  # refuse before a store is made
@@ -419,7 +412,7 @@ def wait_for_client(
     report: Path | None,
     as_json: bool,
 ) -> int:
-    """Look on while a program makes its runs, then write the report; return the exit code."""
+    """Show the progress while a client executes runs; write the report; return the exit code."""
     if not as_json:
         _introduce(session)
     run_external_sweep(session, built, first_runs, results, path)
@@ -435,11 +428,11 @@ def follow(
     as_json: bool,
     hooks: HookCommands,
 ) -> int:
-    """Steer a sweep to its end, write its report and tell what came of it; return the exit code."""
+    """Steer a sweep to its end, write its report, print the result and return the exit code."""
     if not as_json:
         _introduce(session)
     if hooks.kinds:
-        say(str(hooks))  # what will be started is said whatever the output
+        say(str(hooks))  # the programs to be started are shown in every output format
     _run(session, built, first_runs, path, hooks, quiet=as_json)
     return _finish(session, path, report, as_json)
 
@@ -447,7 +440,7 @@ def follow(
 def _finish(
     session: Session | RemoteSession, path: Path, report: Path | None, as_json: bool
 ) -> int:
-    """Write the report of a sweep and tell what came of it; return the exit code."""
+    """Write the report of a sweep, print the result and return the exit code."""
     target = report or Path("copperline-out") / f"{session.id}.html"
     data = collect(session.experiment, session.events())
     written = write_report(data, target)
@@ -463,7 +456,7 @@ def _finish(
 
 
 def _import(session: Session, results: Sequence[Result], *, replicates: bool, quiet: bool) -> None:
-    """Take in results from before, and say how many were left out."""
+    """Import earlier results, and print how many were left out."""
     taken = session.import_results(results, replicates=replicates)
     left_out = len(results) - taken
     if taken and left_out and not quiet:
@@ -500,7 +493,7 @@ def _run(
                     session.include(values)
             ended = agent.steer(session, executor, view.on_change, view.on_advice)
             if settings.advice == "wait" and session.experiment.open_advice is not None:
-                notifier.steering_ended(ended)  # not finished: it goes on once that is answered
+                notifier.steering_ended(ended)  # not finished: it continues after an answer
             else:
                 session.finish(ended)
     except KeyboardInterrupt:
@@ -538,7 +531,7 @@ def _introduce(session: ExperimentQueries) -> None:
 
 
 def _limits(session: ExperimentQueries) -> str:
-    """Return the agreement in words."""
+    """Return the SLA in words."""
     sla, words = session.experiment.sla, sla_words(session.experiment)
     if sla.goal is None:
         return ", ".join(words) or "no limit"

@@ -1,9 +1,4 @@
-"""``copperline init``: a commented sweep file that runs as it is, with an example beside it.
-
-A sweep file from what a program over HTTP says of itself: its parameters and what is wanted.
-
-``copperline tabulate``: simulate every allowed combination and write a measured table.
-"""
+"""Commands ``copperline init`` and ``tabulate``: write a sweep file, or a measured table of one."""
 
 import re
 import shlex
@@ -138,10 +133,10 @@ _KEYS = ("parameters", "objective", *_OF_THE_PROGRAM)
 
 
 def described_sweep(url: str) -> str:
-    """Return the text of a sweep file for the program at an address, as it describes itself.
+    """Return the text of a sweep file for the program at a URL, from its own description.
 
     Raises:
-        AssistantError, StrategyError: it is not reached, or says what cannot be swept.
+        AssistantError, StrategyError: no answer, or the description cannot be swept.
     """
     from assistant.applications.rest_client import request_description
 
@@ -155,7 +150,8 @@ def described_sweep(url: str) -> str:
         )
     tables = {
         "application": {
-            "kind": "rest", "url": url, **{k: description[k] for k in _OF_THE_PROGRAM if k in description},
+            "kind": "rest", "url": url,
+            **{k: description[k] for k in _OF_THE_PROGRAM if k in description},
         },
         **{key: description[key] for key in ("objective", "parameters") if key in description},
     }  # fmt: skip
@@ -169,7 +165,7 @@ def described_sweep(url: str) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return what was said without what was left open: null is as if it were not there."""
+    """Return a description without its null entries."""
     if isinstance(value, Mapping):
         return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
     return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
@@ -252,8 +248,8 @@ def _write_table(
         best_row = None if best is None else {"configuration": best.values, "value": reached}
         print_json(
             {
-                "table": str(out), "rows": tabulated.rows, "feasible": tabulated.feasible, "best": best_row,
-                "taken_up": tabulated.taken_up,
+                "table": str(out), "rows": tabulated.rows, "feasible": tabulated.feasible,
+                "best": best_row, "taken_up": tabulated.taken_up,
             }
         )  # fmt: skip
         return 0

@@ -1,8 +1,6 @@
-"""``workload validate --train A --test B``: how well generators foresee a window of a cloud.
+"""Command ``workload validate --train A --test B``: how well generators predict a cloud window.
 
-The report on windows that were foreseen, as one page: opens offline, needs no script.
-
-The report on windows that were foreseen, in words and tables: of the console and of the page.
+The report is words and tables, or one HTML page that works offline, without scripts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,30 +13,37 @@ from markupsafe import Markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from assistant.cli.console import ERR, OUT, print_json, progress_spinner
-from assistant.config.snapshot import version
+from assistant.core.version import version
 from assistant.presentation.charts import capacity as charts
 from assistant.presentation.report.html import check_target, page_environment, svg, write_page
 from assistant.presentation.text.number_format import number
 from assistant.simtools.workload_generation import read_windows
-from sim.api import CLOUD_DEFINITIONS, CLOUD_FULL, CLOUD_LEVELS, CloudReport, ReadingRules
-from sim.generators.cloud.report import REPORTED, chosen_generators, cloud_report
+from sim.api import (
+    CLOUD_DEFINITIONS,
+    CLOUD_FULL,
+    CLOUD_LEVELS,
+    CloudReport,
+    ReadingRules,
+    chosen_generators,
+    cloud_report,
+)
+from sim.api import CLOUD_GENERATORS as REPORTED
 
-Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
-"""Headings, and rows of as many cells."""
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 
 def headline(report: CloudReport) -> str:
-    """Say what was foreseen from what, in one sentence."""
+    """Return a sentence that says which windows were compared."""
     return (
         f"{report.test} ({report.n_jobs[1]:,} jobs in {report.n_batches[1]:,} batches, "
         f"{report.days[1]:.1f} days) foreseen from {report.train} ({report.n_jobs[0]:,} jobs in "
-        f"{report.n_batches[0]:,} batches, {report.days[0]:.1f} days); {report.n_windows} windows of "
-        f"each generator, seed {report.seed}"
+        f"{report.n_batches[0]:,} batches, {report.days[0]:.1f} days); {report.n_windows} windows "
+        f"of each generator, seed {report.seed}"
     )
 
 
 def tables(report: CloudReport) -> dict[str, Table]:
-    """Return the figures of a report as tables of texts, by their titles."""
+    """Return the figures of a report as tables of texts, by title."""
     texts: dict[str, Table] = {
         "Next flavour or end of batch": (
             ("", "NLL", "error"),
@@ -105,7 +110,8 @@ def tables(report: CloudReport) -> dict[str, Table]:
             ("", "KS", "90 % of the windows", f"Wasserstein [{rows[0][1].unit}]",
              "90 % of the windows"),
             tuple(
-                (name, f"{generated.ks.mean:.3f}", f"{generated.ks.low:.3f} to {generated.ks.high:.3f}",
+                (name, f"{generated.ks.mean:.3f}",
+                 f"{generated.ks.low:.3f} to {generated.ks.high:.3f}",
                  number(generated.wasserstein.mean),
                  f"{number(generated.wasserstein.low)} to {number(generated.wasserstein.high)}")
                 for name, generated in rows
@@ -115,7 +121,7 @@ def tables(report: CloudReport) -> dict[str, Table]:
 
 
 def packing_words(report: CloudReport) -> str:
-    """Say on which servers windows were packed, or why none was."""
+    """Return on which servers windows were packed, or why none was, as a sentence."""
     packing, ranges = report.packing, report.packing.ranges
     if packing.skipped is not None or ranges is None:
         return packing.skipped or ""
@@ -206,7 +212,7 @@ Page = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class WindowValidation:
-    """What is foreseen from what, and how; see the options above."""
+    """Request of a validation; see the options above."""
 
     train: Path
     test: Path
@@ -220,7 +226,7 @@ class WindowValidation:
 
 
 def validate_windows(request: WindowValidation, rules: ReadingRules, *, as_json: bool) -> int:
-    """Fit, draw, score, and say it. Nothing is written before all of it is there."""
+    """Fit, draw, score and print; nothing is written before all of it is complete."""
     generators = chosen_generators(request.generator)
     if request.html is not None:
         check_target(request.html)
@@ -265,11 +271,10 @@ def validate_windows(request: WindowValidation, rules: ReadingRules, *, as_json:
     return 0
 
 
-MOST_MOMENTS = 500
-"""Periods of a chart over time; of a longer window one of every so many is drawn."""
+MOST_MOMENTS = 500  # periods of a chart over time; longer windows are thinned out
 
 OUTLIERS = 0.005
-"""Of the packings lie on the edge of their drawing, lest one of them make the others small."""
+"""Share of the packings drawn at the edge of the axes, so that outliers do not shrink others."""
 
 _COURSES = (
     ("batches-over-time", "batches", "Arrivals of batches", "batches in a period", "figure 4"),
@@ -279,7 +284,7 @@ _COURSES = (
 
 
 def render_html(report: CloudReport) -> str:
-    """Return the page. Charts are drawn here, into the page, as SVG."""
+    """Return the page, with its charts as inline SVG."""
     names = [generator.name for generator in report.generators]
     return (
         page_environment("assistant.cli")

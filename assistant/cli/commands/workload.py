@@ -1,11 +1,4 @@
-"""``workload describe LOG``, and how commands read a log.
-
-How the command line tells a model of workloads.
-
-``workload capacity``: how many servers suffice in 95 % of the generated futures.
-
-``workload pack``: how full servers are when the first job fits nowhere.
-"""
+"""Commands ``workload describe``, ``capacity`` and ``pack``; models as text; reading of logs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -42,25 +35,27 @@ from assistant.simtools.workload_generation import (
     task_words,
 )
 from assistant.simtools.workload_log import highlights, log_profile, percentiles
+from sim.api import CAPACITY_DEFINITIONS as DEFINITIONS
 from sim.api import (
     GENERATORS,
     PACKING_RULES,
+    Model,
     ProfileWindow,
     ReadingRules,
+    ServerSize,
     Workload,
     WorkloadProfile,
+    is_model,
+    load_model,
     load_workload,
     parse_duration,
+    plan_capacity,
     rules_from_texts,
 )
-from sim.engines.capacity_planning import plan_capacity
-from sim.formats.registry import is_model
-from sim.generators.cloud.capacity import DEFINITIONS, ServerSize
-from sim.generators.generator import Model, load_model
 
 
 def model_dict(model: Model) -> dict[str, object]:
-    """Return a model as one object; arrays by their shapes."""
+    """Return a model as JSON; arrays by their shapes."""
     return {
         "generator": model.generator, "source": model.source, "digest": model.digest,
         "parameters": dict(model.parameters),
@@ -69,7 +64,7 @@ def model_dict(model: Model) -> dict[str, object]:
 
 
 def model_lines(model: Model) -> list[str]:
-    """Return a model in lines: where it comes from, and every parameter."""
+    """Return a model in lines: its source and every parameter."""
     lines = [model.source] if model.source else []
     lines += [f"{name} = {abbreviated_value(value)}" for name, value in model.parameters.items()]
     lines += [
@@ -93,21 +88,19 @@ First = Annotated[
 
 
 def load_log(log: Path, first: int | None, reading: list[str] | None) -> Workload:
-    """Return the jobs of a log, read as the command line says.
+    """Return the jobs of a log, read with the rules of the options.
 
     Raises:
-        SettingsError: a rule that is not of the form.
-        SimError: the log cannot be read so.
+        SettingsError: a rule has the wrong form; SimError: the log cannot be read so.
     """
     return load_workload(log, rules=rules_of(reading), first=first)
 
 
 def rules_of(reading: list[str] | None) -> ReadingRules:
-    """Return the rules that the command line tells.
+    """Return the reading rules of the options.
 
     Raises:
-        SettingsError: one is not of the form.
-        SimError: there is no such rule or choice.
+        SettingsError: a rule has the wrong form; SimError: there is no such rule or choice.
     """
     choices = {}
     for text in reading or []:
@@ -193,7 +186,7 @@ def _describe_model(path: Path, as_json: bool) -> int:
 
 
 def _percentile_lines(profile: WorkloadProfile) -> list[str]:
-    """Return the table of percentiles in lines; a narrow terminal folds them and loses no digit."""
+    """Return the lines of the table of percentiles; narrow terminals fold them without loss."""
     rows = percentiles(profile)
     quantiles = [f"p{float(q) * 100:g}" for q in rows[0].summary.quantiles]
     cells = [["", "mean", "least", *quantiles, "most"]]

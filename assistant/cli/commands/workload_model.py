@@ -1,7 +1,4 @@
-"""``workload fit``, ``generate``, ``convert`` and ``validate``: workloads of one's own making.
-
-``workload share``: a model of a log that may be given away.
-"""
+"""Commands ``workload fit``, ``generate``, ``convert``, ``validate`` and ``share``."""
 
 import secrets
 from pathlib import Path
@@ -37,20 +34,27 @@ from assistant.simtools.workload_generation import (
     omitted_parts,
     quantity_rows,
     settings_of,
-    with_parameters,
     verdict,
     with_ending,
+    with_parameters,
     write_and_compare,
 )
-from sim.api import GENERATORS, ProfileWindow, SharingLoss, load_workload, parse_duration
+from sim.api import (
+    GENERATORS,
+    ProfileWindow,
+    SharingLoss,
+    Workload,
+    format_by_name,
+    generator_named,
+    load_workload,
+    parse_duration,
+    save_model,
+    write_workload,
+)
+from sim.api import compare_workloads as compare
+from sim.api import fit as fit_model
+from sim.api import generate as draw
 from sim.api import make_shareable as share_log
-from sim.formats.registry import format_by_name, write_workload
-from sim.generators.generator import save_model
-from sim.generators.registry import fit as fit_model
-from sim.generators.registry import generate as draw
-from sim.generators.registry import generator_named
-from sim.generators.validation import compare
-from sim.model.workload import Workload
 
 _GENERATOR_NAMES = ", ".join(generator.name for generator in GENERATORS)
 ToModel = Annotated[
@@ -115,7 +119,8 @@ def generate(
         str,
         typer.Argument(
             metavar="GENERATOR|MODEL",
-            help=f"A generator ({_GENERATOR_NAMES}) with its published parameters, or a model (.json).",
+            help=f"A generator ({_GENERATOR_NAMES}) with its published parameters, "
+            "or a model (.json).",
             show_default=False,
         ),
     ],
@@ -255,8 +260,8 @@ def validate(
         return 0
     days = f"{comparison.n_days[0]:,} and {comparison.n_days[1]:,} days with jobs"
     OUT.print(
-        f"{comparison.two} ({comparison.n_jobs[1]:,} jobs) against {comparison.one} ({comparison.n_jobs[0]:,} jobs); "
-        f"{days}",
+        f"{comparison.two} ({comparison.n_jobs[1]:,} jobs) against {comparison.one} "
+        f"({comparison.n_jobs[0]:,} jobs); {days}",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     for sentence in verdict(comparison):
@@ -293,7 +298,7 @@ def _print_rows(kind: str, columns: tuple[str, ...], rows: tuple[ComparisonRow, 
 
 
 def _other(path: Path, reading: list[str] | None) -> Workload:
-    """Return the second workload; rules are for it only where its format has them."""
+    """Return the second workload; the rules apply only if its format has them."""
     return load_log(path, None, reading) if has_rules(path) else load_workload(path)
 
 
@@ -316,14 +321,14 @@ def _in_words(workload: Workload) -> str:
 
 
 def check_model_file(path: Path) -> None:
-    """Refuse, before anything slow begins, a file that no model is written to."""
+    """Refuse a file name that no model is written to, before any slow step."""
     if path.suffix != ".json":
         raise SettingsError(f"--to '{path}': a model is written to a file whose name ends in .json")
     check_place(path)
 
 
 def check_place(path: Path) -> None:
-    """Refuse, before anything slow begins, what cannot be written."""
+    """Refuse a path that cannot be written, before any slow step."""
     if is_folder(path) or not is_folder(path.absolute().parent):
         raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
 
@@ -374,7 +379,7 @@ def share(
 
 
 def _lines(loss: SharingLoss) -> list[str]:
-    """Return what a model lost, for people."""
+    """Return the losses of a shared model as lines."""
     return [
         f"requests: {loss.rounded:.1%} of the jobs rounded, {loss.left_out:.1%} left out",
         f"contexts: {loss.contexts:.1%} taken out",

@@ -1,1 +1,1 @@
-"""Runs in jobs of Slurm."""
+"""Slurm executor: runs in jobs of Slurm, by pilots that ask for one run after another."""

@@ -1,10 +1,8 @@
-"""Who may run what: tickets, sessions of pilots, and the runs that wait; no network, no Slurm.
+"""Dispatcher: gives runs to pilots that ask, and the TCP server that they connect to.
 
-A run is bound late: it is given to the pilot that asks, not to a job that Slurm may start some day.
-What a pilot says counts only in the newest session of a ticket that is not revoked, and of a run
-only under the number of the attempt that was given out last.
-
-The gate that pilots come to: one thread, signed frames over TCP, everything bounded.
+Runs are bound late: to the pilot that asks, not to a job that Slurm may start some day. A
+message counts only in the newest session of a valid ticket, and a result only under the latest
+attempt of its run. The server has one thread, signed frames, and a limit for everything.
 """
 
 import asyncio
@@ -34,16 +32,16 @@ from assistant.executors.slurm.protocol import (
 )
 
 MOST_DEATHS = 3
-"""Times that a run may have lost its pilot before it is taken for the reason."""
+"""Lost pilots after which a run is taken for their cause."""
 
 MOST_HELLOS = 64
-"""Of one ticket: Slurm may put a job back, but not for ever."""
+"""Largest number of sessions of one ticket: Slurm may requeue a job, but not for ever."""
 
 LEASE_S = 15.0
-"""How long nothing may be heard of a pilot."""
+"""Seconds without a message after which a pilot is lost."""
 
 UNPLUGGED_S = 5.0
-"""How long its connection may be away, once it was there."""
+"""Seconds without a connection after which a connected pilot is lost."""
 
 STOPPED = "the run was ended early, as was asked"
 
@@ -61,12 +59,12 @@ _WHYS = {
 
 
 class ReplayError(FrameError):
-    """A question whose number was used before."""
+    """Error: the number of a question was used before."""
 
 
 @dataclass
 class _Assignment:
-    """A run that a pilot has."""
+    """Run that is assigned to a pilot."""
 
     work: ExecutionRequest
     attempt: int
@@ -88,20 +86,20 @@ class _PilotRecord:
 
 @dataclass(frozen=True, slots=True)
 class PilotState:
-    """What is known of a pilot whose ticket counts: whether it was ever heard, and is busy."""
+    """State of a pilot with a valid ticket."""
 
     has_reported: bool
     busy: bool
 
 
 class PilotDispatcher:
-    """Gives runs to pilots, and takes what comes of them. Any thread may call.
+    """Dispatcher of runs to pilots; callable from any thread.
 
     Args:
-        over: told what came of each run, once.
-        reported: told what runs have measured so far.
-        about: what every pilot has to say of itself, such as the same version as here.
-        now_s: a clock that never goes back.
+        over: callback for the result of each run, once.
+        reported: callback for intermediate results.
+        about: facts that every pilot must match, such as the version.
+        now_s: monotonic clock.
     """
 
     def __init__(
@@ -120,26 +118,26 @@ class PilotDispatcher:
         self._n_taken, self._n_given = 0, 0
         self.on_change: Callable[[], None] = lambda: None
         self.n_heard = 0
-        """Hellos that were let in."""
+        """Number of accepted hellos."""
         self.broken: str | None = None
-        """Why no pilot can work, as one of them said."""
+        """Reason why no pilot can work; None if there is none."""
 
-    # What the executor asks
+    # Called by the executor
 
     def add(self, pilot: str, secret: bytes) -> None:
-        """Let a ticket count from now on."""
+        """Make a ticket valid."""
         with self._lock:
             self._pilots[pilot] = _PilotRecord(secret)
 
     def take(self, work: ExecutionRequest) -> None:
-        """Take a run; the oldest that waits is given first."""
+        """Add a run; the oldest waiting one is assigned first."""
         with self._lock:
             self._waiting[self._n_taken] = work
             self._n_taken += 1
         self.on_change()
 
     def stop(self, run_id: int) -> None:
-        """End a run that waits or goes on."""
+        """End a waiting or running run."""
         with self._lock:
             for pilot in self._pilots.values():
                 if pilot.assignment is not None and pilot.assignment.work.run_id == run_id:
@@ -150,7 +148,7 @@ class PilotDispatcher:
                     self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
 
     def forget(self) -> list[str]:
-        """Forget all runs, and revoke the tickets of the pilots that had one; return those."""
+        """Forget all runs, and revoke the tickets of the pilots with a run; return these pilots."""
         with self._lock:
             self._waiting.clear()
             self._deaths.clear()
@@ -170,7 +168,7 @@ class PilotDispatcher:
         self.on_change()
 
     def revoke(self, name: str) -> None:
-        """Let a ticket count no more; its run, if it has one, waits again."""
+        """Revoke a ticket; its run, if it has one, waits again."""
         with self._lock:
             pilot = self._pilots[name]
             pilot.over = True
@@ -178,7 +176,7 @@ class PilotDispatcher:
         self.on_change()
 
     def expire(self) -> list[str]:
-        """Revoke the tickets of pilots that nothing was heard of for too long; return them."""
+        """Revoke the tickets of pilots that are silent for too long; return them."""
         with self._lock:
             now_s = self._now_s()
             silent = [name for name, entry in self._pilots.items() if _is_silent(entry, now_s)]
@@ -187,7 +185,7 @@ class PilotDispatcher:
             return silent
 
     def pardon(self, slept_s: float) -> None:
-        """Take back a time in which this machine slept and nothing could be heard."""
+        """Extend the deadlines by a time in which this machine slept."""
         with self._lock:
             for pilot in self._pilots.values():
                 if pilot.seen_s is not None:
@@ -196,7 +194,7 @@ class PilotDispatcher:
                     pilot.unplugged_s += slept_s
 
     def pilot_states(self) -> dict[str, PilotState]:
-        """Return the pilots whose tickets count."""
+        """Return the state of each pilot with a valid ticket."""
         with self._lock:
             return {
                 name: PilotState(bool(pilot.session), pilot.assignment is not None)
@@ -206,24 +204,23 @@ class PilotDispatcher:
 
     @property
     def n_runs(self) -> int:
-        """How many runs wait or go on."""
+        """Number of waiting and running runs."""
         with self._lock:
             n_assigned = sum(pilot.assignment is not None for pilot in self._pilots.values())
             return len(self._waiting) + n_assigned
 
-    # What the gate asks
+    # Called by the server
 
     def secret(self, pilot: str) -> bytes | None:
-        """Return the secret of a ticket, also of one that counts no more."""
+        """Return the secret of a ticket, valid or revoked; None if unknown."""
         with self._lock:
             entry = self._pilots.get(pilot)
             return None if entry is None else entry.secret
 
     def admit(self, header: FrameHeader) -> bool:
-        """Take the number of a question that is signed; tell whether its session is the newest.
+        """Check the number of a signed question; return whether its session is the newest.
 
-        Raises:
-            ReplayError: it was used before.
+        Raises ReplayError if the number was used before.
         """
         with self._lock:
             pilot = self._pilots[header.pilot]
@@ -240,15 +237,9 @@ class PilotDispatcher:
             return header.kind == "hello" or header.session == pilot.session
 
     def answer(self, header: FrameHeader, body: Mapping[str, Any], session: str) -> Answer:
-        """Return the answer to a question that was admitted.
+        """Return the answer to an admitted question; ``session`` is the new session for a hello.
 
-        Args:
-            header: of the question.
-            body: what it says.
-            session: for a hello, the one that begins.
-
-        Raises:
-            FrameError: the body is not what its kind has.
+        Raises FrameError if the body does not fit its kind.
         """
         with self._lock:
             pilot = self._pilots[header.pilot]
@@ -266,7 +257,7 @@ class PilotDispatcher:
             return self._about(pilot, header.kind, body)
 
     def plugged(self, name: str, session: str, *, there: bool) -> None:
-        """Know that the connection of a session is there, or is not."""
+        """Record whether the connection of a session exists."""
         with self._lock:
             pilot = self._pilots.get(name)
             if pilot is not None and pilot.session == session:
@@ -278,11 +269,11 @@ class PilotDispatcher:
         for name, expected in self._about_us.items():
             if body.get(name) != expected:
                 self.broken = (
-                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {expected}; results "
-                    "would not compare, so install the same"
+                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {expected}; "
+                    "results would not compare, so install the same"
                 )
                 return self._end(pilot, {})
-        self._put_back(pilot, "died")  # of the session before, which is fenced off from now on
+        self._put_back(pilot, "died")  # fences off the session before
         pilot.session, pilot.counter = session, 0
         pilot.seen_s, pilot.unplugged_s = self._now_s(), None
         self.n_heard += 1
@@ -296,20 +287,21 @@ class PilotDispatcher:
         return dict(END)
 
     def _next(self, pilot: _PilotRecord) -> Answer:
-        if pilot.assignment is None:  # else the answer was lost on its way
+        if pilot.assignment is None:  # otherwise the answer was lost on its way
             if not self._waiting:
                 return {"do": "wait"}
             place = min(self._waiting)
             self._n_given += 1
             pilot.assignment = _Assignment(self._waiting.pop(place), self._n_given, place)
         return {
-            "do": "run", "attempt": pilot.assignment.attempt, "work": work_as_json(pilot.assignment.work),
+            "do": "run", "attempt": pilot.assignment.attempt,
+            "work": work_as_json(pilot.assignment.work),
         }  # fmt: skip
 
     def _about(self, pilot: _PilotRecord, kind: str, body: Mapping[str, Any]) -> Answer:
         assignment = pilot.assignment
         if assignment is None or body.get("attempt") != assignment.attempt:
-            return {"do": "drop"}  # what it has is nobody's any more, and neither its result
+            return {"do": "drop"}  # the run is not this pilot's any more
         if kind == "result":
             completion = completion_of(body.get("completion") or {})
             pilot.assignment = None
@@ -350,26 +342,26 @@ def _is_silent(pilot: _PilotRecord, now_s: float) -> bool:
 
 
 WAIT_S = 5.0
-"""How long a pilot with nothing to do is kept waiting for an answer."""
+"""Seconds that an idle pilot waits for an answer."""
 
 STRANGER_S = 5.0
-"""How long the first header of a connection may take."""
+"""Seconds for the first header of a connection."""
 
 IDLE_S = 120.0
-"""How long a pilot may say nothing on its connection."""
+"""Seconds that a connected pilot may be silent."""
 
 BODY_S = 30.0
-"""How long a body may take, and an answer to be taken."""
+"""Seconds for a body, and for sending an answer."""
 
 MOST_STRANGERS = 64
-"""Connections at once that have not shown a ticket."""
+"""Largest number of connections that have not authenticated."""
 
 
 class PilotServer:
-    """Listens for pilots until it is closed.
+    """TCP server for pilots, in a thread of its own.
 
     Args:
-        desk: answers what they ask.
+        desk: dispatcher that answers.
         host: address of this machine to listen at.
 
     Raises:
@@ -398,7 +390,7 @@ class PilotServer:
         desk.on_change = self._changed
 
     def close(self) -> None:
-        """Listen no more, and end every connection."""
+        """Stop to listen, and close every connection."""
         self._desk.on_change = lambda: None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._closing.set)
@@ -421,7 +413,7 @@ class PilotServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _changed(self) -> None:
-        """Let everybody who waits look again; from any thread."""
+        """Wake the waiting connections; callable from any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is over
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -438,9 +430,9 @@ class PilotServer:
         try:
             await self._serve(reader, writer)
         except (FrameError, OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
-            pass  # nothing that a pilot does: it is not answered, and comes again if it was one
+            pass  # no valid pilot: not answered, and a real one comes again
         except asyncio.CancelledError:
-            pass  # the gate closes
+            pass  # the server closes
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -454,7 +446,7 @@ class PilotServer:
         finally:
             self._strangers -= 1
         name, session = header.pilot, header.session
-        if is_newest:  # of a session that is fenced off, what was said may be said again
+        if is_newest:  # an old session may repeat its message without effect
             before, self._plugged[name] = self._plugged.get(name), writer
             if before is not None:
                 before.close()
@@ -479,11 +471,7 @@ class PilotServer:
                 self._desk.plugged(name, session, there=False)
 
     async def _header(self, reader: asyncio.StreamReader) -> tuple[FrameHeader, bytes]:
-        """Return the next header and the secret that it is signed with.
-
-        Raises:
-            FrameError: it is none, or signed with no secret of a ticket.
-        """
+        """Return the next header and the secret of its signature. Raises FrameError if invalid."""
         try:
             header = decode_header((await reader.readuntil(b"\n"))[:-1])
         except asyncio.LimitOverrunError as error:
@@ -496,7 +484,7 @@ class PilotServer:
     async def _answer(
         self, header: FrameHeader, body: dict[str, Any], reader: asyncio.StreamReader
     ) -> dict[str, Any]:
-        """Return the answer; one that says wait only after a while in which nothing came."""
+        """Return the answer; delay a "wait" until something changes or `WAIT_S` is over."""
         until_s = self._loop.time() + WAIT_S
         session = secrets.token_hex(16)
         while True:

@@ -1,10 +1,8 @@
-"""Runs in jobs of Slurm: pilots that ask for one run after another.
+"""Slurm executor: submits jobs whose pilots ask for one run after another.
 
-Nothing is kept in Slurm. Its controller may lose jobs, give their ids out again and bring cancelled
-ones back; here a pilot is known by its ticket only, a run is given to the pilot that asks for one,
-and only what a pilot with a ticket that counts says of its last attempt is told.
-
-What to do about pilots, as decisions: how many are missing, and which jobs are given up.
+Slurm stores nothing: its controller may lose jobs, reuse their ids and restore cancelled ones.
+A pilot is identified only by its ticket, and only valid tickets count. Also the pure decisions
+how many pilots to submit and which jobs to give up.
 """
 
 import contextlib
@@ -38,16 +36,16 @@ from assistant.executors.slurm.protocol import PREFIX, PilotTicket, new_id, pick
 from assistant.executors.spec import BatchSystem
 
 NEW_S = 3.0
-"""How old a submission is before it counts that the controller does not know it."""
+"""Age in seconds of a submission before it counts as unknown to the controller."""
 
 MOST_MISSING = 2
-"""Looks in a row at which the controller does not know a job before it is taken for lost."""
+"""Checks in a row without the job after which it is lost."""
 
 WAITS_S = 60.0
-"""How long a job may wait before it is said why."""
+"""Seconds that a job may wait before the reason is logged."""
 
 FRUITLESS = 3
-"""Jobs in a row, beyond the pilots that are wanted, that may end before their pilot was heard."""
+"""Jobs in a row, beyond the capacity, that may end before their pilot connects."""
 
 
 NEVER = frozenset(
@@ -56,16 +54,16 @@ NEVER = frozenset(
         "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed",
     }
 )  # fmt: skip
-"""Reasons of Slurm's for which a job waits until somebody changes the cluster or the job."""
+"""Reasons of Slurm for which a job waits until somebody changes the cluster or the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPilot:
-    """A pilot that was asked for and was not heard of yet.
+    """Submitted pilot that has not connected yet.
 
     Attributes:
-        age_s: since it was asked for.
-        missing: looks in a row at which the controller did not know its job.
+        age_s: seconds since its submission.
+        missing: checks in a row without its job.
     """
 
     age_s: float
@@ -74,14 +72,14 @@ class ExpectedPilot:
 
 @dataclass(frozen=True, slots=True)
 class PilotReconciliation:
-    """What is to be done about pilots that were not heard of.
+    """Decisions on pilots that have not connected.
 
     Attributes:
-        missing: how often in a row each is not known by now.
-        lost: those whose ticket is revoked, since no job carries it any more.
-        on_hold: those whose job is cancelled too, since Slurm does not start it any more.
-        waits: why one of them waits for long; None if none does.
-        never: why one of them will not be started at all; None if none is so.
+        missing: checks in a row without the job, by pilot.
+        lost: pilots without a job, whose tickets are revoked.
+        on_hold: pilots whose jobs are also cancelled, because Slurm does not start them any more.
+        waits: reason of a long wait; None if there is none.
+        never: reason why a job will never start; None if there is none.
     """
 
     missing: Mapping[str, int]
@@ -94,12 +92,7 @@ class PilotReconciliation:
 def reconcile_jobs(
     expected: Mapping[str, ExpectedPilot], queued_jobs: Mapping[str, list[SlurmJob]]
 ) -> PilotReconciliation:
-    """Return what is to be done, after the controller told which jobs there are.
-
-    Args:
-        expected: by the name of the job.
-        queued_jobs: the jobs that are not over, by their names.
-    """
+    """Return the decisions for the expected pilots and the unfinished jobs, both by job name."""
     missing: dict[str, int] = {}
     on_hold, waits, never = [], None, None
     for name, pilot in expected.items():
@@ -116,29 +109,29 @@ def reconcile_jobs(
 
 
 def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
-    """Return how many more pilots are wanted.
+    """Return how many more pilots to submit.
 
-    >>> to_submit(4, 2, 1), to_submit(4, 9, 1), to_submit(4, 0, 1)
+    >>> n_to_submit(4, 2, 1), n_to_submit(4, 9, 1), n_to_submit(4, 0, 1)
     (1, 3, 0)
     """
     return max(0, min(capacity, n_runs) - n_pilots)
 
 
 CONNECT_S = 30.0
-"""How long the controller may take to answer at first."""
+"""Seconds that the controller may take for its first answer."""
 
 COMES_BACK_S = 300.0
-"""How long a controller may be gone while no pilot works."""
+"""Seconds that the controller may be away while no pilot works."""
 
 RECONCILE_S = 2.0
-"""Between two looks at our jobs, while a pilot was asked for that was not heard of."""
+"""Seconds between checks of the jobs of expected pilots."""
 
 MOST_BACK_OFF_S = 20.0
-"""Between two tries of a command, while the controller is away; at first one second."""
+"""Longest time in seconds between two tries of a command while the controller is away."""
 
 TICK_S = 0.2
 CLOSE_S = 20.0
-"""How long the controller may take to cancel jobs at the end."""
+"""Seconds that the controller may take to cancel jobs at the end."""
 
 T = TypeVar("T")
 
@@ -146,17 +139,17 @@ _log = logging.getLogger("copperline.slurm")
 
 
 class SlurmExecutor:
-    """Pilots in jobs of Slurm, each with one run at a time.
+    """Executor on pilots in Slurm jobs, each with one run at a time.
 
     Args:
-        application: has to be importable where the pilots are.
-        workers: pilots at most.
-        batch: what Slurm is told of the jobs.
-        environment: what each run needs, and therefore each job.
+        application: application; the nodes must be able to import it.
+        workers: largest number of pilots.
+        batch: options of the jobs.
+        environment: computing environment of each run and job.
 
     Raises:
-        SettingsError: Slurm's commands are not installed, or something that was said cannot be.
-        ExecutorError: Slurm's controller does not answer.
+        SettingsError: Slurm's commands are not installed, or a setting is invalid.
+        ExecutorError: Slurm's controller does not respond.
     """
 
     def __init__(
@@ -208,12 +201,12 @@ class SlurmExecutor:
     # Beginning
 
     def _beginning(self) -> str:
-        """Ask Slurm whether it would take such jobs, and return where the gate listens."""
+        """Check that Slurm accepts such jobs, and return the address to listen at."""
         jobs.submit_job(["--test-only", *self._options("test"), str(self._folder.script)])
         return jobs.host_of(self._batch)
 
     def _tidy(self, base: Path) -> None:
-        """Cancel the jobs of executors that are gone, and remove their folders."""
+        """Cancel the jobs of dead executors, and remove their folders."""
         for path, pilots in leftover_folders(base).items():
             names = [PREFIX + pilot for pilot in pilots]
             _answered(lambda names=names: jobs.cancel_jobs(names), CONNECT_S)  # type: ignore[misc]
@@ -222,7 +215,7 @@ class SlurmExecutor:
     # Runs
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Take one run."""
+        """Start to execute one run."""
         if self._closing.is_set():
             raise ExecutorError("the executor is closed")
         self._n_under_way += 1
@@ -243,15 +236,15 @@ class SlurmExecutor:
         return tuple(sorted(over, key=lambda completion: completion.run_id))
 
     def listen(self, reported: ReportListener) -> None:
-        """Tell what runs that go on have measured so far, in a thread of its own."""
+        """Send intermediate results to the listener, in a separate thread."""
         self._reported = reported
 
     def stop(self, run_id: int) -> None:
-        """End one run that goes on, or waits for a pilot."""
+        """End one waiting or running run."""
         self._desk.stop(run_id)
 
     def cancel(self) -> None:
-        """Forget what is under way, and cancel the jobs of the pilots that had a run."""
+        """Forget the runs under way, and cancel the jobs of their pilots."""
         busy = self._desk.forget()
         while True:
             try:
@@ -269,7 +262,7 @@ class SlurmExecutor:
         self._reports[run_id] = measures
 
     def _relay(self) -> None:
-        """Tell what was reported, so that whoever listens does not hold up the gate."""
+        """Pass on intermediate results, so that a slow listener does not block the server."""
         while not self._closing.wait(TICK_S):
             while self._reports:
                 run_id = next(iter(self._reports))
@@ -301,7 +294,7 @@ class SlurmExecutor:
             before_s = time.monotonic()
 
     def _look(self) -> None:
-        """See who is there, and do what can be done about who is not."""
+        """Check the pilots, and repair what is possible."""
         if self._desk.broken is not None:
             raise ExecutorError(f"no pilot can work: {self._desk.broken}")
         self._to_cancel.update(self._desk.expire())
@@ -324,7 +317,7 @@ class SlurmExecutor:
             self._away_since_s, self._back_off_s = None, 1.0
 
     def _command(self, now_s: float, n_pilots: int) -> None:
-        """Do what has to be asked of Slurm."""
+        """Cancel, check and submit jobs."""
         if self._to_cancel:
             names = sorted(self._to_cancel)
             jobs.cancel_jobs(PREFIX + name for name in names)
@@ -338,7 +331,7 @@ class SlurmExecutor:
             self._send_pilot()
 
     def _reconcile(self, now_s: float) -> int:
-        """Give up jobs that Slurm has lost or does not start any more; return how many."""
+        """Give up jobs that Slurm has lost or does not start; return their number."""
         queued_jobs = jobs.jobs_by_name(PREFIX + name for name in self._expected)
         verdict = reconcile_jobs(
             {
@@ -355,7 +348,7 @@ class SlurmExecutor:
         for name, missing in verdict.missing.items():
             self._expected[name] = self._expected[name][0], missing
         for name in {*verdict.lost, *verdict.on_hold}:
-            if not self._desk.pilot_states()[name].has_reported:  # it may have come just now
+            if not self._desk.pilot_states()[name].has_reported:  # it may have connected just now
                 self._desk.revoke(name)
                 self._to_cancel.add(name)
                 self._fruitless += 1
@@ -367,17 +360,18 @@ class SlurmExecutor:
             last_message = f"; the last one said: {self._last_lost}" if self._last_lost else ""
             raise ExecutorError(
                 f"{self._fruitless} jobs of Slurm in a row ended before their pilot came to "
-                f"{self._gate.host}:{self._gate.port}{last_message}. What was finished is kept; go on "
-                "with: copperline resume"
+                f"{self._gate.host}:{self._gate.port}{last_message}. What was finished is kept; go "
+                "on with: copperline resume"
             )
         return len({*verdict.lost, *verdict.on_hold})
 
     def _send_pilot(self) -> None:
-        """Submit one job. If it is unknown whether Slurm took it, we look by its name later."""
+        """Submit one job; if Slurm's answer is lost, its name is looked up later."""
         pilot = new_id()
         ticket = PilotTicket(
             pilot, secrets.token_bytes(32), self._gate.host, self._gate.port, str(self._file),
-            self._digest, tuple(folder or str(Path.cwd()) for folder in sys.path), self._batch.walltime_s,
+            self._digest, tuple(folder or str(Path.cwd()) for folder in sys.path),
+            self._batch.walltime_s,
         )  # fmt: skip
         path = self._folder.ticket(pilot)
         ticket.write(path)
@@ -404,7 +398,7 @@ class SlurmExecutor:
         )  # fmt: skip
 
     def _is_away(self, error: AssistantError, now_s: float, *, nobody: bool) -> None:
-        """Wait longer before the next command; give up if nobody has worked for long."""
+        """Delay the next command; raise ExecutorError if no pilot has worked for long."""
         if self._away_since_s is None:
             self._away_since_s = now_s
         if not nobody:
@@ -420,7 +414,7 @@ class SlurmExecutor:
     # End
 
     def close(self) -> None:
-        """Revoke every ticket, cancel the jobs and remove the folder. It may be called twice."""
+        """Revoke every ticket, cancel the jobs and remove the folder; callable twice."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -454,11 +448,11 @@ class SlurmExecutor:
 
 
 def _answered(ask: Callable[[], T], within_s: float) -> T:
-    """Return what Slurm answers, asking again while its controller is away.
+    """Return the answer of Slurm, with retries while its controller is away.
 
     Raises:
-        AwayError: it was so all the time.
-        RefusedError: Slurm refused it.
+        SlurmUnavailableError: it was away all the time.
+        SlurmRefusedError: Slurm refused it.
     """
     until_s = time.monotonic() + within_s
     while True:

@@ -1,8 +1,6 @@
-"""Slurm's own commands: what is asked, and what their answers mean. Never a shell.
+"""Slurm jobs: Slurm's commands (never by a shell), options of our jobs, and the shared folder.
 
-What a job of ours asks of Slurm, whoever lives in it, and where its nodes find this machine.
-
-The folder that an executor and its pilots share, and what earlier ones left in it.
+The folder is shared by an executor and its pilots; leftovers of dead executors are found in it.
 """
 
 import contextlib
@@ -25,7 +23,7 @@ from assistant.executors.slurm.protocol import write_private
 from assistant.executors.spec import BatchSystem
 
 COMMAND_S = 30.0
-"""How long a command may take."""
+"""Seconds that a command may take."""
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
 
@@ -33,7 +31,7 @@ KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "SLURM_CONF",
     "PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "COPPERLINE_CACHE_DIR",
 )  # fmt: skip
-"""Variables that Slurm's commands, and with them the jobs, have; no others."""
+"""Environment variables that Slurm's commands and the jobs get."""
 
 OURS = (
     "-J", "--job-name", "--comment", "-a", "--array", "--wrap", "--parsable", "--export",
@@ -42,7 +40,7 @@ OURS = (
     "-n", "--ntasks", "-H", "--hold", "-M", "--clusters", "--test-only", "--usage", "--help",
     "-h", "-V", "--version", "-Q", "--quiet", "--uid", "--gid",
 )  # fmt: skip
-"""Options of sbatch that a pilot's job has by itself or cannot have."""
+"""Options of sbatch that our jobs set themselves or cannot have."""
 
 _AWAY = re.compile(
     r"unable to contact|connection refused|connection (failure|reset)|timed out|standby|"
@@ -50,25 +48,25 @@ _AWAY = re.compile(
     r"slurmctld.*(down|not respond)|unexpected message|protocol authentication|munge",
     re.IGNORECASE,
 )
-"""What Slurm says when its controller is away, or busy; anything else is its last word."""
+"""Messages of Slurm when its controller is away or busy; any other error is final."""
 
 
 class SlurmUnavailableError(ExecutorError):
-    """A command of Slurm's could not be answered just now; whether it had an effect is unknown."""
+    """Error: Slurm did not answer a command; whether it had an effect is unknown."""
 
 
 class SlurmRefusedError(ExecutorError):
-    """Slurm refused something, and would again."""
+    """Error: Slurm refused a command, and would refuse it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job of ours as the controller sees it.
+    """One of our jobs in Slurm.
 
     Attributes:
-        name: of its ticket.
-        state: such as PENDING or RUNNING.
-        reason: why it waits.
+        name: name of its ticket.
+        state: state, such as PENDING or RUNNING.
+        reason: reason why it waits.
     """
 
     name: str
@@ -77,12 +75,12 @@ class SlurmJob:
 
     @property
     def is_held(self) -> bool:
-        """Whether Slurm gave up starting it: nobody but a person would release it."""
+        """Whether Slurm gave up starting it, so that only a person could release it."""
         return "requeued held" in self.reason.lower().replace("_", " ")
 
 
 def check_commands() -> None:
-    """Refuse to begin where Slurm's commands are not installed. Raises SettingsError."""
+    """Raise SettingsError if Slurm's commands are not installed."""
     lacking = [name for name in PROGRAMS if shutil.which(name) is None]
     if lacking:
         raise SettingsError(
@@ -92,7 +90,7 @@ def check_commands() -> None:
 
 
 def check_options(options: Sequence[str]) -> None:
-    """Refuse options of sbatch that cannot be. Raises SettingsError."""
+    """Raise SettingsError for invalid options of sbatch."""
     for option in options:
         if not option.startswith("-") or any(ord(character) < 32 for character in option):
             raise SettingsError(
@@ -108,14 +106,14 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """Tell whether an option is one of `OURS`, which sbatch knows by their beginnings too."""
+    """Return whether an option is one of `OURS`; sbatch accepts abbreviations."""
     if name.startswith("--"):
         return any(option.startswith(name) for option in OURS)
     return name[:2] in OURS
 
 
 def time_text(seconds: float) -> str:
-    """Return a walltime as sbatch has it, rounded up to minutes as Slurm does.
+    """Return a walltime in the format of sbatch, rounded up to minutes as Slurm does.
 
     >>> time_text(90), time_text(7200), time_text(90000)
     ('0-00:02:00', '0-02:00:00', '1-01:00:00')
@@ -126,12 +124,12 @@ def time_text(seconds: float) -> str:
 
 
 def submit_job(arguments: Sequence[str]) -> None:
-    """Submit a job. Raises AwayError if it is unknown whether it was taken, and RefusedError."""
+    """Submit a job. Raises SlurmUnavailableError if the effect is unknown, or SlurmRefusedError."""
     _ask(["sbatch", *arguments])
 
 
 def jobs_by_name(names: Iterable[str]) -> dict[str, list[SlurmJob]]:
-    """Return the jobs that are not over, by name. Raises AwayError and RefusedError."""
+    """Return the unfinished jobs by name. Raises SlurmUnavailableError, SlurmRefusedError."""
     output = _ask(
         ["squeue", "--noheader", f"--user={os.geteuid()}", f"--name={','.join(names)}",
          "--states=all", "--format=%j|%T|%r"]
@@ -151,13 +149,13 @@ _OVER = {
 
 
 def cancel_jobs(names: Iterable[str]) -> None:
-    """Cancel jobs by their names. Raises AwayError and RefusedError."""
+    """Cancel jobs by their names. Raises SlurmUnavailableError, SlurmRefusedError."""
     for name in names:
         _ask(["scancel", f"--user={_user()}", f"--name={name}"])
 
 
 def is_local_slurm(partition: str | None) -> bool:
-    """Tell whether all nodes are this machine. Raises AwayError and RefusedError."""
+    """Return whether this machine is the only node. Raises as `jobs_by_name` does."""
     arguments = [] if partition is None else [f"--partition={partition}"]
     hosts = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *arguments]).split()
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
@@ -194,20 +192,20 @@ def _ask(command: list[str]) -> str:
 
 
 FOLDER = Path("copperline-out") / "slurm"
-"""What this machine and the nodes share, unless it is said."""
+"""Default folder that this machine and the nodes share."""
 
 
 def job_options(
     name: str, output: Path, batch: BatchSystem, environment: Environment, *, requeue: bool
 ) -> list[str]:
-    """Return what sbatch is told of a job, one argument each; no shell reads them.
+    """Return the arguments of sbatch for a job; no shell reads them.
 
     Args:
-        name: of the job.
-        output: the file of what it prints; it is appended to.
-        batch: what was said of jobs.
-        environment: what a run needs, and hence a job, that makes one at a time.
-        requeue: whether Slurm shall start it again after its node has died.
+        name: name of the job.
+        output: file of its output, which is appended.
+        batch: options of the jobs.
+        environment: computing environment of a run, and of its job.
+        requeue: whether Slurm shall restart it after a node failure.
     """
     arguments = [
         f"--job-name={name}", f"--comment={name}", "--parsable", "--export=ALL", "--nodes=1",
@@ -227,11 +225,11 @@ def job_options(
 
 
 def host_of(batch: BatchSystem) -> str:
-    """Return the address of this machine that nodes reach; loopback only if all are this one.
+    """Return the address of this machine for the nodes; loopback only if it is the only node.
 
     Raises:
-        SettingsError: it is not said and has to be, or cannot be.
-        AwayError, RefusedError: Slurm does not tell where its nodes are.
+        SettingsError: the host is missing although needed, or invalid.
+        SlurmUnavailableError, SlurmRefusedError: Slurm does not list its nodes.
     """
     if batch.host is None:
         if is_local_slurm(batch.partition):
@@ -250,7 +248,7 @@ def host_of(batch: BatchSystem) -> str:
 
 @contextlib.contextmanager
 def slurm_errors_translated() -> Iterator[None]:
-    """Raise what Slurm says for whoever steers: SettingsError for what it would never take."""
+    """Translate errors of Slurm's commands: SettingsError for jobs that it would never accept."""
     try:
         yield
     except SlurmUnavailableError as error:
@@ -263,24 +261,20 @@ def slurm_errors_translated() -> Iterator[None]:
 
 
 MARK = "sweep-"
-"""Before the names of the folders of executors."""
+"""Prefix of the names of executor folders."""
 
 SCRIPT = """#!/bin/sh
 exec "$1" -P -m assistant.executors.slurm.pilot "$2"
 """
-"""What every job is; who and where comes as arguments, never as text of the script."""
+"""Script of every job; ticket and interpreter are arguments, never text of the script."""
 
 _TICKET = "ticket-"
 
 
 class PilotFolder:
-    """A folder of one executor, which only its user can enter; locked as long as that lives.
+    """Private folder of one executor, locked while the executor lives.
 
-    Args:
-        base: where it is made; also made if it is not there.
-
-    Raises:
-        SettingsError: it cannot be made there, or others could put files into it.
+    Raises SettingsError if it cannot be made in ``base``, or others could write there.
     """
 
     def __init__(self, base: Path) -> None:
@@ -307,7 +301,7 @@ class PilotFolder:
             raise SettingsError(f"'{self.path}' cannot be locked; name another folder")
 
     def ticket(self, pilot: str) -> Path:
-        """Return where a ticket lies."""
+        """Return the path of a ticket."""
         return self.path / f"{_TICKET}{pilot}"
 
     def pilots(self) -> set[str]:
@@ -315,18 +309,18 @@ class PilotFolder:
         return _pilots(self.path)
 
     def output(self, pilot: str) -> Path:
-        """Return where what a pilot prints is kept."""
+        """Return the path of a pilot's output."""
         return self.path / f"output-{pilot}"
 
     def last_words(self, pilot: str) -> str:
-        """Return the last line that a pilot printed."""
+        """Return the last output line of a pilot."""
         with contextlib.suppress(OSError):
             text = self.output(pilot).read_bytes()[-4096:].decode(errors="replace")
             return (text.strip().splitlines() or [""])[-1]
         return ""
 
     def release(self, *, tidy: bool) -> None:
-        """Let it go; if it is not ``tidy``, the next executor tidies up."""
+        """Release the lock; remove the folder if ``tidy``, else the next executor does."""
         if self._lock is not None:
             if tidy:
                 remove_folder(self.path)
@@ -335,7 +329,7 @@ class PilotFolder:
 
 
 def leftover_folders(base: Path) -> dict[Path, set[str]]:
-    """Return folders whose executors on this machine are gone, with the ids of their pilots."""
+    """Return the folders of dead executors on this machine, with the ids of their pilots."""
     leftovers: dict[Path, set[str]] = {}
     for path in sorted(base.glob(f"{MARK}*")):
         owner = path / "owner"

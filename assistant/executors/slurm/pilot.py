@@ -1,10 +1,8 @@
-"""The pilot: what a Slurm job of ours executes. It asks before it runs anything.
+"""Pilot: the program of our Slurm jobs, ``python -m assistant.executors.slurm.pilot TICKET``.
 
-``python -m assistant.executors.slurm.pilot TICKET``. It makes one run after another in a process
-beside it, and ends when its ticket counts no more, when there is nothing to do for a while, when
-its walltime is nearly over, or when the gate is gone.
-
-The process beside a pilot in which runs are made, so that a run can be ended and can die.
+It asks for one run after another and executes them in a child process, so that a run can be ended
+and can crash. It ends when its ticket is revoked, no run comes for a while, its walltime is nearly
+over, or the server is unreachable.
 """
 
 import ctypes
@@ -39,15 +37,15 @@ from assistant.executors.slurm.protocol import (
 )
 
 REPORT_S = 0.5
-"""Between two reports of one run; what comes sooner is kept until then."""
+"""Seconds between two intermediate results of one run; earlier ones wait."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
-    """Make the runs that come through a pipe, until the pilot goes.
+    """Execute the runs that come through a pipe, until the pilot ends.
 
-    It says ``("ready", whether a run can be told to end)`` or ``("broken", sentence)`` first, then
+    It first sends ``("ready", whether a run can be ended)`` or ``("broken", sentence)``, then
     ``("report", measures)`` now and then, and ``("result", completion)`` at the end of each run.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -63,7 +61,7 @@ def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
     with suppress(EOFError, OSError):
         while True:
             message = pipe.recv()
-            if isinstance(message, ExecutionRequest):  # else a word to a run that is over
+            if isinstance(message, ExecutionRequest):  # otherwise a message about an ended run
                 watched = RunReporter(
                     lambda measures: pipe.send(("report", measures)),
                     _StopSignal(pipe).want_end,
@@ -77,7 +75,7 @@ def _telling(pipe: Connection) -> Callable[[Mapping[str, Measure]], None]:
 
 
 class _StopSignal:
-    """What comes through the pipe while a run goes on: at most that it shall end."""
+    """Signal through the pipe that the running run shall end."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._ends = pipe, False
@@ -89,7 +87,7 @@ class _StopSignal:
 
 
 def _die_with(pilot: int) -> None:
-    """Lead a group, and be killed when the pilot is, in whatever way."""
+    """Lead a process group, and be killed when the pilot dies."""
     os.setpgid(0, 0)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != pilot:
@@ -97,46 +95,42 @@ def _die_with(pilot: int) -> None:
 
 
 HEARTBEAT_S = 1.0
-"""Between two heartbeats while a run goes on."""
+"""Seconds between two heartbeats during a run."""
 
 STOP_S = 10.0
-"""How long a run that was told to end may take, before its process is killed."""
+"""Seconds that a run may take to end on request, before its process is killed."""
 
 LAST_WORDS_S = 3.0
-"""How long the gate may take to hear that a pilot has to go."""
+"""Seconds for the last messages of a terminated pilot."""
 
 START_S = 120.0
-"""How long the process beside a pilot may take to load the application."""
+"""Seconds that the child process may take to load the application."""
 
 MARGIN_S = 30.0
-"""Before the end of its walltime a pilot ends by itself; a tenth of it, if that is less."""
+"""Seconds before the end of its walltime at which a pilot ends; at most a tenth of it."""
 
 
 class _TerminatedError(Exception):
-    """Slurm told this job to end."""
+    """Slurm has sent SIGTERM to this job."""
 
 
 class _PilotFinishedError(Exception):
-    """There is nothing to do any more, for the reason given."""
+    """The pilot has finished, for the given reason."""
 
 
 class ApplicationLoadError(AssistantError):
-    """The application cannot be loaded where the pilot is."""
+    """Error: the application cannot be loaded on the node."""
 
 
 class RunnerProcess:
-    """The process in which runs are made; started again when it is not there."""
+    """Child process that executes the runs; restarted when it has died."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
         self._process: ForkProcess | None = None
 
     def start(self) -> None:
-        """Start it unless it is there.
-
-        Raises:
-            CannotError: it cannot load the application.
-        """
+        """Start it if it does not run. Raises ApplicationLoadError."""
         if self._process is not None and self._process.is_alive():
             return
         self.kill()
@@ -156,7 +150,7 @@ class RunnerProcess:
         self.is_watchable = bool(about)
 
     def receive(self, within_s: float) -> tuple[str, Any] | None:
-        """Return what it says next; ``("died", None)`` if it is gone, None if nothing came."""
+        """Return its next message; ``("died", None)`` if it is dead, None if none came in time."""
         if self._process is None:
             return "died", None
         if not wait([self.pipe, self._process.sentinel], max(0.0, within_s)):
@@ -168,7 +162,7 @@ class RunnerProcess:
         return message
 
     def kill(self) -> None:
-        """Kill it, and the group that it leads."""
+        """Kill it and its process group."""
         if self._process is None or self._process.pid is None:
             return
         for killed in (os.killpg, os.kill):
@@ -180,7 +174,7 @@ class RunnerProcess:
 
 
 class Pilot:
-    """One job's life: `fly` until something ends it."""
+    """One Slurm job: `fly` executes runs until a reason to end."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
@@ -191,7 +185,7 @@ class Pilot:
         self._attempt: int | None = None
 
     def fly(self) -> str:
-        """Make runs until there are none; return why it ends."""
+        """Execute runs until there are none; return the reason to end."""
         try:
             about = {"version": version("copperline"), "python": platform.python_version()}
             if self._line.hello(about)["do"] != "go":
@@ -228,14 +222,14 @@ class Pilot:
 
     @property
     def _left_s(self) -> float:
-        """What is left of the walltime, less a margin."""
+        """Seconds left of the walltime, less a margin."""
         told_s = self._ticket.walltime_s
         if told_s is None:
             return float("inf")
         return self._began_s + told_s - min(MARGIN_S, told_s / 10) - time.monotonic()
 
     def _make(self, attempt: int, work: ExecutionRequest) -> None:
-        """Make one run, and say what came of it."""
+        """Execute one run, and send its result."""
         self._beside.start()
         self._attempt = attempt
         began_s = time.monotonic()
@@ -285,7 +279,7 @@ class Pilot:
             self._say("result", completion=completion_as_json(failed))
 
     def _say(self, kind: str, **more: Any) -> dict[str, Any]:
-        """Say something of the run that goes on; end where the ticket does not count any more."""
+        """Send a message on the current run; raise if the ticket is not valid any more."""
         answer = self._line.ask(kind, {"attempt": self._attempt, **more})
         if answer["do"] == "end":
             raise _PilotFinishedError(str(answer.get("why", "its ticket does not count any more")))
@@ -305,7 +299,7 @@ def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a sig
 
 
 def main(arguments: list[str]) -> int:
-    """Take the ticket of a file and fly; return the exit code."""
+    """Read the ticket from a file and execute runs; return the exit code."""
     signal.signal(signal.SIGTERM, _told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

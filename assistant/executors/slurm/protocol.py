@@ -1,11 +1,7 @@
-"""The ticket that a pilot carries: a secret of ours, and where whoever gave it can be reached.
+"""Protocol of pilots: tickets, signed JSON frames over TCP, and the client connection.
 
-A Slurm job id is never trusted: a controller that is killed gives ids out again and brings
-cancelled jobs back. Whether a pilot may run anything is asked under its ticket.
-
-What pilots and the gate say to each other: JSON in signed frames, nothing secret in them.
-
-A pilot's line to the gate: a question and its answer, asked again until it comes.
+A ticket holds a secret that is never sent. Slurm's job ids are not trusted: a killed controller
+reuses ids and restores cancelled jobs, so the ticket decides whether a pilot may execute runs.
 """
 
 import hashlib
@@ -28,26 +24,26 @@ from assistant.core.objective import Measure
 from assistant.core.ports import Application, ExecutionRequest, ExecutionResult
 
 PREFIX = "copperline-"
-"""Before the public id of a ticket, in the names of Slurm's jobs."""
+"""Prefix of a ticket's public id in the names of Slurm jobs."""
 
 MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PilotTicket:
-    """What a pilot is told.
+    """Ticket of a pilot.
 
     Attributes:
-        pilot: the public id; 16 hexadecimal digits.
+        pilot: public id; 16 hexadecimal digits.
         secret: 256 bits that are never sent.
-        host: where the gate listens.
-        port: of the gate.
-        application: a file, the application pickled.
+        host: address of the server.
+        port: its port.
+        application: file of the pickled application.
         digest: SHA-256 of that file.
-        path: where modules are looked for, as by who gave the ticket.
-        walltime_s: how long the job may last; None is not known.
-        idle_s: how long the pilot may have nothing to do.
-        gone_s: how long the gate may not answer.
+        path: import path of the submitting process.
+        walltime_s: walltime of the job; None if unknown.
+        idle_s: longest time without a run, in seconds.
+        gone_s: longest time without an answer of the server, in seconds.
     """
 
     pilot: str
@@ -63,34 +59,30 @@ class PilotTicket:
 
     @property
     def job_name(self) -> str:
-        """The name of its job, known to everybody."""
+        """Public name of its job."""
         return PREFIX + self.pilot
 
     def write(self, path: Path) -> None:
-        """Write it into a file that only its owner may read."""
+        """Write it into a private file."""
         body = {name: getattr(self, name) for name in self.__slots__}
         text = json.dumps({**body, "secret": self.secret.hex(), "path": list(self.path)})
         write_private(path, text.encode())
 
 
 def new_id() -> str:
-    """Return a public id."""
+    """Return a new public id."""
     return secrets.token_hex(8)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Make a file that only its owner may read."""
+    """Write a new file that only its owner may read."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(content)
 
 
 def read_ticket(path: Path) -> PilotTicket:
-    """Return the ticket of a file.
-
-    Raises:
-        ExecutorError: it is not there, may be read by others, or is no ticket.
-    """
+    """Read a ticket. Raises ExecutorError if it is missing, readable by others, or invalid."""
     content = _read_own(path, 0o077, MOST_BYTES)
     try:
         body = json.loads(content)
@@ -101,10 +93,9 @@ def read_ticket(path: Path) -> PilotTicket:
 
 
 def pickle_application(application: Application, folder: Path) -> tuple[Path, str]:
-    """Write an application into a file of a folder; return the file and its SHA-256.
+    """Pickle an application into a folder; return the file and its SHA-256.
 
-    Raises:
-        SettingsError: it cannot be sent to other processes.
+    Raises SettingsError if it cannot be pickled for other processes.
     """
     try:
         if type(application).__module__ == "__main__":
@@ -121,11 +112,7 @@ def pickle_application(application: Application, folder: Path) -> tuple[Path, st
 
 
 def load_application(ticket: PilotTicket) -> Application:
-    """Return the application of a ticket.
-
-    Raises:
-        ExecutorError: the file is not there, is another's, or is not the one of the ticket.
-    """
+    """Load the application of a ticket. Raises ExecutorError if it is not the one of the ticket."""
     content = _read_own(Path(ticket.application), 0o022, None)
     if hashlib.sha256(content).hexdigest() != ticket.digest:
         raise ExecutorError(f"'{ticket.application}' is not the application of the ticket")
@@ -134,7 +121,7 @@ def load_application(ticket: PilotTicket) -> Application:
 
 
 def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
-    """Return what a plain file of this user's holds, with none of the forbidden mode bits."""
+    """Return the content of a plain file of this user, with none of the forbidden mode bits."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -153,11 +140,11 @@ def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
 
 
 MOST_HEADER = 1024
-"""Bytes of a header."""
+"""Largest number of bytes of a header."""
 
 MOST_BODY = 1 << 20
 MOST_RESULT = 16 << 20
-"""Bytes of a body, and of one with measures."""
+"""Largest number of bytes of a body, and of a body with measures."""
 
 KINDS = ("hello", "next", "heartbeat", "report", "result", "lost", "bye")
 
@@ -167,21 +154,21 @@ _HEX = re.compile(r"[0-9a-f]{1,64}")
 
 
 class FrameError(AssistantError):
-    """What came is no frame, or not from who it says."""
+    """Error: no valid frame, or a wrong signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """The first line of a frame.
+    """Header: the first line of a frame.
 
     Attributes:
-        pilot: the public id of its ticket.
-        session: that the gate gave in answer to a hello; of a hello, a number used once.
-        counter: of the question in its session.
-        kind: of the question.
-        length: of the body, in bytes.
+        pilot: public id of its ticket.
+        session: session from the answer to a hello; in a hello, a number used once.
+        counter: number of the question in its session.
+        kind: kind of the question.
+        length: bytes of the body.
         digest: SHA-256 of the body.
-        signature: of all this and the direction.
+        signature: HMAC of all this and the direction.
     """
 
     pilot: str
@@ -193,39 +180,39 @@ class FrameHeader:
     signature: str = ""
 
     def sign(self, secret: bytes, direction: Direction) -> str:
-        """Return what its signature has to be."""
+        """Return the correct signature."""
         fields = (self.pilot, self.session, str(self.counter), self.kind, str(self.length))
         text = "\n".join((direction, *fields, self.digest))
         return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
 
     def is_signed(self, secret: bytes, direction: Direction) -> bool:
-        """Tell whether the signature is that of who has the secret."""
+        """Return whether the signature is correct for a secret."""
         return hmac.compare_digest(self.sign(secret, direction), self.signature)
 
     def answers(self, question: "FrameHeader") -> bool:
-        """Tell whether it belongs to a question."""
+        """Return whether it answers a question."""
         expected = (question.pilot, question.session, question.counter, question.kind)
         return (self.pilot, self.session, self.counter, self.kind) == expected
 
     @property
     def most_bytes(self) -> int:
-        """How long the body may be."""
+        """Largest number of bytes of the body."""
         return MOST_RESULT if self.kind in ("report", "result") else MOST_BODY
 
 
 def encode(
     secret: bytes, direction: Direction, about: tuple[str, str, int, str], body: Mapping[str, Any]
 ) -> bytes:
-    """Return a frame.
+    """Return a signed frame.
 
     Args:
-        secret: of the pilot's ticket.
+        secret: secret of the pilot's ticket.
         direction: a question, or its answer.
         about: pilot, session, counter and kind.
-        body: what is said.
+        body: content.
 
     Raises:
-        FrameError: the body is too long, or JSON has no word for it.
+        FrameError: the body is too long, or JSON cannot represent it.
     """
     try:
         content = json.dumps(body, allow_nan=False, default=_plain).encode()
@@ -242,11 +229,7 @@ def encode(
 
 
 def decode_header(line: bytes) -> FrameHeader:
-    """Return the header of a frame; its signature is still to be looked at.
-
-    Raises:
-        FrameError: it is none.
-    """
+    """Decode the header of a frame, without a check of its signature. Raises FrameError."""
     try:
         body = json.loads(line) if len(line) <= MOST_HEADER else None
         header = FrameHeader(**body)  # type: ignore[arg-type]
@@ -269,11 +252,7 @@ def _is_count(value: object) -> bool:
 
 
 def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
-    """Return what a frame says, once its header is known to be signed.
-
-    Raises:
-        FrameError: the body is not the one that was signed, or no object.
-    """
+    """Decode the body of a signed frame. Raises FrameError if it does not match its header."""
     if hashlib.sha256(content).hexdigest() != header.digest:
         raise FrameError("the body is not the one that was signed")
     try:
@@ -286,7 +265,7 @@ def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
 
 
 def work_as_json(work: ExecutionRequest) -> dict[str, Any]:
-    """Return a run to execute as JSON has it."""
+    """Return a run to execute as JSON."""
     return {
         "run_id": work.run_id, "values": dict(work.values), "seed": work.seed,
         "limit_s": work.limit_s,
@@ -294,17 +273,17 @@ def work_as_json(work: ExecutionRequest) -> dict[str, Any]:
 
 
 def work_of(body: Mapping[str, Any]) -> ExecutionRequest:
-    """Return the run that JSON tells of."""
+    """Return the run to execute from JSON."""
     return ExecutionRequest(body["run_id"], body["values"], body["seed"], body["limit_s"])
 
 
 def completion_as_json(completion: ExecutionResult) -> dict[str, Any]:
-    """Return what came of a run as JSON has it."""
+    """Return a result as JSON."""
     return {name: getattr(completion, name) for name in ExecutionResult.__slots__}
 
 
 def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
-    """Return what came of a run. Raises FrameError if that cannot be understood."""
+    """Return the result from JSON. Raises FrameError if it is invalid."""
     try:
         fields = dict(body)
         measures = fields.pop("measures")
@@ -336,29 +315,25 @@ def _measure(name: str, value: object) -> Measure:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy's, or an array, as Python has it."""
+    """Return a NumPy number or array as plain Python."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 ANSWER_S = 20.0
-"""How long one try may take; an answer that says wait takes some seconds."""
+"""Seconds of one try; an answer that says wait takes some seconds."""
 
 AGAIN_S = 0.5
-"""Between two tries."""
+"""Seconds between two tries."""
 
 
 class DispatcherUnreachableError(ExecutorError):
-    """The gate does not answer; or does not know the ticket, which nobody can tell from it."""
+    """Error: the server does not answer, or does not know the ticket (indistinguishable)."""
 
 
 class PilotConnection:
-    """One connection at a time, made again when it breaks.
-
-    Args:
-        ticket: whose secret signs, and which says where the gate is.
-    """
+    """Connection of a pilot to the server, made again when it breaks."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
@@ -366,7 +341,7 @@ class PilotConnection:
         self._session, self._counter = "", 0
 
     def hello(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a session. Raises NoAnswerError."""
+        """Begin a session. Raises DispatcherUnreachableError."""
         answer = self.ask("hello", about)
         self._session, self._counter = str(answer.get("session", "")), 0
         return answer
@@ -374,16 +349,16 @@ class PilotConnection:
     def ask(
         self, kind: str, body: Mapping[str, Any] | None = None, within_s: float | None = None
     ) -> dict[str, Any]:
-        """Return the gate's answer.
+        """Send a question and return the answer.
 
         Args:
-            kind: of the question.
-            body: what is told.
-            within_s: for how long it is tried; None is what the ticket says.
+            kind: kind of the question.
+            body: content.
+            within_s: seconds to try; None for the time in the ticket.
 
         Raises:
-            NoAnswerError: none came.
-            FrameError: what is told cannot be sent.
+            DispatcherUnreachableError: no answer came.
+            FrameError: the content cannot be sent.
         """
         until_s = time.monotonic() + (self._ticket.gone_s if within_s is None else within_s)
         while True:
@@ -399,7 +374,7 @@ class PilotConnection:
                 time.sleep(AGAIN_S)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -430,4 +405,4 @@ class PilotConnection:
 
 
 class _ConnectionBrokenError(Exception):
-    """No answer of the gate's came on this connection."""
+    """Error: no valid answer came on this connection."""

@@ -1,8 +1,7 @@
-"""Vega-Lite specifications of an AI platform: the dashboard and the Q-Q plots of the PipeSim paper.
+"""Charts of an AI platform: the dashboard (figure 11) and the Q-Q plots (figure 12) of PipeSim.
 
-Its figure 11 shows arrivals, the use of resources, waiting and traffic; metrics of models and the
-total potential over time are what the paper missed there. Its figure 12 lays quantiles of what was
-simulated over those of what was observed. What is drawn is made by the caller.
+The dashboard also shows metrics of models and their total potential over time, which the paper
+lists as missing. The Q-Q plots compare quantiles of the simulation with those of a log.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEM
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
-"""Beside the colours, for those who do not tell them apart."""
+"""Dashes besides the colours, for colour-blind readers."""
 
 SECONDS_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000, 3600000)
 FINE_TICKS = (
@@ -29,13 +28,13 @@ _SECONDS_WORDS = (
 
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
-"""A table for people: its header and its rows."""
+"""Header and rows of a table for people."""
 
 _LENGTHS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
 
 
 def length(seconds: float | None) -> str:
-    """Return a length of time as it stands in a table.
+    """Return a duration as text for a table.
 
     >>> length(None), length(0.0), length(12.345), length(5400.0), length(9000.0)
     ('-', '0 s', '12.3 s', '90 min', '2.5 h')
@@ -50,11 +49,11 @@ def length(seconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlatformPanel:
-    """Some series over the hours of a simulation.
+    """A panel with series over the hours of a simulation.
 
     Attributes:
-        title: what is shown, with the unit.
-        series: by name, a value an hour.
+        title: title with the unit.
+        series: one value per step, by name.
     """
 
     title: str
@@ -63,14 +62,14 @@ class PlatformPanel:
 
 @dataclass(frozen=True, slots=True)
 class PlatformDrawing:
-    """One simulated platform.
+    """The drawing of one simulated platform.
 
     Attributes:
-        title: what was simulated, and what came of it.
-        panels: from top to bottom; their series have one length.
-        start_h: hour of the week, from Monday midnight, of the first value.
-        step_h: hours from one value to the next.
-        is_day: the series are means by hour of the day, from midnight on.
+        title: simulated configuration and its result.
+        panels: panels from top to bottom; their series have the same length.
+        start_h: hour of the week of the first value, from Monday midnight.
+        step_h: hours between two values.
+        is_day: whether the series are means by hour of the day, from midnight on.
     """
 
     title: str
@@ -82,18 +81,18 @@ class PlatformDrawing:
 
 @dataclass(frozen=True, slots=True)
 class QuantileComparison:
-    """Two samples of seconds side by side.
+    """A comparison of two samples of durations.
 
     Attributes:
-        name: of what is compared.
-        observed: quantiles of the first, in seconds.
-        simulated: quantiles of the second at the same probabilities.
-        n_observed: size of the first.
-        n_simulated: size of the second.
+        name: name of the compared quantity.
+        observed: quantiles of the first sample, in seconds.
+        simulated: quantiles of the second sample at the same probabilities.
+        n_observed: size of the first sample.
+        n_simulated: size of the second sample.
         ks: largest distance of their distribution functions, from 0 to 1.
-        ks_critical: what `ks` exceeds in one of twenty cases if both are of one law.
+        ks_critical: 95 % quantile of `ks` for two samples of one distribution.
         wasserstein_s: mean distance of their quantiles.
-        log_wasserstein: the same of the logarithms.
+        log_wasserstein: mean distance of the logarithms of their quantiles.
     """
 
     name: str
@@ -108,12 +107,12 @@ class QuantileComparison:
 
     @property
     def is_alike(self) -> bool:
-        """They are no further apart than two samples of one law may be."""
+        """Return whether the distance is within that of two samples of one distribution."""
         return self.ks <= self.ks_critical
 
     @property
     def apart(self) -> float:
-        """By how much one is longer than the other, on average over quantiles: 0.1 is 10 %."""
+        """Return the mean relative distance of the quantiles: 0.1 is 10 %."""
         return math.expm1(self.log_wasserstein)
 
 
@@ -122,11 +121,11 @@ class WeekBands:
     """Mean arrivals in each of the 168 hours of a week from Monday midnight.
 
     Attributes:
-        observed: by hour.
-        simulated: by hour.
-        low: where 95 of 100 simulated means would lie around the observed ones.
-        high: its upper end.
-        within: share of the hours whose simulated mean lies there.
+        observed: observed mean by hour.
+        simulated: simulated mean by hour.
+        low: lower end of the band that holds 95 of 100 simulated means.
+        high: upper end of the band.
+        within: share of the hours whose simulated mean lies in the band.
     """
 
     observed: tuple[float, ...]
@@ -138,17 +137,17 @@ class WeekBands:
 
 @dataclass(frozen=True, slots=True)
 class PlatformComparison:
-    """A log of a platform beside what its statistics simulate.
+    """A comparison of the log of a platform with its simulation.
 
     Attributes:
-        log: its name.
-        n_observed: executed tasks of it.
-        n_simulated: pipelines that were simulated.
-        weeks: that were simulated.
-        seed: of the simulation.
-        source: of the statistics.
-        tasks: each kind of task, and training by framework.
-        gaps: between arrivals, by profile.
+        log: name of the log.
+        n_observed: executed tasks in the log.
+        n_simulated: simulated pipelines.
+        weeks: simulated weeks.
+        seed: seed of the simulation.
+        source: source of the statistics.
+        tasks: durations of each kind of task, and of training by framework.
+        gaps: gaps between arrivals, by profile.
         hours: arrivals by hour of the week, by profile.
     """
 
@@ -164,7 +163,7 @@ class PlatformComparison:
 
     @property
     def headline(self) -> str:
-        """What it comes to, in one sentence."""
+        """Return the result of the comparison in one sentence."""
         several = [*self.tasks, *self.gaps]
         alike = sum(comparison.is_alike for comparison in several)
         furthest = max(several, key=lambda comparison: comparison.ks)
@@ -175,14 +174,14 @@ class PlatformComparison:
 
 
 def platform_picture(drawing: PlatformDrawing) -> Spec:
-    """Return the panels below each other, over one axis of days, or of the hours of a day."""
+    """Draw the panels below each other, over one axis of days or of the hours of a day."""
     last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
         "title": {
-            "text": _folded(drawing.title), "anchor": "start", "color": TEXT, "fontWeight": "normal",
-            "fontSize": 15, "offset": 12,
+            "text": _folded(drawing.title), "anchor": "start", "color": TEXT,
+            "fontWeight": "normal", "fontSize": 15, "offset": 12,
         },
         "spacing": 14,
         "vconcat": [
@@ -195,7 +194,7 @@ def platform_picture(drawing: PlatformDrawing) -> Spec:
 
 
 def panel_chart(panel: PlatformPanel, drawing: PlatformDrawing) -> Spec:
-    """Return one panel by itself, without its title."""
+    """Draw one panel by itself, without its title."""
     spec = _panel(panel, drawing, titled=True)
     for channel in ("color", "strokeDash"):
         if spec["encoding"][channel]["legend"] is not None:
@@ -204,7 +203,7 @@ def panel_chart(panel: PlatformPanel, drawing: PlatformDrawing) -> Spec:
 
 
 def qq_chart(quantiles: QuantileComparison) -> Spec:
-    """Return quantiles of what was simulated over those of what was observed, both logarithmic."""
+    """Draw simulated quantiles over observed quantiles, both on log scales."""
     rows = [{"observed": o, "simulated": s}
             for o, s in zip(quantiles.observed, quantiles.simulated, strict=True)]  # fmt: skip
     ends = (
@@ -247,7 +246,7 @@ def qq_chart(quantiles: QuantileComparison) -> Spec:
 
 
 def week_chart(bands: WeekBands) -> Spec:
-    """Return mean arrivals by hour of the week: observed with its band, and simulated."""
+    """Draw the mean arrivals by hour of the week: observed with its band, and simulated."""
     columns = (bands.observed, bands.simulated, bands.low, bands.high)
     rows = [
         {"day": hour / 24, "observed": o, "simulated": s, "low": max(low, 0.0), "high": high}
@@ -295,7 +294,7 @@ def week_chart(bands: WeekBands) -> Spec:
 
 
 def _folded(text: str, width: int = 100) -> list[str]:
-    """Return a title in lines of some length, broken at commas."""
+    """Return a title as lines of limited length, broken at commas."""
     lines = [""]
     for part in text.split(", "):
         if lines[-1] and len(lines[-1]) + len(part) > width:
@@ -314,7 +313,7 @@ def _panel(panel: PlatformPanel, drawing: PlatformDrawing, *, titled: bool) -> S
     values = [
         {"at": _at(place, drawing), "of": name, "value": value}
         for name, series in panel.series.items()
-        for place, value in enumerate((*series, *series[-1:]))  # the last step has an end as well
+        for place, value in enumerate((*series, *series[-1:]))  # end of the last step
         if value is not None
     ]
     return {

@@ -1,10 +1,8 @@
-"""Vega-Lite specifications of generated windows of a cloud beside the real one, and of capacity.
+"""Charts of generated cloud windows beside the real one, of capacity, and of packings.
 
-They have the forms of the figures of Bergsma et al. (SOSP 2021): batches as rectangles (1), a band
-over time (4, 6, 7), bars of reuse distances (9); and curves of lives, quantiles against quantiles,
-and how many servers suffice.
-
-A Vega-Lite specification of packings at their first failure (Bergsma et al., figure 10).
+They follow the figures of Bergsma et al. (SOSP 2021): batches as rectangles (1), a band over time
+(4, 6, 7), bars of reuse distances (9), packings at their first failure (10). Others show
+lifetimes, quantiles against quantiles, and the number of servers that suffice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +17,10 @@ FLAVOUR_COLOURS = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b4a91f", "#7b52ab",
     "#8c564b", "#1f9e9e",
 )  # fmt: skip
-"""After Okabe and Ito; what is rarer is grey."""
+"""Colours after Okabe and Ito; rarer flavours are grey."""
 
 FAR_ABOVE = 8.0
-"""Of what generated windows mostly reach."""
+"""A real number is an outlier above this multiple of the usual generated numbers."""
 
 REAL = "real"
 KINDS = (SECOND, ACCENT, "#009e73", "#cc79a7")
@@ -45,7 +43,7 @@ class FlavourBlock:
 
 @dataclass(frozen=True, slots=True)
 class CourseBand:
-    """A period: days since the begin of the window, the real number, and the band."""
+    """One period: days since the begin of the window, the real number, and the generated band."""
 
     day: float
     real: float
@@ -56,7 +54,7 @@ class CourseBand:
 
 @dataclass(frozen=True, slots=True)
 class QuantilePair:
-    """A quantile of the real values and those of generated windows."""
+    """A quantile of the real values and the same quantile of generated windows."""
 
     level: float
     real: float
@@ -68,13 +66,13 @@ class QuantilePair:
 def batches(
     blocks: Sequence[FlavourBlock], flavours: Sequence[str], n_rows: int, most: int | None = None
 ) -> Spec:
-    """Jobs as rectangles, a row a period; colour is the flavour, width the bin of the lifetime.
+    """Draw jobs as rectangles, one row per period; colour is the flavour, width the lifetime bin.
 
     Args:
-        blocks: in order.
-        flavours: those that have a colour, the most frequent first; others are grey.
-        n_rows: how many rows.
-        most: units of width that are drawn; None is all. Two pictures beside each other have one.
+        blocks: jobs, in order.
+        flavours: flavours with a colour, the most frequent first; others are grey.
+        n_rows: number of rows.
+        most: units of width to draw; None for all. Use the same for pictures side by side.
     """
     gap, rows, at = 8, [], [0] * n_rows
     before = [-1] * n_rows
@@ -109,7 +107,8 @@ def batches(
             "color": {
                 "field": "flavour", "type": "nominal",
                 "scale": {
-                    "domain": legend_flavours, "range": [*FLAVOUR_COLOURS[: len(common_flavours)], MUTED],
+                    "domain": legend_flavours,
+                    "range": [*FLAVOUR_COLOURS[: len(common_flavours)], MUTED],
                 },
                 "legend": {"columns": 3, "labelLimit": 150, "symbolType": "square"},
             },
@@ -118,7 +117,7 @@ def batches(
 
 
 def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> int:
-    """Return units of width that so large a share of the rows do not exceed."""
+    """Return the width that the given share of the rows does not exceed."""
     at, before = [0] * n_rows, [-1] * n_rows
     for block in blocks:
         at[block.row] += block.width + 2 + (8 if before[block.row] not in (-1, block.batch) else 0)
@@ -127,14 +126,14 @@ def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> i
 
 
 def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> Spec:
-    """Real numbers over time as a line, the generated median and the band that holds 90 %.
+    """Draw real numbers over time as a line, with the generated median and 90 % band.
 
-    Where a few real numbers are far above all else, the axis is logarithmic from 1 on.
+    If a few real numbers are far above all others, the axis is logarithmic from 1 on.
 
     Args:
-        moments: in order.
-        title: of the numbers.
-        colour: of the generated ones.
+        moments: periods, in order.
+        title: title of the numbers.
+        colour: colour of the generated numbers.
     """
     rows = [
         {"day": m.day, "real": m.real, "low": m.low, "median": m.median, "high": m.high}
@@ -194,12 +193,12 @@ def lives(
     real: Sequence[float],
     generated: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
 ) -> Spec:
-    """Shares of the jobs that live longer, a curve a generator with its band, and the real one.
+    """Draw the share of jobs that live longer: a curve with a band per generator, and the real one.
 
     Args:
-        ends_s: where bins of lifetimes end.
-        real: shares at these.
-        generated: name of a generator to low, median and high shares at these.
+        ends_s: ends of the bins of lifetimes, in seconds.
+        real: real shares at these ends.
+        generated: low, median and high shares at these ends, by generator.
     """
     rows = [{"line": REAL, "s": s, "share": share} for s, share in zip(ends_s, real, strict=True)]
     rows += [
@@ -242,12 +241,12 @@ def lives(
 
 
 def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
-    """Shares of the requests by reuse distance as bars side by side; the last holds what is left.
+    """Draw the shares of requests by reuse distance as bars; the last bar holds the rest.
 
     Args:
-        real: shares at distance 0, 1, ...
-        generated: likewise of generators.
-        most: bars of each.
+        real: real shares at distance 0, 1, ...
+        generated: the same shares by generator.
+        most: number of bars of each.
     """
     every = {REAL: real, **generated}
     longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
@@ -294,12 +293,12 @@ def quantiles(
     seconds: bool,
     order: Sequence[str],
 ) -> Spec:
-    """Quantiles of generated values against real ones; on the dashed line they are the same.
+    """Draw quantiles of generated values against real ones; they are equal on the dashed line.
 
     Args:
-        generated: name of a generator to its quantiles.
-        title: of the values.
-        seconds: they are seconds, else numbers.
+        generated: quantiles by generator.
+        title: title of the values.
+        seconds: whether the values are seconds; else they are numbers.
         order: names of all generators, so that each keeps its colour.
     """
     rows = [
@@ -353,12 +352,12 @@ def quantiles(
 def servers(
     cases: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
 ) -> Spec:
-    """Share of the futures for which so many servers suffice, a step line a case.
+    """Draw the share of futures in which so many servers suffice, one step line per case.
 
     Args:
-        cases: name of a case to servers and shares, both rising.
-        share: that is wanted; a dashed rule.
-        title: of the servers.
+        cases: numbers of servers and shares, both rising, by case.
+        share: required share, drawn as a dashed rule.
+        title: title of the servers.
     """
     rows = [
         {"line": name, "servers": n, "share": of}
@@ -430,7 +429,7 @@ def _frame(width: int, height: int) -> Spec:
 
 @dataclass(frozen=True, slots=True)
 class PackingPoint:
-    """A packing at its first failure: shares of memory and cores allocated, and by which rule."""
+    """A packing at its first failure: allocated shares of memory and cores, and the algorithm."""
 
     memory: float
     cpu: float
@@ -438,13 +437,14 @@ class PackingPoint:
 
 
 def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: float) -> Spec:
-    """Cores against memory that are allocated at the first failure, a point a packing.
+    """Draw allocated cores against memory at the first failure, one point per packing.
 
     Args:
         points: packings that failed.
-        algorithms: in the order of their colours.
-        least: where both axes begin, at which lower shares are drawn; windows beside each other
-            have one.
+        algorithms: names in the order of their colours.
+        least: lower end of both axes, at which lower shares are drawn; the same for charts side
+            by
+            side.
     """
     rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
     scale = {"domain": [least, 1], "nice": False, "clamp": True}

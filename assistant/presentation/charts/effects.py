@@ -1,6 +1,6 @@
-"""Vega-Lite specifications of effects: main effects, interactions, Pareto and half-normal plots.
+"""Charts of effects: main effects, interactions, Pareto and half-normal plots, strength matrix.
 
-They look like those of `assistant.presentation.charts.vega_lite`. Texts of levels are made by the caller.
+The caller makes the texts of levels.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from assistant.presentation.charts.vega_lite import (
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 
 MOST_BARS = 20
-"""Contrasts in a Pareto chart, the largest; the rest are below them all."""
+"""Most bars of a Pareto chart; smaller contrasts are left out."""
 
 MOST_LINES = 8
-"""Lines of an interaction plot that the eye can tell apart."""
+"""Most lines of an interaction plot."""
 
 CHOSEN_LEVEL, CHOSEN_PAIR = "chosen_level", "chosen_pair"
-"""Names of what can be chosen in a chart, with the fields that say which."""
+"""Names of the selections in a chart, also fields of the selected row."""
 
 _OTHER = "#3d85b8"
-"""Beside the copper of the accent, as readable on dark ground as on light."""
+"""Second colour, readable on dark and light ground."""
 
 _LINES = (ACCENT, _OTHER, "#2f9e77", "#b86a9a", "#c99a1f", "#7d6bc4", "#c0392b", MUTED)
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
@@ -38,7 +38,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A level and what it changes, with the ends of its 95 % interval where they are known."""
+    """A level and the change that it causes, with its 95 % interval if known."""
 
     level: str
     change: float
@@ -49,7 +49,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True)
 class CombinationChange:
-    """Levels of two parameters and what they change together."""
+    """Levels of two parameters and the change that they cause together."""
 
     first: str
     second: str
@@ -58,9 +58,9 @@ class CombinationChange:
 
 
 def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title: str) -> Spec:
-    """Change per level about the mean, with intervals; levels in their order.
+    """Draw the change per level about the mean with intervals, levels in their order.
 
-    ``title`` names the change with its unit.
+    ``title`` is the name of the change with its unit.
     """
     rows = [
         {"level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n}
@@ -99,10 +99,11 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
 
 
 def interaction(changes: Sequence[CombinationChange], first: str, second: str, title: str) -> Spec:
-    """One line over the levels of the first parameter for each level of the second.
+    """Draw one line over the levels of the first parameter for each level of the second.
 
-    Parallel lines are parameters that do not interact. At most `MOST_LINES` lines are drawn, those
-    with the most combinations known; levels are in the order in which they come.
+    Parallel lines mean no interaction. Only the `MOST_LINES` lines with the most known
+    combinations
+    are drawn; levels are in the order of ``changes``.
     """
     at_second: dict[str, int] = {}
     for change in changes:
@@ -150,9 +151,9 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
 
 
 def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
-    """Sizes of contrasts as bars, the largest first, with Lenth's two margins where there are any.
+    """Draw the sizes of contrasts as bars, the largest first, with Lenth's two margins if known.
 
-    Colour says the sign. ``title`` names the effect with its unit.
+    Colour shows the sign. ``title`` is the name of the effect with its unit.
     """
     largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
     bars = [(c.name, c.effect, c.effect) for c in largest]
@@ -161,9 +162,9 @@ def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
 
 
 def pareto_standardised(standardised: StandardisedEffects) -> Spec:
-    """Sizes of contrasts in standard errors as bars, the largest first, with the limits of noise.
+    """Draw contrasts in standard errors as bars, the largest first, with the limits of noise.
 
-    The lines are the limits of t for one contrast alone, and by Bonferroni for all of them.
+    The lines are the t limits for a single contrast, and by Bonferroni for all of them.
     """
     bars = [(contrast.name, t, contrast.effect) for contrast, t in standardised.effects[:MOST_BARS]]
     ends = (
@@ -221,9 +222,9 @@ def _bars(
 
 
 def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str) -> Spec:
-    """Half-normal plot of the sizes of contrasts; those beyond Lenth's margin carry their names.
+    """Draw a half-normal plot of contrasts; those beyond Lenth's margin have their names.
 
-    The line is that of noise with Lenth's pseudo standard error. ``title`` names the effect.
+    The line is noise with Lenth's pseudo standard error. ``title`` is the name of the effect.
     """
     beyond = margins.margin
     rows = [
@@ -237,7 +238,7 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
     ]
     x = {"field": "size", "type": "quantitative", "title": title}
     y = {"field": "quantile", "type": "quantitative", "title": "half-normal quantile"}
-    middle = max((p.size for p in points), default=0.0) / 2  # names lie inside of the picture
+    middle = max((p.size for p in points), default=0.0) / 2  # keeps names inside the picture
     layers: list[Spec] = []
     if margins.pse is not None and points:
         end = min(points[-1].quantile, points[-1].size / margins.pse)
@@ -271,11 +272,11 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
 
 
 def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Spec:
-    """What parameters (on the diagonal) and pairs explain, as a half matrix that can be clicked.
+    """Draw the shares that parameters (diagonal) and pairs explain, as a selectable half matrix.
 
-    The area of a disc is the share, and beside it stands the number. A plus: it can be estimated
-    in part only; a question mark: not at all. Parameters are the strongest first.
-    Choosing a cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
+    The area of a disc is the share, with the number beside it. A plus marks a share that is known
+    only in part, a question mark an unknown one. The strongest parameters come first. Selecting a
+    cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
     """
     tested = {name for strength in pairs for name in strength.parameters}
     ordered = sorted(main, key=lambda strength: -(strength.share or 0.0))
@@ -361,10 +362,11 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
 
 
 def choosable(spec: Spec, parameter: str) -> Spec:
-    """Return a chart of levels whose dots can be clicked.
+    """Return a chart of levels whose dots can be selected.
 
-    Choosing gives ``parameter`` and ``level``, the level's text; see `CHOSEN_LEVEL`. The last
-    layer holds the dots, as in `main_effects` and `charts.level_estimates`.
+    The selection gives ``parameter`` and ``level`` (text), see `CHOSEN_LEVEL`. The last layer
+    must
+    hold the dots, as in `main_effects` and `vega_lite.level_estimates`.
     """
     rows = [{**row, "parameter": parameter} for row in spec["data"]["values"]]
     dots = spec["layer"][-1]
@@ -405,7 +407,7 @@ def _zero() -> Spec:
 
 
 def _margin(x: Spec, size: float, label: str, colour: str, dy: int, longest: float) -> list[Spec]:
-    """Draw a limit; its label lies ``dy`` pixels below the upper edge, so that two do not meet.
+    """Draw a limit with its label ``dy`` pixels below the upper edge, to avoid overlaps.
 
     The axis reaches to the ``longest`` size; at its ends the label lies on the inner side.
     """

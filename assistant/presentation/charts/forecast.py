@@ -1,12 +1,8 @@
-"""Vega-Lite specifications of the forecast: the fan over runs and over time, the chance.
+"""Charts of the forecast: the fan over runs and over time, the chance, and predictions.
 
-They look like those of `assistant.presentation.charts.vega_lite`. What is to come is copper and to the right of what is
-known; every line that is a limit carries its name, so that nothing is told by colour alone. Greys
-and copper are chosen to be seen on light and dark ground.
-
-Vega-Lite specifications of a change before it is made: how things are now, and would be then.
-
-Vega-Lite specifications of steering: what suggestions promised, and what came of it.
+Other charts show the forecast before and after a change that is not made yet, and how
+suggestions turned out. The future is copper and to the right; every limit line carries its name,
+so that no meaning depends on colour alone. Greys and copper are visible on light and dark ground.
 """
 
 from collections.abc import Sequence
@@ -27,15 +23,15 @@ from assistant.presentation.charts.vega_lite import (
 )
 
 CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
-"""Chances up to which, and from which on, a verdict is given."""
+"""Chances at which the verdict changes."""
 
 _OUTSIDE = 0.5
-"""The better end of the fan is drawn at most this share of the height beyond everything else."""
+"""Largest part of the height that the better end of the fan takes beyond everything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChanceMark:
-    """A chance that was told, with its band, after so many runs."""
+    """A forecast chance with its band, after so many runs."""
 
     runs: int
     chance: float
@@ -44,7 +40,7 @@ class ChanceMark:
 
 
 def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
-    """Return whether the fan's better end lies outside of the picture."""
+    """Return whether the better end of the fan lies outside the chart."""
     return any(
         drawn_low != point.low
         for point, drawn_low in zip(fan, fan_lows(points, fan, goal), strict=True)
@@ -60,15 +56,15 @@ def best_with_fan(
     end: float | None,
     title: str,
 ) -> Spec:
-    """Best so far, then the best to come: median dashed, 10 to 90 % as an area.
+    """Draw the best so far and the forecast: median dashed, 10 to 90 % as an area.
 
     Args:
         points: completed runs.
-        fan: of further runs, counted on from the last point.
-        today: value of today's configuration, None if unknown.
-        goal: drawn as a rule; None if none is agreed.
+        fan: forecast of further runs, counted from the last point.
+        today: value of the current configuration, None if unknown.
+        goal: goal, drawn as a rule; None if there is none.
         end: further runs until the budget ends, drawn as a vertical rule; None if unknown.
-        title: names the value with its unit.
+        title: name of the value with its unit.
     """
     n, lows = len(points), fan_lows(points, fan, goal)
     rows = [
@@ -105,15 +101,15 @@ def best_over_time(
     deadline_s: float,
     title: str,
 ) -> Spec:
-    """As `best_with_fan`, over the time of day (UTC), with the deadline as a vertical rule.
+    """Draw `best_with_fan` over the time of day (UTC), with the deadline as a vertical rule.
 
     Args:
         points: completed runs; those without a time are left out.
-        fan: of further runs; without durations nothing to come is drawn.
+        fan: forecast of further runs; points without a duration are left out.
         now_s: seconds since 1970-01-01 UTC.
-        goal: drawn as a rule; None if none is agreed.
+        goal: goal, drawn as a rule; None if there is none.
         deadline_s: seconds since 1970-01-01 UTC.
-        title: names the value with its unit.
+        title: name of the value with its unit.
     """
     timed = [point for point in fan if point.seconds is not None]
     timed_points = [p for p in points if p.at_s is not None]
@@ -178,7 +174,7 @@ def best_over_time(
 
 
 def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
-    """The chance as a tick in its band, from 0 to 100 %, with where verdicts begin."""
+    """Draw the chance as a tick in its band, from 0 to 100 %, with the limits of verdicts."""
     row = {"chance": chance, "low": band[0], "high": band[1], "label": f"{chance:.0%}"}
     x = chance_axis("x")
     return {
@@ -205,7 +201,7 @@ def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
 
 
 def chance_marks(x: Spec) -> list[Spec]:
-    """Return rules where verdicts begin, with their names above a chart of chances along ``x``."""
+    """Return rules at the limits of verdicts, with their names, for a chart along ``x``."""
     marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
     sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
     return [
@@ -230,12 +226,12 @@ def chance_marks(x: Spec) -> list[Spec]:
 
 
 def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool | None) -> Spec:
-    """The chance as it was told over the course of the experiment, with its band.
+    """Draw the forecast chance over the course of the experiment, with its band.
 
     Args:
-        marks: oldest first.
-        end: runs when it was decided; None while it is open.
-        reached: what came of it: a point at 100 or 0 %; None while it is open.
+        marks: forecasts, oldest first.
+        end: number of runs when the outcome was decided; None if it is open.
+        reached: outcome, drawn as a point at 100 or 0 %; None if it is open.
     """
     rows = [{"runs": m.runs, "chance": m.chance, "low": m.low, "high": m.high} for m in marks]
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
@@ -279,7 +275,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
 
 
 def frame(width: int, height: int) -> Spec:
-    """Return what every chart begins with; sizes in pixels."""
+    """Return the frame of every chart; sizes in pixels."""
     return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
 
 
@@ -290,7 +286,7 @@ def _known(value: float | None) -> list[float]:
 def fan_lows(
     points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
 ) -> tuple[float, ...]:
-    """Return the better end of the fan as it is drawn: not so far out that it hides all else."""
+    """Return the better end of the fan, limited so that it does not hide everything else."""
     solid = [
         *(p.value for p in points),
         *(v for fan_point in fan for v in (fan_point.median, fan_point.high)),
@@ -314,15 +310,15 @@ def fan_layers(
     colour: str = ACCENT,
     dash: Sequence[int] = (6, 4),
 ) -> list[Spec]:
-    """Return the area and the median of what is to come.
+    """Return the area and the median of the forecast.
 
     Args:
-        rows: with the field of ``x``, and ``low``, ``median``, ``high``, and ``to`` to be told.
+        rows: rows with the field of ``x``, ``low``, ``median``, ``high``, and ``to`` (tooltip).
         x: encoding of the runs or the time.
         y: encoding of the value, without its field.
-        first: of the tooltip.
-        colour: of both.
-        dash: of the median.
+        first: first entries of the tooltip.
+        colour: colour of both.
+        dash: dashes of the median.
     """
     data = {"values": list(rows)}
     tooltip = [
@@ -346,7 +342,7 @@ def fan_layers(
 
 
 def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> list[Spec]:
-    """Return a rule at the goal, named ``dx`` pixels from the left; none without a goal."""
+    """Return a rule at the goal, its name ``dx`` pixels from the left; empty without a goal."""
     if goal is None:
         return []
     data = {"values": [{"goal": goal, "label": label}]}
@@ -366,7 +362,7 @@ def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> 
 
 
 def end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
-    """Return a vertical rule where something ends, with its name above it."""
+    """Return a vertical rule with its name above it."""
     data = {"values": [{field: at, "label": label}]}
     return [
         {
@@ -430,7 +426,7 @@ _BAR = 18
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where runs go: how many now, and how many then; None where that is not known."""
+    """A destination of runs: their number now and after the change; None if unknown."""
 
     where: str
     now: int | None
@@ -439,12 +435,12 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class ForecastCurve:
-    """What may come.
+    """The forecast of one alternative.
 
     Args:
-        fan: of further runs, counted on from the last one; empty where too little is known.
-        goal: None if none is agreed.
-        end: further runs until nothing is left; None if unknown.
+        fan: forecast of further runs, counted from the last one; empty if too little is known.
+        goal: goal; None if there is none.
+        end: further runs until the SLA ends the experiment; None if unknown.
     """
 
     fan: tuple[FanPoint, ...]
@@ -462,11 +458,11 @@ class ChanceBand:
 
 
 def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
-    """Return a bar for each place that runs go to, now above then.
+    """Draw a bar for each destination of runs, now above then.
 
     Args:
-        rows: from the top.
-        is_changed: whether there is a then.
+        rows: destinations from the top.
+        is_changed: whether the number after the change is drawn.
     """
     values = []
     for row in rows:
@@ -489,7 +485,7 @@ def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
         "field": "runs",
         "type": "quantitative",
         "title": "runs",
-        "scale": {"domain": [0, max(1.2 * most, 1)]},  # room for the words behind a bar
+        "scale": {"domain": [0, max(1.2 * most, 1)]},  # room for the text behind a bar
         "axis": {"format": "d", "tickMinStep": 1, "tickCount": 6, "gridOpacity": 0.15},
     }
     at = {"y": y, "yOffset": side, "x": x}
@@ -510,13 +506,13 @@ def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
 def fans(
     points: Sequence[RunPoint], now: ForecastCurve, then: ForecastCurve | None, title: str
 ) -> Spec:
-    """Return best so far with what may come, as things are and as they would be.
+    """Draw the best so far with the forecast now and after the change.
 
     Args:
         points: completed runs.
-        now: as things are.
-        then: after the change; None where nothing is changed.
-        title: names the value with its unit.
+        now: forecast without the change.
+        then: forecast with the change; None if there is no change.
+        title: name of the value with its unit.
     """
     if then is None:
         return best_with_fan(
@@ -559,7 +555,7 @@ def fans(
 
 
 def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
-    """Return the chance now and then, each as a tick in its band, from 0 to 100 %."""
+    """Draw the chance now and then, each as a tick in its band, from 0 to 100 %."""
     rows = [
         {"when": when, "chance": estimate.chance, "low": estimate.low, "high": estimate.high}
         for when, estimate in ((NOW, now), (THEN, then))
@@ -601,7 +597,7 @@ def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
 
 
 def _named(row: Spec, when: str, x: Spec, y: Spec) -> Spec:
-    """Return the name of a fan, at the end of its median: now above the line, then below."""
+    """Return the name of a fan at the end of its median: now above the line, then below."""
     mark = {
         "type": "text",
         "align": "right",
@@ -627,12 +623,12 @@ def _ends(n: int, now: ForecastCurve, then: ForecastCurve, x: Spec) -> list[Spec
 
 
 MOST_PREDICTIONS = 40
-"""Rows that the eye can read; the latest."""
+"""Most rows; older predictions are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionMark:
-    """One run: what was expected of it with the stated interval, and what came."""
+    """One run: its prediction with the stated interval, and its result."""
 
     label: str
     expected: float
@@ -643,10 +639,11 @@ class PredictionMark:
 
 
 def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
-    """A row per run, the latest below: the stated interval, the expected value, what came.
+    """Draw one row per run, the latest below: the stated interval, the prediction, the result.
 
-    A filled disc came inside of the interval, a cross outside, a square had none. ``title`` names
-    the value with its unit. Of more than `MOST_PREDICTIONS` the latest are drawn.
+    A filled disc is a result inside the interval, a cross outside, a square had no interval.
+    ``title`` is the name of the value with its unit. Only the latest `MOST_PREDICTIONS` are
+    drawn.
     """
     kinds = ["came as stated", "came outside", "came, no interval stated"]
     latest = marks[-MOST_PREDICTIONS:]

@@ -1,12 +1,6 @@
-"""Vega-Lite specifications of a space: the folded response map and parallel coordinates.
+"""Charts of a parameter space: the folded response map and parallel coordinates.
 
-What the charts of a space say alike.
-
-The axes of a folded map: parameters nested in each other, with borders and texts.
-
-Vega-Lite specification of a folded response map, in the look of `assistant.presentation.charts.vega_lite`.
-
-Vega-Lite specification of runs over parallel axes, in the look of `assistant.presentation.charts.vega_lite`.
+A folded map nests several parameters in each axis, with borders and texts between their levels.
 """
 
 import itertools
@@ -27,7 +21,7 @@ from assistant.presentation.charts.vega_lite import (
 )
 
 Dark = Literal["low", "high"]
-"""Which values are drawn dark: those that are better."""
+"""End of the values that is drawn dark: the better one."""
 
 
 def better(title: str, meaning: str = "better") -> str:
@@ -43,9 +37,9 @@ class NestedParameter:
     """A parameter on an axis of a map.
 
     Args:
-        title: its name with its unit.
+        title: name with unit.
         levels: texts of its levels, in their order.
-        keys: what the key of a cell says of each level; see `response_map.key_of`.
+        keys: part of the key of a cell for each level; see `key_of`.
     """
 
     title: str
@@ -54,16 +48,16 @@ class NestedParameter:
 
 
 Axis = Sequence[NestedParameter]
-"""The parameters on an axis, the slowest first."""
+"""Parameters on an axis, the slowest first."""
 
 
 def size(axis: Axis) -> int:
-    """Count the cells along an axis."""
+    """Return the number of cells along an axis."""
     return math.prod(len(parameter.levels) for parameter in axis)
 
 
 def combinations(axis: Axis, attribute: Literal["levels", "keys"]) -> Iterator[tuple[str, ...]]:
-    """Yield what each cell along an axis has of every parameter, by the order of the cells."""
+    """Yield the levels (or keys) of every parameter for each cell along an axis, in order."""
     return itertools.product(*(getattr(parameter, attribute) for parameter in axis))
 
 
@@ -102,11 +96,11 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
     """Return the texts beside an axis: levels, the innermost nearest to it, then the names.
 
     Args:
-        axis: what is written on.
+        axis: parameters of the axis.
         step: pixels of a cell along it.
         extent: pixels of the map across it, where texts below the map begin.
         place: encoding along the axis, of a field of its own name.
-        is_across: whether it is the horizontal one.
+        is_across: whether the axis is horizontal.
     """
     along, beside = ("x", "y") if is_across else ("y", "x")
     n, off, group = size(axis), 4.0, 1
@@ -149,16 +143,16 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
 
 
 CELL = "cell"
-"""Name of the selection of a cell, and of the field that carries its key."""
+"""Name of the selection of a cell, and of the field with its key."""
 
 REGION_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
-"""Okabe and Ito's colours; regions beyond them share the last, grey one."""
+"""Colours of Okabe and Ito; further regions are grey."""
 
 Kind = Literal[
     "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
     "evaluated", "best", "today", "closed", "excluded",
 ]  # fmt: skip
-"""What a mark on a map says; the word stands in the legend."""
+"""Kind of a mark on a map, also its text in the legend."""
 
 _SHAPES: Mapping[Kind, str] = {
     "measured": "circle",
@@ -179,22 +173,22 @@ _OF_RUNS: tuple[Kind, ...] = (
     "measured", "violates a constraint", "good member", "evaluated", "failed", "running", "waiting",
     "suggested",
 )  # fmt: skip
-_WIDE, _TALL, _MOST_STEP = 800, 420, 34  # a map and its labels fit beside a list of pages
+_WIDE, _TALL, _MOST_STEP = 800, 420, 34  # space for a map with labels beside a list of pages
 _NARROW, _SPARSE = 8, 10
 _BLANK, _SHUT = "#7b879426", "#7b879473"
 
 
 @dataclass(frozen=True, slots=True)
 class CellValues:
-    """Numbers of the cells, row by row; None where nothing is known.
+    """Numbers of the cells, row by row; None if unknown.
 
     Args:
-        title: what they are, with the unit.
-        values: one per cell; they give the colour.
-        dark: which of them are dark.
-        lows: lower ends of intervals, or none at all.
+        title: title with the unit.
+        values: one value per cell, shown as colour.
+        dark: end of the values that is dark.
+        lows: lower ends of intervals, or empty.
         highs: upper ends.
-        better: what a dark cell is, in a word.
+        better: meaning of a dark cell, in a word.
         is_measured: whether only cells with runs have a value.
     """
 
@@ -216,7 +210,7 @@ class CellRegions:
 
 @dataclass(frozen=True, slots=True)
 class MapMark:
-    """Something at a cell: its column and row from the top left, what it is, a text."""
+    """A mark at a cell: column and row from the top left, kind, and text."""
 
     column: int
     row: int
@@ -238,11 +232,11 @@ def response_map(
     Args:
         across: parameters on the horizontal axis.
         down: parameters on the vertical axis.
-        cells: what gives the colour.
-        admitted: per cell 0 open, 1 closed, 2 excluded; see `response_map.Admitted`.
-        marks: what is drawn over the cells.
-        fixed: the part of the keys that all cells share.
-        selected_key: key of the cell that is selected already.
+        cells: values or regions that give the colour.
+        admitted: state of each cell: 0 open, 1 closed, 2 excluded.
+        marks: marks over the cells.
+        fixed: part of the keys that all cells share.
+        selected_key: key of the selected cell.
     """
     columns, rows = size(across), size(down)
     step_x, step_y = _step(columns, _WIDE), _step(rows, _TALL)
@@ -315,7 +309,7 @@ def response_map(
         "$schema": SCHEMA,
         "config": {**CONFIG, "view": {"stroke": None}, "aria": False},
         "usermeta": {"embedOptions": {"renderer": "canvas" if columns * rows > 500 else "svg"}},
-        "autosize": "pad",  # the size is that of the cells, whatever stands beside them
+        "autosize": "pad",  # the size is that of the cells, without labels
         "resolve": {"scale": {"shape": "independent"}, "legend": {"shape": "independent"}},
         "width": width,
         "height": height,
@@ -339,9 +333,9 @@ def _made(name: str, expression: str) -> Spec:
 def _painted(
     cells: CellValues | CellRegions,
 ) -> tuple[dict[str, list[float | int | str | None]], Spec, list[Spec], list[Spec]]:
-    """Return the lists to send, the fill, what the tooltip says, and how fields are made."""
+    """Return the lists of data, the fill, the tooltip, and the transforms of fields."""
     is_run = isinstance(cells, CellValues) and cells.is_measured
-    test = "datum.a > 0 && datum.v === null" if is_run else "datum.a > 0"  # what was run stays
+    test = "datum.a > 0 && datum.v === null" if is_run else "datum.a > 0"  # runs keep their colour
     shut: Spec = {"test": test, "value": _SHUT}
     blank: Spec = {"test": "datum.v === null", "value": _BLANK}
     if isinstance(cells, CellRegions):
@@ -390,7 +384,7 @@ def _painted(
 def _dots(
     cells: CellValues | CellRegions, fill: Spec, columns: int, step: int, x: Spec, y: Spec
 ) -> list[Spec]:
-    """Return dots over measured cells that are few and too narrow to be seen on every ground."""
+    """Return dots over measured cells that are few and too narrow to be visible."""
     if isinstance(cells, CellRegions) or not cells.is_measured or step >= _NARROW:
         return []
     rows = [
@@ -413,7 +407,7 @@ def _dots(
 def _drawn_marks(
     marks: Sequence[MapMark], admitted: Sequence[int], columns: int, side: int, x: Spec, y: Spec
 ) -> list[Spec]:
-    """Return the marks, closed and excluded cells among them; best and today above all."""
+    """Return the marks, with closed and excluded cells; best and baseline are on top."""
     shut: tuple[Kind, ...] = ("closed", "excluded")
     rows = [
         {"x": i % columns + 0.5, "y": i // columns + 0.5, "kind": shut[state - 1], "text": ""}
@@ -466,7 +460,7 @@ BRUSH = "brush"
 """Name of the selection over parallel axes."""
 
 _SCHEME: Spec = {"name": "viridis", "extent": [0.2, 0.95]}
-"""Without its ends: a thin line shall be seen on dark ground and on light."""
+"""Scheme without its ends, so that thin lines are visible on dark and light ground."""
 
 _KINDS = ("meets every constraint", "violates a constraint")
 
@@ -484,11 +478,11 @@ class ParallelLine:
     """A run over parallel axes.
 
     Args:
-        run_id: its number.
-        at: its place on each axis, 0 to 1; None where it has none.
-        texts: what it has on each axis.
-        value: what gives the colour, None without a result.
-        is_feasible: whether it meets every constraint; true without a result.
+        run_id: number of the run.
+        at: place on each axis, 0 to 1; None if it has none.
+        texts: level on each axis as text.
+        value: value that gives the colour, None without a result.
+        is_feasible: whether the run meets every constraint; true without a result.
     """
 
     run_id: int
@@ -503,7 +497,8 @@ def parallel(
 ) -> Spec:
     """Draw runs as lines over parallel axes, with one brush over the axes.
 
-    Lines that the brush leaves out fade; `brushed_runs` says which they are. ``title`` names the value
+    Lines outside the brush fade; `brushed_runs` lists the others. ``title`` is the name of the
+    value
     with its unit.
     """
     rows = [
@@ -528,7 +523,7 @@ def parallel(
         "field": "at", "type": "quantitative", "axis": None,
         "scale": {"domain": [-0.04, 1.1], "nice": False},
     }  # fmt: skip
-    # a row is left out if its axis is under the brush and it is not; a run, if any row of it is
+    # a row fails if its axis is under the brush and it is outside; a run, if any of its rows fails
     under = f"{BRUSH}.axis && indexof({BRUSH}.axis, datum.axis) >= 0"
     transforms: list[Spec] = [
         {"calculate": f"{under} && !inrange(datum.at, {BRUSH}.at) ? 1 : 0", "as": "out"},
@@ -598,14 +593,14 @@ def parallel(
 def brushed_runs(
     lines: Sequence[ParallelLine], axes: Sequence[int], low: float, high: float
 ) -> list[int]:
-    """Return the numbers of the runs that a brush keeps: those within it on all axes under it.
+    """Return the ids of the runs inside the brush on all axes under it.
 
-    >>> run = Line(1, (0.0, 1.0), ("a", "b"), None, True)
-    >>> brushed([run], [0], 0.0, 0.5), brushed([run], [0, 1], 0.0, 0.5)
+    >>> run = ParallelLine(1, (0.0, 1.0), ("a", "b"), None, True)
+    >>> brushed_runs([run], [0], 0.0, 0.5), brushed_runs([run], [0, 1], 0.0, 0.5)
     ([1], [])
     """
 
     def is_in(at: float | None) -> bool:
-        return at is None or low <= at <= high  # what has no place there is not drawn there
+        return at is None or low <= at <= high  # without a place there is nothing to exclude
 
     return [line.run_id for line in lines if all(is_in(line.at[i]) for i in axes)]

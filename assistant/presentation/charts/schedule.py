@@ -1,9 +1,7 @@
-"""Vega-Lite specifications of one run's schedule: who ran where and when, how full, who waited.
+"""Charts of one run's schedule: jobs on processors over time, utilisation, waits, and fleets.
 
-They look like those of `assistant.presentation.charts.vega_lite`. Times are seconds since the first submission and are
-written as days and hours. Colours of waits are viridis reversed: the longer, the darker.
-
-Vega-Lite specification of one run of a fleet of machines: how full it was, and who waited.
+Times are seconds since the first submission, shown as days and hours. Colours of waits are
+viridis reversed: longer is darker.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from dataclasses import asdict, dataclass
 from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, INK, MUTED, SCHEMA, TEXT, Spec
 
 JOB, BRUSH = "job", "brush"
-"""Names of the selections: a job that is clicked, a stretch of time that is drawn."""
+"""Names of the selections: a clicked job, a brushed time window."""
 
 WAIT_COLOURS = ("#e5e419", "#8fd744", "#35b779", "#21918c", "#365c8d", "#46327e")
 CHANGE_COLOURS = ("#0072b2", "#56b4e9", "#9aa5b1", "#e69f00", "#d55e00")
 CATEGORIES = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#bba600", "#9aa5b1",
 )  # fmt: skip
-"""Okabe and Ito's, the yellow darker so that it is seen on white, and a grey for the rest."""
+"""Colours of Okabe and Ito with a darker yellow, visible on white, and grey for the rest."""
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 _DAY_S = 86_400
@@ -37,13 +35,13 @@ _WAIT_LABEL = (
     ": abs(datum.value) / 86400 + ' d')"
 )
 _ALIGNED = {"minExtent": 48, "maxExtent": 48}
-"""Of vertical axes, so that charts over time stand exactly below each other."""
+"""Width of vertical axes, equal so that charts over time are aligned."""
 _TIME_TITLE = "time since the first submission (days, hours:minutes)"
 
 
 @dataclass(frozen=True, slots=True)
 class JobBox:
-    """A job on processors from ``low`` to ``high``; ``kind`` decides on its colour."""
+    """A job on processors from ``low`` to ``high``; ``kind`` gives its colour."""
 
     job: int
     submit_s: float
@@ -58,7 +56,7 @@ class JobBox:
 
 @dataclass(frozen=True, slots=True)
 class DensityCell:
-    """How much of a stretch of time and processors is taken by jobs that are not drawn."""
+    """Share of a bin of time and processors that jobs without a box take."""
 
     start_s: float
     end_s: float
@@ -71,7 +69,7 @@ class DensityCell:
 class StepLine:
     """A number over time that holds from each point to the next.
 
-    ``points`` are (seconds, value); ``peaks``, where given, the highest values of each stretch.
+    ``points`` are (seconds, value); ``peaks``, if any, are the highest values of each bin.
     """
 
     name: str
@@ -81,7 +79,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class ClassWaits:
-    """Waits of the jobs of one class, in seconds; None where there is no job."""
+    """Waits of the jobs of one class, in seconds; None without jobs."""
 
     name: str
     n: int
@@ -95,7 +93,7 @@ class ClassWaits:
 
 @dataclass(frozen=True, slots=True)
 class WaitChange:
-    """By how much later jobs start that were submitted in a stretch of time, in seconds."""
+    """Change of the starts of jobs submitted in a bin of time, in seconds (above 0 is later)."""
 
     start_s: float
     end_s: float
@@ -107,9 +105,9 @@ class WaitChange:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a schedule is drawn in.
+    """The frame of a schedule: window, processors, partitions, colours.
 
-    ``parts`` are (name, first processor); ``kinds`` are the colours by the names of classes.
+    ``parts`` are (name, first processor); ``kinds`` are (name of a class, colour).
     """
 
     from_s: float
@@ -123,13 +121,13 @@ class Frame:
 def gantt(
     boxes: Sequence[JobBox], shades: Sequence[DensityCell], frame: Frame, height: int = 380
 ) -> Spec:
-    """Jobs as rectangles of time and processors; a click selects one (`JOB`).
+    """Draw jobs as rectangles of time and processors; a click selects one (`JOB`).
 
     Args:
-        boxes: the jobs that are drawn.
-        shades: how much the others take; grey, the more the darker.
+        boxes: jobs to draw.
+        shades: share of the other jobs, grey; more is darker.
         frame: window, processors and colours.
-        height: in pixels.
+        height: height in pixels.
     """
     rows = [
         {
@@ -147,7 +145,7 @@ def gantt(
     legend = {"title": frame.legend, "titleColor": TEXT, "symbolType": "square"}
     kind = {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}
     selected = {"param": JOB, "empty": False}
-    # the edge of a large one tells it from its neighbour, that of a small one keeps it visible
+    # an edge separates large boxes and keeps small ones visible
     is_large = {
         "test": f"datum.end - datum.start > {(frame.to_s - frame.from_s) / 250} && "
         f"datum.high - datum.low > {frame.procs / 100}"
@@ -196,7 +194,7 @@ def _shaded(shades: Sequence[DensityCell], x: Spec, y: Spec) -> Spec:
 
 
 def _parted(frame: Frame, y: Spec) -> list[Spec]:
-    """Return rules and names of partitions; nothing if there is but one."""
+    """Return rules and names of partitions; empty if there is only one."""
     if len(frame.parts) < 2:
         return []
     rows = {"values": [{"low": first, "name": name} for name, first in frame.parts]}
@@ -213,9 +211,9 @@ def _parted(frame: Frame, y: Spec) -> list[Spec]:
 
 
 def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
-    """Utilisation of the whole schedule as a strip; a brush (`BRUSH`) chooses a stretch of time.
+    """Draw the utilisation of the whole schedule as a strip with a brush for the window (`BRUSH`).
 
-    The window that is shown now, ``from_s`` to ``to_s``, is copper.
+    The current window, ``from_s`` to ``to_s``, is copper.
     """
     start, end = line.points[0][0], line.points[-1][0]
     x = _time_x("time", start, end)
@@ -248,14 +246,14 @@ def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
 def curves(
     lines: Sequence[StepLine], from_s: float, to_s: float, title: str, *, percent: bool = False
 ) -> Spec:
-    """Numbers over time as step lines, told apart by colour and dashes.
+    """Draw numbers over time as step lines with different colours and dashes.
 
     Args:
         lines: at most as many as `CATEGORIES`.
-        from_s: where the picture begins, in seconds; it ends at ``to_s``.
-        to_s: see ``from_s``.
-        title: of the value.
-        percent: the values are shares of 1; else their peaks are drawn too, as thin lines.
+        from_s: begin of the chart in seconds.
+        to_s: end of the chart in seconds.
+        title: title of the value.
+        percent: whether values are shares of 1; else peaks are drawn too, as thin lines.
     """
     names = [line.name for line in lines]
     x = _time_x("time", from_s, to_s)
@@ -294,10 +292,11 @@ def curves(
 
 
 def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> Spec:
-    """Waits of each class: half of the jobs in the bar, 95 of 100 up to the line's end.
+    """Draw the waits of each class: the bar holds half of the jobs, the line 95 of 100.
 
-    The tick is the median, the dot the mean. Classes without a job stay empty. The scale goes up to
-    ``most_s`` seconds, so that two runs can be compared; to the longest wait if None.
+    The tick is the median, the dot the mean. The scale ends at ``most_s`` seconds, so that two
+    runs
+    can be compared, or at the longest wait if None.
     """
     rows = [asdict(waits_of_class) for waits_of_class in waits if waits_of_class.n]
     longest = max(
@@ -306,8 +305,10 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
     )
     most = longest if most_s is None else most_s
     y = {
-        "field": "name", "type": "nominal", "sort": [waits_of_class.name for waits_of_class in waits], "title": None,
-        "scale": {"domain": [waits_of_class.name for waits_of_class in waits]}, "axis": {"labelLimit": 200},
+        "field": "name", "type": "nominal",
+        "sort": [waits_of_class.name for waits_of_class in waits], "title": None,
+        "scale": {"domain": [waits_of_class.name for waits_of_class in waits]},
+        "axis": {"labelLimit": 200},
     }  # fmt: skip
     axis = {"values": _ticks(most), "labelExpr": _WAIT_LABEL, "labelOverlap": True}
     scale = {"type": "symlog", "constant": 60, "domain": [0, max(most, 60.0)]}
@@ -344,9 +345,9 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
 
 
 def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, other: str) -> Spec:
-    """By how much jobs start later (above 0) or earlier than in ``other``, by time of submission.
+    """Draw the change of starts against ``other`` by submission time; above 0 is later.
 
-    The step is the median of a stretch of time; 8 of 10 of its jobs lie in the area.
+    The step is the median of a bin of time; 8 of 10 of its jobs lie in the area.
     """
     rows = [asdict(change) for change in changes]
     most = max((max(abs(change.low), abs(change.high)) for change in changes), default=0.0)
@@ -430,11 +431,11 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 
 @dataclass(frozen=True, slots=True)
 class FleetPanel:
-    """Some series over the time of a simulation.
+    """A panel with series over the time of a simulation.
 
     Attributes:
-        title: what is shown, with the unit.
-        series: by name, the mean of each step.
+        title: title with the unit.
+        series: mean of each step, by name.
     """
 
     title: str
@@ -443,12 +444,12 @@ class FleetPanel:
 
 @dataclass(frozen=True, slots=True)
 class FleetDrawing:
-    """One simulated fleet.
+    """The drawing of one simulated fleet.
 
     Attributes:
-        title: what was simulated.
-        panels: from top to bottom; their series have one length.
-        step_h: hours that a value stands for.
+        title: simulated configuration.
+        panels: panels from top to bottom; their series have the same length.
+        step_h: hours per value.
     """
 
     title: str
@@ -457,7 +458,7 @@ class FleetDrawing:
 
 
 def fleet_picture(drawing: FleetDrawing) -> Spec:
-    """Return the panels below each other, over one axis of hours."""
+    """Draw the panels below each other, over one axis of hours."""
     last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
@@ -467,13 +468,15 @@ def fleet_picture(drawing: FleetDrawing) -> Spec:
             "fontSize": 15, "offset": 12, "limit": 780,
         },
         "spacing": 14,
-        "vconcat": [_panel(panel, drawing.step_h, i == last) for i, panel in enumerate(drawing.panels)],
+        "vconcat": [
+            _panel(panel, drawing.step_h, i == last) for i, panel in enumerate(drawing.panels)
+        ],
         "resolve": {"scale": {"color": "independent"}},
     }  # fmt: skip
 
 
 def panel_picture(panel: FleetPanel, step_h: float) -> Spec:
-    """Return one panel as a picture of its own, over hours."""
+    """Draw one panel by itself, over hours."""
     return {"$schema": SCHEMA, "config": CONFIG, **_panel(panel, step_h, is_last=True)}
 
 

@@ -1,7 +1,6 @@
-"""Vega-Lite specifications of one run of a testbed: a maze with a way through it, a flood.
+"""Charts of one run of a testbed: a maze with the way of its runner, or a flood.
 
-They look like those of `assistant.presentation.charts.vega_lite`. What is drawn is made by the caller. Rows and columns
-count from the upper left.
+Rows and columns count from the upper left.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from assistant.presentation.charts.vega_lite import (
 
 BLUE = "#0072b2"
 EARTH = ("#6f8f5a", "#d3b981", "#f3e6c8")
-"""Low, middle and high ground."""
+"""Colours of low, middle and high ground."""
 
 MARKS = {
     "slipped": ("triangle-up", "#e69f00"),
     "shook off": ("cross", WARN),
     "carried back": ("square", INK),
 }
-"""What befalls a runner, as it is drawn."""
+"""Shapes and colours of incidents of a runner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A straight line between two points; of a way, when it was gone."""
+    """A straight line between two points; ``at_s`` is the time of a step of a way."""
 
     x: float
     y: float
@@ -46,7 +45,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class MazeIncident:
-    """Something that happened at a place."""
+    """An incident at a place."""
 
     x: float
     y: float
@@ -56,18 +55,18 @@ class MazeIncident:
 
 @dataclass(frozen=True, slots=True)
 class MazeDrawing:
-    """One game; rooms are squares of edge 1, and the middle of the first one is (0.5, 0.5).
+    """The drawing of one game; rooms are unit squares, the middle of the first is (0.5, 0.5).
 
     Attributes:
-        columns, rows: of rooms.
-        walls: between rooms and around them.
-        rubble: rooms (column, row) in which one may slip.
-        way: the runner's, from room to room.
-        carried: where it was carried back instead of going.
-        marks: what befell it.
-        beats: of each enemy, where it went.
-        starts: where each enemy began.
-        title: what was played and how it ended.
+        columns, rows: numbers of rooms.
+        walls: walls between rooms and around them.
+        rubble: rooms (column, row) in which a runner may slip.
+        way: way of the runner, from room to room.
+        carried: segments along which the runner was carried back.
+        marks: incidents of the runner.
+        beats: way of each enemy.
+        starts: first place of each enemy.
+        title: configuration and result.
     """
 
     columns: int
@@ -84,7 +83,7 @@ class MazeDrawing:
 
 @dataclass(frozen=True, slots=True)
 class SensorSeries:
-    """What a sensor told and what was simulated there, in m3/s; where it stands."""
+    """A sensor at a place, with simulated and observed series in m3/s."""
 
     name: str
     x: float
@@ -95,17 +94,17 @@ class SensorSeries:
 
 @dataclass(frozen=True, slots=True)
 class FloodDrawing:
-    """One simulated flood.
+    """The drawing of one simulated flood.
 
     Attributes:
-        columns: cells of a row.
-        elevation_m: of every cell, row by row.
-        deepest_mm: the most water that ever stood there.
-        streams: where much water runs together.
-        sensors: the outlet first.
-        rain_mmh: of every sample, as it was assumed.
+        columns: cells per row.
+        elevation_m: elevation of every cell, row by row.
+        deepest_mm: deepest water of every cell.
+        streams: segments of streams.
+        sensors: sensors, the outlet first.
+        rain_mmh: assumed rain of every sample.
         sample_s: length of a sample.
-        title: what was simulated and what came of it.
+        title: configuration and result.
     """
 
     columns: int
@@ -119,7 +118,7 @@ class FloodDrawing:
 
 
 def maze_picture(drawing: MazeDrawing) -> Spec:
-    """Return walls, the way of the runner coloured by time, what befell it, and the enemies."""
+    """Draw walls, the way of the runner coloured by time, its incidents, and the enemies."""
     edge = 38
     return {
         "$schema": SCHEMA,
@@ -143,7 +142,7 @@ def maze_picture(drawing: MazeDrawing) -> Spec:
 
 
 def flood_picture(drawing: FloodDrawing) -> Spec:
-    """Return the catchment with its water, and beside it the rain and every sensor's series."""
+    """Draw the catchment with its water, and beside it the rain and the series of every sensor."""
     lower = [_hydrograph(drawing, number) for number in range(len(drawing.sensors))]
     return {
         "$schema": SCHEMA,
@@ -199,8 +198,7 @@ def _floor(drawing: MazeDrawing) -> Spec:
 
 
 def _beat(number: int, drawing: MazeDrawing) -> Spec:
-    """Draw where an enemy went, faintly, and where it began."""
-    aside = (number % 3 - 1) * 0.14  # ways of several do not hide each other
+    aside = (number % 3 - 1) * 0.14  # so that ways of several enemies do not overlap
     moved = [
         Segment(segment.x + aside, segment.y + aside, segment.x2 + aside, segment.y2 + aside)
         for segment in drawing.beats[number]
@@ -339,7 +337,7 @@ def _map(drawing: FloodDrawing) -> Spec:
 
 
 def _hillshade(elevation_m: Sequence[float], n: int) -> list[float]:
-    """Return how bright every cell is, from 0 to 1, with the sun in the upper left."""
+    """Return the brightness of every cell, from 0 to 1, with light from the upper left."""
     rows = len(elevation_m) // n
 
     def height(row: int, column: int) -> float:
@@ -357,7 +355,7 @@ def _hillshade(elevation_m: Sequence[float], n: int) -> list[float]:
 
 
 def _ground(height_m: float, elevation_m: Sequence[float], light: float) -> str:
-    """Return the colour of ground: by its height, lit as it slopes."""
+    """Return the colour of ground from its height and its light."""
     low, high = min(elevation_m), max(elevation_m)
     share = (height_m - low) / (high - low) if high > low else 0.0
     first, second = (EARTH[0], EARTH[1]) if share < 0.5 else (EARTH[1], EARTH[2])

@@ -1,15 +1,15 @@
-"""Vega-Lite specifications as plain dictionaries, shared by reports and UI. No data is fetched."""
+"""Common charts as Vega-Lite specifications: plain dictionaries with their data inside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Spec = dict[str, Any]
-"""A Vega-Lite specification: JSON, whose shape is Vega-Lite's business."""
+"""A Vega-Lite specification as JSON."""
 
 INK, MUTED, ACCENT, WARN = "#1f2933", "#7b8794", "#b4632d", "#c0392b"
 TEXT = "#6b7785"
-"""Of titles, legends and dots: as readable on dark ground as on light."""
+"""Colour of titles, legends and dots, readable on dark and light ground."""
 LOG_FROM_RATIO = 20.0
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: Spec = {
@@ -36,8 +36,9 @@ CONFIG: Spec = {
 class RunPoint:
     """One completed run in order of completion, with the best value until then.
 
-    ``best`` is None while no feasible run has been seen. ``at_s`` is when it ended, in seconds
-    since 1970-01-01 UTC, None where nobody needs it.
+    ``best`` is None before the first feasible run. ``at_s`` is the end of the run, in seconds
+    since
+    1970-01-01 UTC, or None if it is not used.
     """
 
     order: int
@@ -51,7 +52,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True)
 class LevelEstimate:
-    """What to expect at one level, with its 95% interval; None where it has not been tried."""
+    """The expected value at one level with its 95% interval; None without a run there."""
 
     level: str
     value: float | None
@@ -73,7 +74,7 @@ class TradePoint:
 
 
 def scale_of(values: Sequence[float]) -> Spec:
-    """Return a linear scale, or a logarithmic one where a few values would hide the others."""
+    """Return a linear scale, or a logarithmic one if a few values would hide the others."""
     if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
         return {"type": "log"}
     return {"zero": False}
@@ -82,10 +83,10 @@ def scale_of(values: Sequence[float]) -> Spec:
 def best_so_far(
     points: Sequence[RunPoint], today: float | None, title: str, beside: Sequence[float] = ()
 ) -> Spec:
-    """Every run as a dot, the best until then as a step line, today's value as a dashed rule.
+    """Draw every run as a dot, the best until then as a step line, the baseline as a dashed rule.
 
-    Infeasible runs are hollow. ``title`` names the value with its unit; ``beside`` are further
-    values that the caller draws on the same scale.
+    Infeasible runs are hollow. ``title`` is the name of the value with its unit; ``beside`` has
+    further values that the caller draws on the same scale.
     """
     rows = [
         {
@@ -176,12 +177,12 @@ def best_so_far(
 
 
 def slant(labels: Sequence[str]) -> int:
-    """Return the angle at which labels of an axis of some 300 pixels do not overlap."""
+    """Return the angle in degrees at which labels on an axis of about 300 pixels do not overlap."""
     return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
 
 
 def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, title: str) -> Spec:
-    """Estimate per level of one parameter, levels in their order; untried levels stay empty."""
+    """Draw the estimate per level of one parameter, in order; untried levels are empty."""
     rows = [
         {"level": e.level, "value": e.value, "low": e.low, "high": e.high, "n": e.n} for e in levels
     ]
@@ -231,9 +232,9 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
 
 
 def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:
-    """Configurations by two measures: the front as a copper line, dominated ones grey.
+    """Draw configurations by two measures: the front as a copper line, dominated ones grey.
 
-    ``title`` and ``second_title`` name the values with their units. Infeasible ones are crosses.
+    ``title`` and ``second_title`` are names of values with units. Infeasible ones are crosses.
     """
     rows = [
         {
@@ -244,7 +245,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
             "constraints": "met" if p.feasible else "violated",
             "label": "today" if p.is_today else "",
         }
-        for p in sorted(points, key=lambda p: p.on_front)  # the front is drawn over the others
+        for p in sorted(points, key=lambda p: p.on_front)  # the front is on top
     ]
     x = {
         "field": "value",

@@ -1,7 +1,6 @@
-"""Vega-Lite specifications of a workload: hours of the week, load over time, classes, curves.
+"""Charts of a workload: hours of the week, load over time, classes, distributions, requests.
 
-They look like those of `assistant.presentation.charts.vega_lite`. Numbers and the names of classes are made by the
-caller.
+The caller makes the numbers and the names of classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,12 @@ from typing import Any
 from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, WARN, Spec
 
 SECOND = "#0072b2"
-"""The blue of Okabe and Ito; told from copper by everybody."""
+"""The blue of Okabe and Ito, distinct from copper also for colour-blind readers."""
 
 COLOURS = (ACCENT, SECOND, "#009e73", "#cc79a7")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 SHADES: Spec = {"scheme": "viridis"}
-"""Bright is much, on light and on dark ground; the legend says so."""
+"""Bright is many, on light and dark ground; the legend says so."""
 
 SECONDS_TICKS = (0, 1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000)
 COUNT_TICKS = tuple(2**k for k in range(0, 54, 2))
@@ -28,14 +27,14 @@ _SECONDS_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A stretch of time; loads are per processor of the machine, None where there is none.
+    """A bin of time; loads are per processor of the machine, None if unknown.
 
     Attributes:
-        at: seconds since the first submission, or since 1970 by the wall clock of the log.
-        until: its end.
-        name: of its begin.
-        n_jobs: submitted in it.
-        offered: load by what was submitted in it.
+        at: begin, in seconds since the first submission, or since 1970 in local time of the log.
+        until: end, in the same seconds.
+        name: text of the begin.
+        n_jobs: number of jobs submitted in it.
+        offered: load of the jobs submitted in it.
         demand: load if every job had started at once.
     """
 
@@ -51,7 +50,7 @@ class LoadPoint:
 class ClassShare:
     """A class of jobs with its share of the jobs and of the work, each from 0 to 1.
 
-    ``jobs_at`` is the part of the share of jobs that is a power of two, None where nobody asks.
+    ``jobs_at`` is the part of the share of jobs with a power of two, None to leave it out.
     """
 
     name: str
@@ -61,12 +60,12 @@ class ClassShare:
 
 
 def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], title: str) -> Spec:
-    """Numbers of jobs by day (rows) and hour (columns) as shades.
+    """Draw numbers of jobs by day (rows) and hour (columns) as shades.
 
     Args:
         counts: 7 rows of 24 numbers.
         days: names of the rows.
-        title: of the hours, with whose clock it is.
+        title: title of the hours, with their time zone.
     """
     rows = [
         {"day": days[day], "hour": hour, "jobs": int(n_jobs)}
@@ -93,13 +92,13 @@ def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], titl
 def load_over_time(
     points: Sequence[LoadPoint], *, dated: bool, stretch: str, unit: str, full: bool
 ) -> Spec:
-    """Offered load as bars, demand as a line, and a rule at what the machine can do.
+    """Draw offered load as bars, demand as a line, and a rule at the capacity.
 
     Args:
-        points: in order.
-        dated: whether they lie on a calendar.
-        stretch: what one of them is, such as ``day``.
-        unit: of the loads.
+        points: bins of time, in order.
+        dated: whether times are dates.
+        stretch: name of a bin, such as ``day``.
+        unit: unit of the loads.
         full: whether 1 is a full machine.
     """
     scale = 1000.0 if dated else 1.0 / 86400.0
@@ -156,7 +155,7 @@ def load_over_time(
     if full:
         layers.append(
             {
-                "data": {"values": [{}]},  # one rule, not one for each bar
+                "data": {"values": [{}]},  # one rule, not one per bar
                 "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5},
                 "encoding": {"y": {**y, "datum": 1}, "color": {**colour, "datum": kinds[2]}},
             }
@@ -165,9 +164,9 @@ def load_over_time(
 
 
 def classes(shares: Sequence[ClassShare], title: str) -> Spec:
-    """Share of the jobs and share of the work by class, side by side in each class.
+    """Draw the shares of jobs and of work by class, side by side.
 
-    With ``jobs_at`` in them, the part of the jobs on a power of two is drawn full, the other faint.
+    With ``jobs_at``, the part of the jobs with a power of two is full, the other faint.
     """
     halved = any(share.jobs_at is not None for share in shares)
     jobs, work = "share of the jobs", "share of the work"
@@ -222,12 +221,12 @@ def curves(
     *,
     seconds: bool,
 ) -> Spec:
-    """Empirical distribution functions over each other, one line each, also told by its dashes.
+    """Draw empirical distribution functions, one line each with its own dashes.
 
     Args:
-        distributions: name of the line to values and to the shares of all that are at most so large.
-        title: of the values.
-        seconds: values are seconds, else numbers of processors.
+        distributions: values and the shares of all that are at most so large, by name.
+        title: title of the values.
+        seconds: whether values are seconds; else they are numbers of processors.
     """
     rows = [
         {"line": name, "value": value, "share": share}
@@ -268,10 +267,10 @@ def curves(
 
 
 def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
-    """Shares of the jobs by hour of the day, a line a workload, also told by its dashes.
+    """Draw the shares of the jobs by hour of the day, one line with its own dashes per workload.
 
     Args:
-        hour_shares: name of the line to its 24 shares, midnight first.
+        hour_shares: 24 shares from midnight on, by name.
     """
     rows = [
         {"line": name, "hour": hour, "share": share}
@@ -310,9 +309,10 @@ def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
 
 
 def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
-    """Numbers of jobs by class of run time (upwards) and of requested time (to the right).
+    """Draw numbers of jobs by class of run time (upwards) and of requested time (to the right).
 
-    Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay empty.
+    Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay
+    empty.
     """
     rows = [
         {
@@ -363,7 +363,7 @@ def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
 
 
 def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
-    """Numbers of jobs by the share of the request that they used; the last class is above it."""
+    """Draw numbers of jobs by the used share of the request; the last class is above it."""
     rows = [
         {"used": name, "jobs": int(n_jobs), "kind": "over" if name == names[-1] else "within"}
         for name, n_jobs in zip(names, counts, strict=True)
@@ -389,7 +389,7 @@ def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
 
 
 def users(shares: Sequence[ClassShare]) -> Spec:
-    """Share of the jobs and of the work of some users as bars, in their order."""
+    """Draw the shares of the jobs and of the work of some users as bars, in their order."""
     jobs, work = "share of the jobs", "share of the work"
     rows = [
         {"user": user.name, "kind": kind, "share": share}
@@ -423,7 +423,6 @@ def _jobs_and_work(jobs: str, work: str) -> Spec:
 
 
 def _from_zero(values: Sequence[float], shares: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the points of a curve; it rises from 0 where its least value is."""
     return [(values[0], 0.0), *zip(values, shares, strict=True)] if values else []
 
 

@@ -1,1 +1,1 @@
-"""What a sweep found, for people: one `ReportData`, rendered by every format."""
+"""The report of an experiment: `data` collects a `ReportData`, and every format renders it."""

@@ -1,4 +1,4 @@
-"""What the report says, as values: one fold over the experiment, no formatting of pages here."""
+"""The content of a report as values, collected from the experiment, without page layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from strategies import Level
 
 @dataclass(frozen=True, slots=True)
 class BaselineChange:
-    """One parameter, today and in the best configuration."""
+    """One parameter in the current and in the best configuration."""
 
     parameter: str
     unit: str
@@ -55,7 +55,7 @@ class BaselineChange:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One measure, today and in the best run."""
+    """One measure of the current and of the best configuration."""
 
     name: str
     today: str | None
@@ -65,7 +65,7 @@ class MeasureRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One line of the table of every run."""
+    """One row of the table of all runs."""
 
     id: int
     state: str
@@ -85,7 +85,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything that a report holds, whatever its format.
+    """The content of a report, for every format.
 
     ``second_name`` is None and ``front`` empty without a second measure.
     """
@@ -135,13 +135,12 @@ class ReportData:
 def collect(
     experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
 ) -> ReportData:
-    """Fold an experiment into what a report says. Unknown stays None.
+    """Return the content of a report on an experiment. Unknown values are None.
 
     Args:
-        experiment: as far as it has come.
-        events: its journal; without it how the forecast went on the way is left out.
-        now_s: when the forecast is made, in seconds since 1970-01-01 UTC; when the last run ended
-            if None.
+        experiment: the experiment so far.
+        events: its event log; without it the history of the forecast is left out.
+        now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
     """
     opened = experiment.opened
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
@@ -197,7 +196,7 @@ def _standing(experiment: Experiment, run: Run | None) -> ConfigurationSummary |
 
 
 def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
-    """Return what the best changes of today's configuration, every parameter in its order."""
+    """Return the best against the current configuration, one row per parameter in order."""
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
     if best is None:
         return ()
@@ -220,7 +219,7 @@ def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
 def _measures(
     best: ConfigurationSummary | None, today: ConfigurationSummary | None, first: tuple[str, ...]
 ) -> tuple[MeasureRow, ...]:
-    """Return every measure of the best, those that the objective looks at first."""
+    """Return every measure of the best run, those of the objective first."""
     if best is None:
         return ()
     old = today.outcome.measures if today else None

@@ -1,12 +1,7 @@
-"""One self-contained HTML page: opens offline, asks nothing of any server, needs no script.
+"""Reports as self-contained HTML pages with charts as SVG: no server, no script, no network.
 
-Pages in the look of ours, with their charts drawn into them.
-
-The charts of the forecast, of what a report knows; the browser draws the same ones.
-
-One chart as a file of its own: SVG, PNG or a page.
-
-Pages about an AI platform that open offline: its dashboard, and how like a log it is.
+It also writes a chart as a file of its own (SVG, PNG or a page), and pages on an AI platform:
+its dashboard, and the comparison of a log with its simulation.
 """
 
 import os
@@ -40,10 +35,10 @@ from assistant.presentation.text import number_format
 
 
 def page_environment(*packages: str) -> jinja2.Environment:
-    """Return an environment for templates of HTML, which may include ``style.html.j2``.
+    """Return an environment for HTML templates, which may include ``style.html.j2``.
 
     Args:
-        packages: that have a folder ``templates``, looked at before our own.
+        packages: packages with a folder ``templates``, searched before our own.
     """
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
@@ -60,23 +55,23 @@ def page_environment(*packages: str) -> jinja2.Environment:
 
 
 def svg(spec: Spec) -> Markup:
-    """Return a drawing for a page."""
+    """Return a chart as SVG markup."""
     import vl_convert
 
-    return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own drawing, no foreign markup
+    return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own chart
 
 
 def chance_bar(section: ForecastSection) -> Spec | None:
-    """Return the chance with its band; None if there is none, or if it is decided."""
+    """Return the chance with its band; None if there is none, or if the goal is decided."""
     if section.chance is None or section.band is None:
         return None
     return forecast.chance_bar(section.chance, section.band)
 
 
 def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return best so far with what may come, over runs; None without anything to come.
+    """Return the best so far with the forecast, over runs; None without a forecast.
 
-    ``title`` names the value with its unit.
+    ``title`` is the name of the value with its unit.
     """
     if not section.fan:
         return None
@@ -87,12 +82,12 @@ def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
 
 
 def fan_goes_on(data: ReportData, section: ForecastSection) -> bool:
-    """Return whether the better end of the fan lies outside of its picture."""
+    """Return whether the better end of the fan lies outside its chart."""
     return forecast.goes_on(data.points, section.fan, section.goal)
 
 
 def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return the same over the time of day; None without a deadline, or anything to come."""
+    """Return the fan over the time of day; None without a deadline or a forecast."""
     if section.deadline_s is None or not section.fan:
         return None
     return forecast.best_over_time(
@@ -106,7 +101,7 @@ def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | 
 
 
 def chance_over_runs(data: ReportData, section: ForecastSection) -> Spec | None:
-    """Return the chance as it was told on the way; None if it was not told twice."""
+    """Return the course of the forecast chance; None with fewer than two forecasts."""
     if len(section.course) < 2:
         return None
     marks = [ChanceMark(point.runs, point.chance, *point.band) for point in section.course]
@@ -118,7 +113,7 @@ MAX_EFFECT_CHARTS = 12
 
 
 def render_html(data: ReportData) -> str:
-    """Return the page. Charts are drawn here, into the page, as SVG."""
+    """Return the page of a report, with its charts as SVG."""
     environment = page_environment()
     filters: dict[str, Callable[..., str]] = {
         "number": number_format.number,
@@ -155,7 +150,7 @@ def render_html(data: ReportData) -> str:
 
 
 def _promises(data: ReportData) -> Markup | None:
-    """Return the drawing of what suggestions promised and what came; None without a promise."""
+    """Return the chart of predictions and results of suggestions; None without a prediction."""
     promise_marks = () if data.trust is None else prediction_marks(data.trust.record.promises)
     return (
         svg(forecast.prediction_chart(promise_marks, data.trust.title))
@@ -165,7 +160,7 @@ def _promises(data: ReportData) -> Markup | None:
 
 
 def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
-    """Return the drawings of the effects, adjusted for each other."""
+    """Return the charts of the effects, adjusted for each other."""
     section = data.adjusted
     if section is None:
         return {"adjusted": [], "adjusted_left_out": [], "pareto": None, "half_normal": None}
@@ -187,7 +182,7 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
 
 
 def _forecast(data: ReportData, title: str) -> dict[str, Any]:
-    """Return the drawings of the forecast; None for what is not drawn."""
+    """Return the charts of the forecast; None for those that are not drawn."""
     section = data.forecast
     if section is None:
         names = ("chance_bar", "fan", "over_time", "chance_over_runs")
@@ -203,17 +198,13 @@ def _forecast(data: ReportData, title: str) -> dict[str, Any]:
 
 
 def write_report(data: ReportData, path: Path) -> Path:
-    """Write the page to a file, whole or not at all, and return the absolute path.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write the page to a file atomically and return its absolute path. Raises as `write_page`."""
     check_target(path)
     return write_page(render_html(data), path)
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write a page to a file, whole or not at all, and return the absolute path.
+    """Write a page to a file atomically and return its absolute path.
 
     Raises:
         StoreError: the file cannot be written.
@@ -234,10 +225,10 @@ def write_page(page: str, path: Path) -> Path:
 
 
 def check_target(path: Path) -> Path:
-    """Return the absolute path of a report, its folder made.
+    """Return the absolute path of a report after creating its folder.
 
     Raises:
-        StoreError: it is a folder, or cannot be written.
+        StoreError: the path is a folder, or cannot be written.
     """
     target = path.absolute()
     try:
@@ -273,11 +264,11 @@ svg {{ max-width: 100%; height: auto }}
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a file that no picture can be written to.
+    """Check that a chart can be written to a file.
 
     Raises:
-        SettingsError: its ending says nothing.
-        StoreError: it is a folder, or cannot be written.
+        SettingsError: the ending of the file is unknown.
+        StoreError: the path is a folder, or cannot be written.
     """
     if path.suffix.lower() not in ENDINGS:
         raise SettingsError(
@@ -287,12 +278,12 @@ def check_picture(path: Path) -> None:
 
 
 def write_picture(spec: Spec, path: Path, title: str) -> Path:
-    """Draw a chart on white into a file and return its absolute path.
+    """Write a chart on white ground to a file and return its absolute path.
 
     Args:
-        spec: Vega-Lite.
-        path: its ending says what is written.
-        title: of the page.
+        spec: Vega-Lite specification.
+        path: file, whose ending selects the format.
+        title: title of the page.
 
     Raises:
         SettingsError, StoreError: see `check_picture`.
@@ -307,7 +298,7 @@ def write_picture(spec: Spec, path: Path, title: str) -> Path:
 
 
 def drawing(spec: Spec, ending: str, title: str) -> bytes:
-    """Return the bytes of a picture."""
+    """Return the bytes of a chart in the format of an ending."""
     import vl_convert
 
     white = {**spec, "background": "white"}
@@ -318,7 +309,7 @@ def drawing(spec: Spec, ending: str, title: str) -> bytes:
 
 
 def comparison_rows(likeness: PlatformComparison) -> list[tuple[str, ...]]:
-    """Return a row for each comparison, under `LIKENESS`."""
+    """Return a row for each comparison, under the header `LIKENESS`."""
     return [_row(quantiles) for quantiles in (*likeness.tasks, *likeness.gaps)]
 
 
@@ -331,7 +322,8 @@ LIKENESS = (
 def _row(quantiles: QuantileComparison) -> tuple[str, ...]:
     middle = len(quantiles.observed) // 2
     return (
-        quantiles.name, f"{quantiles.n_observed:,}", f"{quantiles.n_simulated:,}", length(quantiles.observed[middle]),
+        quantiles.name, f"{quantiles.n_observed:,}", f"{quantiles.n_simulated:,}",
+        length(quantiles.observed[middle]),
         length(quantiles.simulated[middle]), f"{quantiles.ks:.3f}", f"{quantiles.ks_critical:.3f}",
         length(quantiles.wasserstein_s), f"{quantiles.apart:.1%}",
         "alike" if quantiles.is_alike else "differs by more than chance",
@@ -339,7 +331,7 @@ def _row(quantiles: QuantileComparison) -> tuple[str, ...]:
 
 
 def render_comparison(likeness: PlatformComparison) -> str:
-    """Return the page of Q-Q plots; it needs no script and no network."""
+    """Return the page of Q-Q plots."""
     return _render(
         "likeness.html.j2",
         found=likeness,
@@ -355,44 +347,40 @@ def render_comparison(likeness: PlatformComparison) -> str:
 
 
 def write_comparison(likeness: PlatformComparison, path: Path) -> Path:
-    """Write the page of Q-Q plots and return its absolute path.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write the page of Q-Q plots and return its absolute path. Raises as `write_page`."""
     return write_page(render_comparison(likeness), path)
 
 
 class DashboardSource(Protocol):
-    """What is shown of a finished run of a platform."""
+    """The content of a dashboard of a platform."""
 
     @property
     def title(self) -> str:
-        """What was simulated."""
+        """Return the name of the simulation."""
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        """Name and value."""
+        """Return names and values of the settings."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What stands out."""
+        """Return the sentences on what stands out."""
 
     @property
     def tables(self) -> Mapping[str, Rows]:
-        """Tasks and waits, by title."""
+        """Return the tables of tasks and waits, by title."""
 
     @property
     def over_time(self) -> PlatformDrawing:
-        """From the beginning to the end."""
+        """Return the drawing over the whole time."""
 
     @property
     def day(self) -> PlatformDrawing:
-        """Means by hour of the day."""
+        """Return the drawing of means by hour of the day."""
 
 
 def render_dashboard(board: DashboardSource) -> str:
-    """Return the page of a dashboard; it needs no script and no network."""
+    """Return the page of a dashboard."""
     sections = [
         (heading, [(panel.title, svg(panel_chart(panel, drawing))) for panel in drawing.panels])
         for heading, drawing in (("Over time", board.over_time), ("A mean day", board.day))
@@ -401,11 +389,7 @@ def render_dashboard(board: DashboardSource) -> str:
 
 
 def write_dashboard(board: DashboardSource, path: Path) -> Path:
-    """Write the page of a dashboard and return its absolute path.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write the page of a dashboard and return its absolute path. Raises as `write_page`."""
     return write_page(render_dashboard(board), path)
 
 

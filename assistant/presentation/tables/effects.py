@@ -1,7 +1,4 @@
-"""The effects of a report, and the sentences that the command line shares with it.
-
-What to expect at each level of every parameter, by the model that suggestions come from.
-"""
+"""Effects of parameters: the section of a report, its sentences, and the estimate at each level."""
 
 from dataclasses import dataclass
 
@@ -28,14 +25,14 @@ from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
 
 CLEAR = 0.05
-"""Probability by chance below which an effect is called clear."""
+"""Effects with a p-value below this are called clear."""
 LITTLE = 0.01
-"""Share of the variation below which a pair is not worth its name."""
+"""Pairs that explain less than this share of the variation are not named."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectFigure:
-    """One parameter whose levels can be compared: its test in words, and its levels."""
+    """One parameter with comparable levels: its test as text, and its levels."""
 
     parameter: str
     unit: str
@@ -46,15 +43,15 @@ class EffectFigure:
 
 @dataclass(frozen=True, slots=True)
 class EffectsSection:
-    """What a report says of effects.
+    """The effects in a report.
 
     Args:
-        figures: parameters whose levels can be compared, the largest F first.
-        unknown: parameters of which nothing can be said, with the reason.
-        contrasts: for the Pareto chart, the largest first.
-        margins: Lenth's.
-        half_normal: for the half-normal plot.
-        sentences: what it rests on.
+        figures: parameters with comparable levels, the largest F first.
+        unknown: parameters without a known effect, with the reason.
+        contrasts: contrasts of the Pareto chart, the largest first.
+        margins: Lenth's margins.
+        half_normal: points of the half-normal plot.
+        sentences: basis of the analysis.
     """
 
     figures: tuple[EffectFigure, ...]
@@ -91,7 +88,7 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
 
 
 def figure_of(effect: MainEffect) -> EffectFigure:
-    """Return a main effect as it is drawn: the levels that can be compared."""
+    """Return a main effect in the form for drawing, with its comparable levels."""
     return EffectFigure(
         effect.parameter,
         effect.unit,
@@ -106,7 +103,7 @@ def figure_of(effect: MainEffect) -> EffectFigure:
 
 
 def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
-    """Return what an analysis rests on: the error, the margins, the fit, the prediction."""
+    """Return the basis of an analysis: the error, the margins, the fit, the prediction."""
     parts = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
     parts += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
     parts += [prediction_text(report.prediction)]
@@ -114,10 +111,10 @@ def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
 
 
 def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
-    """Return what effects can be looked for in: the objective's values, then every other measure.
+    """Return the responses for an analysis: values of the objective, then every other measure.
 
-    Of the other measures those that are a number in some run; where a constraint bounds one from
-    one side, the other direction is the better one.
+    Other measures must be a number in some run; if a constraint bounds a measure on one side, the
+    other direction is better.
     """
     objective = experiment.opened.objective
     responses = [first_response(experiment)]
@@ -141,7 +138,7 @@ def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
 
 
 def headline(report: EffectsReport, strengths: TermShares) -> str:
-    """Say in a sentence or two what matters; of nothing that is known, why not."""
+    """Return a sentence or two on the strongest effects, or on why none is known."""
     measured = [strength for strength in strengths.main if strength.share is not None]
     if not measured:
         return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
@@ -174,7 +171,7 @@ def _share(strength: TermShare) -> str:
 
 
 def fit_text(report: EffectsReport) -> str:
-    """Return how much of the variation the model explains; nothing where that is not known."""
+    """Return how much of the variation the model explains; empty if unknown."""
     if report.r_squared is None:
         return ""
     left = "1 degree" if report.residual_df == 1 else f"{report.residual_df} degrees"
@@ -199,7 +196,7 @@ def f_text(test: TermTest) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return a probability as it stands after ``p``.
+    """Return a p-value as text after ``p``.
 
     >>> p_text(0.0312), p_text(1e-9), p_text(None)
     ('= 0.031', '< 0.0001', 'unknown')
@@ -210,7 +207,7 @@ def p_text(p: float | None) -> str:
 
 
 def margins_text(margins: Margins, n_unknown: int) -> str:
-    """Return Lenth's margins in a sentence, and what is missing among the contrasts."""
+    """Return Lenth's margins in a sentence, with the number of unknown contrasts."""
     if margins.margin is None:
         text = margins.reason or ""
     else:
@@ -250,7 +247,7 @@ def prediction_text(prediction: PressStatistic) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParameterEffect:
-    """What one parameter's levels did, on the scale of the measured value."""
+    """The estimates at the levels of one parameter, on the scale of the measured value."""
 
     parameter: str
     unit: str
@@ -260,22 +257,23 @@ class ParameterEffect:
 
     @property
     def n_tried(self) -> int:
-        """Levels with at least one observation."""
+        """Return the number of levels with at least one observation."""
         return sum(m.n > 0 for m in self.levels)
 
 
 def level_qualities(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[ParameterEffect, ...]:
-    """Return what to expect per level by the ANOVA model, parameters with the widest range first.
+    """Return the estimate per level by the ANOVA model, parameters with the widest range first.
 
-    The model is of what was measured, whether or not a run met the constraints; strategies learn
-    from responses, in which a violation counts. Levels are by rank. Nothing without a run.
+    The model uses all measured values, whether or not a run meets the constraints (strategies
+    learn
+    from responses, in which a violation counts). Levels are sorted by rank. Empty without a run.
 
     Args:
-        experiment: as far as it has come.
-        response: what is expected; the objective's own value if None.
-        only: which runs are looked at.
+        experiment: the experiment so far.
+        response: response to estimate; the objective's own value if None.
+        only: filter of the runs.
     """
     space = experiment.space
     if response is None and only == EVERY:

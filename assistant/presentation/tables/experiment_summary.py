@@ -1,9 +1,4 @@
-"""The answer first: is there something better than today, by how much, and how sure can one be.
-
-An experiment at a glance: one line of a list of many, made once for each state of a journal.
-
-What the report says of two measures: the front of trade-offs, as rows and as points.
-"""
+"""Summaries of an experiment: the finding against the baseline, one row for a list, the front."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,22 +11,23 @@ from assistant.presentation.charts.vega_lite import TradePoint
 from assistant.presentation.text.number_format import duration, lasting, level, quantity
 
 LONGEST_FAILURE = 300
-"""Characters of a failure that are told with the answer."""
+"""Most characters of a failure in the finding."""
 
 FindingVerdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineFinding:
-    """The finding in one headline and a few sentences.
+    """The finding of an experiment in one headline and a few sentences.
 
     Args:
-        verdict: what was found, for programs.
-        headline: what was found, for people.
-        sentences: what must be known beside it.
-        improvement: change of the value from today to best as a share of today's, positive when
-            better; None when there is nothing to compare.
-        best_run_id: the best run's number; None if nothing completed.
+        verdict: kind of the finding, for programs.
+        headline: finding for people.
+        sentences: additional facts.
+        improvement: change of the value from the current to the best configuration as a share of
+            the
+            former, positive if better; None without a comparison.
+        best_run_id: number of the best run; None if none completed.
     """
 
     verdict: FindingVerdict
@@ -61,7 +57,7 @@ def _found(
     today: ConfigurationSummary | None,
     today_run: Run | None,
 ) -> BaselineFinding:
-    """Return the finding, without what was spent on it."""
+    """Return the finding without the sentences on the used budget."""
     if not best.outcome.feasible:
         return _nothing_feasible(experiment, best, today)
     if today is None:
@@ -130,7 +126,7 @@ def _against_today(
     better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
     if old.value > 0 and new.value >= 0:
         share = f"{abs(new.value - old.value) / old.value:.1%} {better}"
-    else:  # a percentage of nothing, or across 0, says nothing
+    else:  # a percentage of 0, or across 0, has no meaning
         unit = experiment.opened.objective.unit
         share = f"{quantity(abs(new.value - old.value), unit)} {better}"
     return BaselineFinding(
@@ -143,12 +139,11 @@ def _against_today(
 
 
 def _named(best: ConfigurationSummary) -> str:
-    """Return ``run 7``, or ``run 7 (mean of 3 runs)`` where it was repeated."""
     return f"run {best.run.id}" + (f" (mean of {best.n} runs)" if best.n > 1 else "")
 
 
 def _traded(experiment: Experiment, best: ConfigurationSummary) -> tuple[str, ...]:
-    """Say by which of two measures it is best, and how many trade-offs there are."""
+    """Return a sentence on the second measure and the number of trade-offs; empty without one."""
     objective = experiment.opened.objective
     second = objective.second
     if second is None:
@@ -170,7 +165,7 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 
 def _why_failed(experiment: Experiment) -> tuple[str, ...]:
-    """Return what failed runs said most often, in a sentence; nothing if none failed."""
+    """Return the most frequent failure in a sentence; empty if no run failed."""
     failures = Counter(run.failure for run in experiment.runs if run.failure is not None)
     if not failures:
         return ()
@@ -185,7 +180,7 @@ def _spent(experiment: Experiment) -> str:
     space, n_runs = experiment.space, len(experiment.runs)
     allowed = space.count_allowed()
     n, n_gone = experiment.tried
-    if allowed is None:  # all combinations are counted then, closed ones too
+    if allowed is None:  # then all combinations are counted, closed ones too
         n, n_gone = n + n_gone, 0
     total = allowed if allowed is not None else space.size
     share = f" ({n / total:.2%})" if n < total else ", all of them"
@@ -204,31 +199,32 @@ def _spent(experiment: Experiment) -> str:
 State = Literal["new", "running", "waiting", "ready", "used up", "finished"]
 
 _RECENT = 15
-"""Runs of which the mean duration stands for those to come."""
+"""Number of last runs whose mean duration predicts that of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSummary:
-    """What a list says of an experiment.
+    """An experiment as one row of a list.
 
     Args:
-        id: of the experiment.
-        name: for people.
-        opened_s: when it was opened, seconds since 1970-01-01 UTC.
-        state: where it stands, by its journal alone: whether a process executes it is not there.
-        state_words: the same for people.
-        objective: what is wanted.
+        id: id of the experiment.
+        name: name for people.
+        opened_s: time of opening, seconds since 1970-01-01 UTC.
+        state: state according to the event log, which does not say whether a process executes it.
+        state_words: state for people.
+        objective: objective as text.
         best: value of the best configuration; None before the first result.
-        unit: of it.
-        gain: how it compares with today's configuration, in words; empty without a today.
-            ``meets all constraints`` where today's does not.
-        done: runs of the budget that are over.
-        budget: runs in all; None without a limit.
-        failed: runs that failed.
-        deadline_s: until when, seconds since 1970-01-01 UTC; None without one.
-        left_s: seconds that the rest of the budget takes at the pace of the last runs; None if it
-            cannot be said, or nothing is left.
-        warning: the warning that waits for an answer; empty without one.
+        unit: unit of ``best``.
+        gain: comparison with the current configuration as text; empty without one. ``meets all
+            constraints`` if the current configuration does not.
+        done: completed and failed runs of the budget.
+        budget: largest number of runs; None without a limit.
+        failed: failed runs.
+        deadline_s: deadline, seconds since 1970-01-01 UTC; None without one.
+        left_s: seconds for the rest of the budget at the pace of the last runs; None if unknown,
+            or
+            if nothing is left.
+        warning: warning without an answer; empty if there is none.
         run_s: mean duration of the last runs, in seconds; None before the first one.
     """
 
@@ -251,11 +247,11 @@ class ExperimentSummary:
 
     @property
     def share(self) -> float | None:
-        """Share of the budget that is used, 0 to 1; None without a limit of runs."""
+        """Return the used share of the budget, 0 to 1; None without a limit of runs."""
         return None if self.budget is None else min(1.0, self.done / max(self.budget, 1))
 
     def time_left(self, now_s: float) -> str:
-        """Say how much time is left: until the deadline, else by the pace of the last runs."""
+        """Return the time left as text: until the deadline, else by the pace of the last runs."""
         if self.state == "finished":
             return ""
         if self.deadline_s is not None:
@@ -265,7 +261,7 @@ class ExperimentSummary:
 
 
 def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
-    """Return what a list says of an experiment; no forecast is made for it."""
+    """Return the row of an experiment, without computing a forecast."""
     opened, sla = experiment.opened, experiment.sla
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     executed = [run for run in over if run.source != "imported"]
@@ -298,7 +294,7 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
 
 
 def gain_words(experiment: Experiment) -> str:
-    """Say in a few words how the best configuration compares with today's."""
+    """Return the comparison of the best with the current configuration in a few words."""
     best = None if experiment.best is None else experiment.standing(experiment.best)
     today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
     if best is not None and not best.outcome.feasible:
@@ -344,7 +340,7 @@ class FrontRow:
 
 
 def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
-    """Return the front, the best by the first measure first; empty without a second measure."""
+    """Return the front, best by the first measure first; empty without a second measure."""
     rows = []
     for run in experiment.front:
         standing = experiment.standings[run.configuration]

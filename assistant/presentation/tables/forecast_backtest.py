@@ -1,8 +1,7 @@
-"""What was foretold, batch by batch, against what came: the forecasts recomputed from the journal.
+"""Past forecasts against results: forecasts recomputed from the event log, scores of predictions.
 
-Nothing is stored for it: every forecast is a pure function of the journal until that moment.
-
-The scoreboard of trust in words and rows, for the report, the browser and the command line.
+No forecast is stored, because each is a pure function of the event log until its time. The tables
+are for the report, the browser and the command line.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,21 +35,21 @@ from assistant.presentation.text.forecast import (
 from assistant.presentation.text.number_format import number
 
 MOST_POINTS = 30
-"""Forecasts that are recomputed at most, evenly over the batches."""
+"""Most forecasts that are recomputed, evenly over the batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChancePoint:
-    """What was foretold with one batch, after an answer to a warning, or now.
+    """The forecast at one batch, after an answer to a warning, or now.
 
     Args:
-        runs: runs that were over then, those that failed too.
+        runs: completed and failed runs at that time.
         left: further runs that could end.
-        goal: what was agreed then.
-        chance: of reaching it.
-        band: of the chance.
-        verdict: how the goal stood then.
-        is_now: whether it is the forecast of now.
+        goal: goal at that time.
+        chance: chance to reach it.
+        band: band of the chance.
+        verdict: verdict on the goal at that time.
+        is_now: whether this is the current forecast.
     """
 
     runs: int
@@ -64,26 +63,27 @@ class ChancePoint:
 
 @dataclass(frozen=True, slots=True)
 class ForecastSection:
-    """The forecast as a report tells it.
+    """The forecast in a report.
 
     Args:
-        verdict: how the goal stands.
-        headline: the forecast in a sentence or two.
-        sentences: what stands below it.
-        terms: each agreed term in words.
-        paper: the paper's rule in words.
-        goal: None if none is agreed.
-        chance: of reaching it; None if unknown, or if it is decided.
-        band: of the chance.
-        remaining: further runs.
-        fan: the best over further runs; empty if unknown, or if nothing is left.
-        at_s: when the forecast was made.
-        deadline_s: None if none is agreed.
-        course: what was foretold with each batch and after each answer that changed how runs are
-            chosen, oldest first; at the end what is foretold now, while the goal is open.
-        went: sentences on how that went.
-        reached: whether the goal was; None while that is open.
-        reached_at: runs that were over when it was; None if it was not.
+        verdict: verdict on the goal.
+        headline: forecast in a sentence or two.
+        sentences: sentences below the headline.
+        terms: each term of the SLA as text.
+        paper: result of the paper's rule as text.
+        goal: goal; None without one.
+        chance: chance to reach it; None if unknown or decided.
+        band: band of the chance.
+        remaining: number of further runs.
+        fan: best over further runs; empty if unknown, or if no run is left.
+        at_s: time of the forecast, in seconds since 1970-01-01 UTC.
+        deadline_s: deadline; None without one.
+        course: forecasts at each batch and each answer that changed the steering, oldest first;
+            the
+            current forecast is last while the goal is open.
+        went: sentences on the quality of past forecasts.
+        reached: whether the goal was reached; None while it is open.
+        reached_at: completed and failed runs when it was reached; None if it was not.
     """
 
     verdict: GoalVerdict
@@ -107,11 +107,11 @@ class ForecastSection:
 def forecast_section(
     experiment: Experiment, events: Sequence[Event], now_s: float
 ) -> ForecastSection | None:
-    """Return what a report says of the forecast; None if there is no goal and nothing to foresee.
+    """Return the forecast for a report; None without a goal and without a fan.
 
     Args:
-        experiment: as far as it has come.
-        events: its journal; without it how the forecast went is left out.
+        experiment: the experiment so far.
+        events: its event log; without it the quality of past forecasts is left out.
         now_s: seconds since 1970-01-01 UTC.
     """
     current = forecast(experiment, now_s)
@@ -147,7 +147,7 @@ def forecast_section(
 
 
 def _over_until(experiment: Experiment, forecast: Forecast) -> int | None:
-    """Return how many runs were over when the goal was reached, the run that reached it too."""
+    """Return the number of ended runs when the goal was reached, with the run that reached it."""
     if forecast.goal is None or forecast.goal.reached_by is None:
         return None
     reached = experiment.run(forecast.goal.reached_by)
@@ -157,13 +157,13 @@ def _over_until(experiment: Experiment, forecast: Forecast) -> int | None:
 
 
 def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
-    """Recompute what was foretold with each batch, until the goal was reached.
+    """Recompute the forecast at each batch, until the goal was reached.
 
-    An answer to a warning that changed how runs are chosen is a point as well: the chance after it.
+    An answer to a warning that changed the steering is a point as well, with the chance after it.
 
     Args:
-        events: a whole journal; empty gives nothing.
-        most: points at most, evenly over those moments that have a forecast.
+        events: complete event log; may be empty.
+        most: largest number of points, evenly over the times with a forecast.
 
     Returns:
         The points, oldest first; batches without a goal or with too few results have none.
@@ -182,7 +182,7 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
 def _point(
     experiment: Experiment, forecast: Forecast, *, is_now: bool = False
 ) -> ChancePoint | None:
-    """Return a forecast as a point of the course; None where it tells no chance, or it is over."""
+    """Return a forecast as a point; None if it has no chance or the experiment is over."""
     goal = forecast.goal
     if goal is None or goal.chance is None or goal.band is None or forecast.is_over:
         return None
@@ -200,9 +200,9 @@ def _point(
 
 
 def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
-    """Yield the state after each batch and each answer that changed the steering.
+    """Yield the state after each batch and each answer that changed the steering, with its index.
 
-    With the event's position; the experiment is the same object each time.
+    The experiment is the same object each time.
     """
     if not events:
         return
@@ -216,7 +216,7 @@ def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
 
 
 def _telling(events: Sequence[Event]) -> list[int]:
-    """Return the positions of those moments with a goal that was open and enough results."""
+    """Return the positions at which the goal was open and there were enough results."""
     positions = []
     for position, experiment in _states(events):
         goal = experiment.sla.goal
@@ -229,7 +229,7 @@ def _telling(events: Sequence[Event]) -> list[int]:
 
 
 def _evenly(positions: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of the positions, the first and the last among them.
+    """Return at most ``most`` of the positions, with the first and the last.
 
     >>> _evenly([3, 5, 8, 9, 11], 3), _evenly([3, 5], 3)
     ([3, 8, 11], [3, 5])
@@ -243,9 +243,9 @@ def _evenly(positions: Sequence[int], most: int) -> list[int]:
 def review_sentences(
     subject: ForecastSubject, course: Sequence[ChancePoint], forecast: Forecast
 ) -> tuple[str, ...]:
-    """Say how the forecasts went: what was foretold when, and whether the verdicts were right.
+    """Return sentences on past forecasts and on whether their verdicts were right.
 
-    A single end proves no probability right or wrong; a verdict it does.
+    A single outcome cannot refute a probability, but it can refute a verdict.
     """
     if not course or forecast.goal is None:
         return ()
@@ -287,7 +287,7 @@ def _told(course: Sequence[ChancePoint]) -> str:
 
 
 def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> list[str]:
-    """Return whether a verdict, given at some points, came true; nothing if it was not given."""
+    """Return whether a verdict at some points came true; empty without points."""
     if not points:
         return []
     n, first, last = len(points), points[0].runs, points[-1].runs
@@ -296,7 +296,7 @@ def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> lis
 
 
 FEW = 10
-"""Runs below which nothing is judged: if all 10 went well, Wilson's interval begins at 72 %."""
+"""Fewer runs are not judged: if all 10 are inside, Wilson's interval begins at 72 %."""
 
 NAMES: dict[Group, str] = {
     "suggested": "suggested, taken as it was",
@@ -328,13 +328,13 @@ class PredictionRow:
 
 @dataclass(frozen=True, slots=True)
 class PredictionSection:
-    """The scoreboard as it is told.
+    """The scores of predictions in a report.
 
     Args:
-        record: the scoreboard itself.
-        title: of the value, with its unit.
-        sentences: what to make of it.
-        rows: a row for each group.
+        record: scores as values.
+        title: name of the value with its unit.
+        sentences: interpretation of the scores.
+        rows: one row per group.
     """
 
     record: PredictionScoreboard
@@ -344,7 +344,7 @@ class PredictionSection:
 
 
 def prediction_section(experiment: Experiment) -> PredictionSection | None:
-    """Return the scoreboard as it is told; None while there is no run."""
+    """Return the scores of predictions; None without any run."""
     if not experiment.runs:
         return None
     record = prediction_scoreboard(experiment)
@@ -354,7 +354,7 @@ def prediction_section(experiment: Experiment) -> PredictionSection | None:
 
 
 def prediction_sentences(trust: PredictionScoreboard) -> tuple[str, ...]:
-    """Say what to make of it: whether intervals held, whether values leaned, who improved."""
+    """Return sentences on the coverage of intervals, the bias of predictions, and improvements."""
     parts = [_held(trust.coverage), _leaned(trust), _improved(trust)]
     if trust.unanswered:
         single = trust.unanswered == 1
@@ -402,7 +402,7 @@ def _leaned(trust: PredictionScoreboard) -> str:
 
 
 def _improved(trust: PredictionScoreboard) -> str:
-    """Say how often suggestions and the analyst's runs improved the best; nothing without any."""
+    """Return how often suggestions and the analyst's runs improved the best; empty without runs."""
     parts = [
         f"{score.improved} of {score.completed} that were {word}"
         for group, word in (
@@ -453,11 +453,11 @@ def _signed(value: float | None) -> str:
 
 
 def prediction_marks(promises: tuple[PredictionRecord, ...]) -> tuple[PredictionMark, ...]:
-    """Return promises as they are drawn: a row for each that a run of its own batch kept or not."""
+    """Return the predictions that a run of the same batch can be compared with, for drawing."""
     return tuple(
         PredictionMark(
-            f"run {promise.run_id}, batch {promise.batch}", promise.expected, promise.low, promise.high, promise.came,
-            promise.inside,
+            f"run {promise.run_id}, batch {promise.batch}",
+            promise.expected, promise.low, promise.high, promise.came, promise.inside,
         )
         for promise in promises
         if promise.group != "left out"

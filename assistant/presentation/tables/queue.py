@@ -1,11 +1,7 @@
-"""The queue as people read it: what goes on, what waits, and why each stands where it does.
+"""The queue of runs as text: running and waiting runs, their order, intermediate results, reasons.
 
-A list that can be acted on is a snapshot: it stays as it was shown until it is renewed, and says
-how much has changed since.
-
-What runs that go on have measured so far, and which were ended early, in words.
-
-The why of a suggestion as people read it: the strategy's sentence and what is expected.
+A list for actions is a snapshot: it does not change until it is renewed, and it counts the
+changes since then.
 """
 
 from __future__ import annotations
@@ -31,23 +27,23 @@ from assistant.presentation.text.number_format import (
 from strategies import Configuration, Suggestion, SuggestionKind
 
 MOST_RUN_NAMES = 8
-"""Runs of a list that are named one by one; of more the rest is counted."""
+"""Most runs that are listed by id; the rest is counted."""
 
 SOON_S = 60.0
-"""What ends within so many seconds is told by how long it takes, not by the time of day."""
+"""An end within so many seconds is shown as a duration, a later one as a time of day."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """A queue as it stood at one moment.
+    """The queue at one moment.
 
     Args:
-        at_s: that moment, seconds since 1970-01-01 UTC.
-        n_events: of the journal then.
-        version: of the experiment then; see `Experiment`.
-        running: what goes on, oldest first.
-        waiting: what waits, the next one in front; held runs come last, oldest first.
-        ends: when they end.
+        at_s: time of the snapshot, seconds since 1970-01-01 UTC.
+        n_events: length of the event log at that time.
+        version: version of the experiment at that time; see `Experiment`.
+        running: running runs, oldest first.
+        waiting: waiting runs, the next one first; held runs come last, oldest first.
+        ends: predicted ends of the runs.
     """
 
     at_s: float
@@ -59,7 +55,7 @@ class QueueSnapshot:
 
     @classmethod
     def of(cls, experiment: Experiment, now_s: float) -> QueueSnapshot:
-        """Return the queue as it stands now."""
+        """Return the current queue."""
         held_runs = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
         return cls(
             at_s=now_s,
@@ -72,18 +68,18 @@ class QueueSnapshot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing goes on and nothing waits."""
+        """Return whether no run is running or waiting."""
         return not self.running and not self.waiting
 
     def changes(self, experiment: Experiment) -> int:
-        """Return how many runs came, went, or stand otherwise in the queue since."""
+        """Return the number of runs that came, went, or changed since the snapshot."""
         then = {run.id: _standing(run) for run in (*self.running, *self.waiting)}
         live = experiment.runs_in(RunState.RUNNING, RunState.QUEUED)
         now = {run.id: _standing(run) for run in live}
         return sum(then.get(run_id) != now.get(run_id) for run_id in {*then, *now})
 
     def place(self, run: Run) -> str:
-        """Return why a waiting run stands where it does."""
+        """Return why a waiting run has its place."""
         parts = []
         if run.held:
             parts.append("held until it is released")
@@ -98,17 +94,17 @@ class QueueSnapshot:
         return "; ".join(parts)
 
     def end_of(self, run: Run) -> str:
-        """Return when a run that goes on will end, with where 8 of 10 futures lie."""
+        """Return when a running run will end, with its 80 % interval."""
         interval = self.ends.going.get(run.id)
         return "unknown" if interval is None else end_text(interval, self.at_s)
 
 
 def end_text(interval: Interval, now_s: float) -> str:
-    """Return when something ends: the middle of the futures, then what 8 of 10 lie within.
+    """Return when something ends: the median, then the 80 % interval.
 
-    >>> when(Interval(20.3, 31.4, 45.0), 0.0)
+    >>> end_text(Interval(20.3, 31.4, 45.0), 0.0)
     'in 31 s (20 s to 45 s)'
-    >>> when(Interval(600.0, 1200.0, None), 0.0)
+    >>> end_text(Interval(600.0, 1200.0, None), 0.0)
     'about 00:20 UTC (in 10 min 00 s or later)'
     """
     if interval.median is None or interval.low is None:
@@ -128,14 +124,14 @@ def end_text(interval: Interval, now_s: float) -> str:
 
 
 def _about(seconds: float) -> str:
-    """Return a duration that is not known to more than two digits."""
+    """Return a duration with at most two digits if it is short."""
     return duration(float(f"{seconds:.2g}") if seconds < SOON_S else seconds)
 
 
 def run_names(run_ids: tuple[int, ...]) -> str:
-    """Name runs.
+    """Return the names of runs as text.
 
-    >>> named((4,)), named((4, 7, 12)), named(tuple(range(1, 12)))
+    >>> run_names((4,)), run_names((4, 7, 12)), run_names(tuple(range(1, 12)))
     ('run 4', 'runs 4, 7 and 12', 'runs 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
     """
     if len(run_ids) == 1:
@@ -151,7 +147,7 @@ def _standing(run: Run) -> tuple[RunState, float, bool, int]:
 
 
 def stopped_words(run: Run) -> str:
-    """Say that a run was ended early and what it had reported was kept; empty if it was not.
+    """Return that a run was ended early, with the reason; empty if it was not.
 
     >>> from strategies import Configuration
     >>> run = Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0, stopped="flat by now")
@@ -164,9 +160,9 @@ def stopped_words(run: Run) -> str:
 
 
 def reported_words(run: Run, objective: Objective) -> str:
-    """Return what the objective looks at of what a run has reported; empty if it is nothing.
+    """Return the measures of the objective in a run's intermediate result; empty without one.
 
-    Where it has reported nothing that counts, the number of its measures is told.
+    If it has no such measure, return the number of its measures.
     """
     if run.reported is None:
         return ""
@@ -183,7 +179,7 @@ def reported_words(run: Run, objective: Objective) -> str:
 
 
 def age_words(run: Run, now_s: float) -> str:
-    """Say how long ago a run has reported last; empty if it has not."""
+    """Return the age of a run's last intermediate result; empty without one."""
     if run.reported_s is None:
         return ""
     return f"{duration(max(0.0, round(now_s - run.reported_s)))} ago"
@@ -202,7 +198,7 @@ KINDS: Mapping[SuggestionKind, str] = {
     "improvement": "improve",
     "confirmation": "confirmation",
 }
-"""How a suggestion came about, in a word."""
+"""Origin of a suggestion in a word or two."""
 
 KIND_WORDS = (
     "explore: where little is known; improve: likely to beat the best; neighbour: one step from a "
@@ -212,7 +208,7 @@ KIND_WORDS = (
 
 
 def expected_text(experiment: Experiment, configuration: Configuration) -> str:
-    """Return "9,870 s (9,700 to 10,150)", the value expected and its 95% interval, or "unknown"."""
+    """Return the expected value and its 95% interval: "9,870 s (9,700 to 10,150)", or "unknown"."""
     prediction = expected_measure(experiment, configuration)
     if prediction is None:
         return "unknown"
@@ -220,7 +216,7 @@ def expected_text(experiment: Experiment, configuration: Configuration) -> str:
 
 
 def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
-    """Return the reason of a suggestion with what is expected of it, in one sentence."""
+    """Return the reason of a suggestion with its expected value, in one sentence."""
     text = expected_text(experiment, suggestion.configuration)
     if text == "unknown":
         return suggestion.reason
@@ -229,18 +225,18 @@ def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
 
 
 def kind_text(suggestion: Suggestion) -> str:
-    """Return how a suggestion came about, in a word or two: "inside region 2"."""
+    """Return the origin of a suggestion in a word or two: "inside region 2"."""
     if suggestion.region is not None:
         return f"inside region {suggestion.region}"
     return KINDS[suggestion.kind]
 
 
 def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuration]]) -> str:
-    """Return what a list of runs is predicted to give, in a sentence.
+    """Return the predicted values of a list of runs, in a sentence.
 
     Args:
-        experiment: whose model speaks.
-        numbered: the configurations with the number that people see beside each.
+        experiment: experiment whose model predicts.
+        numbered: configurations with the numbers that people see.
     """
     n = len(numbered)
     runs = "1 run" if n == 1 else f"{n:,} runs"
@@ -265,10 +261,10 @@ def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuratio
 
 @dataclass(frozen=True, slots=True)
 class LevelRow:
-    """One level of a suggestion: what the best run has there, and what is known of it.
+    """One level of a suggestion: the level of the best run, and the estimate at this level.
 
-    ``typical`` is what a typical configuration with it is expected to give, with its 95% interval;
-    "unknown" without a result.
+    ``typical`` is the expected value of a typical configuration with this level, with its 95%
+    interval; "unknown" without a result.
     """
 
     parameter: str
@@ -280,14 +276,14 @@ class LevelRow:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionExplanation:
-    """All that is known of why something was suggested: sentences, and its levels one by one."""
+    """The explanation of a suggestion: sentences, and one row per level."""
 
     sentences: tuple[str, ...]
     levels: tuple[LevelRow, ...]
 
 
 def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExplanation:
-    """Return why a configuration was suggested, and what is expected of it by now."""
+    """Return why a configuration was suggested, and its current expected value."""
     configuration, unit = suggestion.configuration, experiment.opened.objective.unit
     sentences = [
         suggestion.reason,
@@ -301,8 +297,8 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
         )
     else:
         sentences.append(
-            f"Expected: {expected_text(experiment, configuration)}, with a 95 % interval, by the model of "
-            f"{n:,} results."
+            f"Expected: {expected_text(experiment, configuration)}, with a 95 % interval, by the "
+            f"model of {n:,} results."
         )
     if suggestion.chance is not None:
         sentences.append(

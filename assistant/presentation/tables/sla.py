@@ -1,7 +1,4 @@
-"""The agreement term by term: what was agreed, what was used of it, met or missed.
-
-What the report says about the budget: regions, warnings, and what came of them.
-"""
+"""The SLA term by term: limits, use, verdicts; and the regions and warnings of an experiment."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,8 +15,9 @@ from strategies import find_regions
 AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
 
 TermVerdict = Literal["met", "missed", "open", "unlimited", "unknown"]
-"""Of a term: missed by what happened, met at the end, open until then; ``unlimited`` is a cost that
-is only counted, ``unknown`` one of which no run has told anything at the end."""
+"""Verdict of a term: missed at once, met at the end, open until then. ``unlimited`` is a cost that
+is only counted, ``unknown`` a term without data at the end.
+"""
 
 TITLES: dict[AgreedTerm, str] = {
     "runs": "Runs",
@@ -32,20 +30,23 @@ TITLES: dict[AgreedTerm, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TermUsage:
-    """One agreed term and what came of it.
+    """One term of the SLA and its use.
 
     Args:
-        term: which.
+        term: name of the term.
         limit: runs, seconds since 1970-01-01 UTC, units of the cost, seconds of a run, or value
-            of the first measure; None for a cost that is only counted.
-        used: runs submitted, the end of the last run, cost so far, the longest run, or the best
-            value; None if that is unknown.
-        over: by how much it is missed, 0 if it is not; of a goal how far the best falls short,
-            None while nothing feasible is known.
-        verdict: of it.
-        run: the run that reached the goal; None of other terms, or if it is not reached.
-        agreed: the term in words.
-        told: what came of it, in words.
+            of the
+            first measure; None for a cost that is only counted.
+        used: runs submitted, end of the last run, cost so far, longest run, or best value; None
+            if
+            unknown.
+        over: amount by which the term is missed, else 0; for a goal the distance of the best,
+            None
+            without a feasible run.
+        verdict: verdict on the term.
+        run: run that reached the goal; None for other terms, or if it is not reached.
+        agreed: limit as text.
+        told: use as text.
     """
 
     term: AgreedTerm
@@ -59,18 +60,18 @@ class TermUsage:
 
     @property
     def title(self) -> str:
-        """The heading of the term."""
+        """Return the heading of the term."""
         return TITLES[self.term]
 
 
 def sla_terms(experiment: Experiment) -> tuple[TermUsage, ...]:
-    """Return every agreed term with what came of it so far; empty if nothing is agreed."""
+    """Return every term of the SLA with its use so far; empty without any."""
     terms = (_runs, _deadline, _cost, _run_limit, _goal)
     return tuple(use for of in terms if (use := of(experiment)) is not None)
 
 
 def sla_words(experiment: Experiment) -> tuple[str, ...]:
-    """Return the agreed terms in words, without what was used of them."""
+    """Return the terms of the SLA as text, without their use."""
     return tuple(use.agreed for use in sla_terms(experiment))
 
 
@@ -120,7 +121,7 @@ def _cost(experiment: Experiment) -> TermUsage | None:
 
 
 def unknown_cost(experiment: Experiment, run: Run) -> str:
-    """Say why the cost of a completed run is unknown, and what follows; empty if it is known."""
+    """Return why the cost of a completed run is unknown, and its effect; empty if it is known."""
     sla = experiment.sla
     tariff, outcome = sla.tariff, run.outcome
     if tariff is None or outcome is None:
@@ -184,7 +185,10 @@ def _goal(experiment: Experiment) -> TermUsage | None:
         return TermUsage("goal", limit, None, None, verdict, None, agreed, outcome)
     over = abs(best_outcome.value - limit)
     unit = objective.unit
-    outcome = f"not reached; the best is {quantity(best_outcome.value, unit)}, {quantity(over, unit)} away"
+    outcome = (
+        f"not reached; the best is {quantity(best_outcome.value, unit)}, "
+        f"{quantity(over, unit)} away"
+    )
     return TermUsage("goal", limit, used, over, verdict, None, agreed, outcome)
 
 
@@ -221,10 +225,11 @@ class RegionRow:
 
 @dataclass(frozen=True, slots=True)
 class WarningRow:
-    """One warning: after how many runs, with how many left, its words, and the answer.
+    """One warning: executed and remaining runs, text, and answer.
 
-    ``by_forecast`` tells it from one by the paper's rule, of which ``proposed``, the alternatives
-    with the chance under each, is empty.
+    ``by_forecast`` is false for a warning by the paper's rule; then ``proposed``, the
+    alternatives
+    with their chances, is empty.
     """
 
     number: int
@@ -238,7 +243,7 @@ class WarningRow:
 
 
 def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
-    """Return the regions as they are now, best mean quality first."""
+    """Return the current regions, best mean quality first."""
     space, value_of = experiment.space, experiment.opened.objective.value_of
     counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []
@@ -265,7 +270,7 @@ def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
 
 
 def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
-    """Return every warning with what the analyst did about it."""
+    """Return every warning with the analyst's answer."""
     rows = []
     for advice in experiment.advice:
         reply = experiment.answer_to(advice)

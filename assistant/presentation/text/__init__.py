@@ -1,1 +1,1 @@
-"""TODO."""
+"""Texts for people: numbers in words, and sentences on the forecast."""

@@ -1,7 +1,7 @@
-"""The forecast as people read it: how it stands in one word, a headline, sentences, terms.
+"""The forecast as text: a verdict, a headline, sentences, and the terms of the SLA.
 
-What is unknown is said, never shown as a number. Chances are those of studies that looked alike; no
-sentence promises anything, and none names a single number of runs. Times of day are UTC.
+Unknown values are called unknown, never shown as a number. Chances come from studies that looked
+alike; no sentence promises a result, and none gives a single number of runs. Times are UTC.
 """
 
 import datetime
@@ -37,20 +37,20 @@ GoalVerdict = Literal[
     "open",
     "on_track",
 ]
-"""How the goal stands. ``silent`` is too little to speak, ``open`` a chance without a verdict."""
+"""Verdict on the goal. ``silent`` means too little data, ``open`` a chance without a verdict."""
 
 _TEN_YEARS_S = 10 * 365.25 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastSubject:
-    """What a forecast speaks of.
+    """Names and units in the texts on a forecast.
 
     Args:
-        measure: the first measure, such as ``mean_wait_s``.
-        unit: of it.
-        cost_unit: of the cost.
-        is_finished: whether the experiment is.
+        measure: first measure, such as ``mean_wait_s``.
+        unit: unit of the measure.
+        cost_unit: unit of the cost.
+        is_finished: whether the experiment is finished.
     """
 
     measure: str
@@ -60,7 +60,7 @@ class ForecastSubject:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "ForecastSubject":
-        """Return what the forecasts of an experiment speak of."""
+        """Return the names and units of an experiment."""
         objective, tariff = experiment.opened.objective, experiment.sla.tariff
         cost_unit = "" if tariff is None else tariff.unit
         finished = experiment.finished is not None
@@ -71,7 +71,7 @@ class ForecastSubject:
         return f"{number(value)} {self.unit}".strip()
 
     def values(self, interval: Interval) -> str:
-        """Return a value that is not known yet: the median with the 80 % interval about it."""
+        """Return an uncertain value: the median with its 80 % interval."""
         if interval.low is None or interval.median is None or interval.high is None:
             return "unknown"
         low, high = sorted((interval.low, interval.high))
@@ -82,7 +82,7 @@ class ForecastSubject:
 
 
 def verdict_of(forecast: Forecast) -> GoalVerdict:
-    """Return how the goal stands."""
+    """Return the verdict on the goal."""
     goal = forecast.goal
     if goal is None:
         return "no_goal"
@@ -113,7 +113,7 @@ def _is_nearly_used(forecast: Forecast) -> bool:
 
 
 def headline(subject: ForecastSubject, forecast: Forecast) -> str:
-    """Return the forecast in a sentence or two: how the goal stands, the chance and its band."""
+    """Return the forecast in a sentence or two: the verdict, the chance and its band."""
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None:
         return _without_goal(subject, forecast)
@@ -123,7 +123,10 @@ def headline(subject: ForecastSubject, forecast: Forecast) -> str:
     if verdict == "missed":
         return _missed(subject, forecast, goal_value)
     if goal.chance is None:
-        return f"No chance to reach {goal_value} is told yet: {forecast.silence or 'too little is known'}."
+        return (
+            f"No chance to reach {goal_value} is told yet: "
+            f"{forecast.silence or 'too little is known'}."
+        )
     chance = f"Chance to reach {goal_value} {_horizon(forecast)}: {_banded(forecast)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
 
@@ -138,11 +141,13 @@ def _missed(subject: ForecastSubject, forecast: Forecast, goal_value: str) -> st
 
 
 def _judged(verdict: GoalVerdict, chance: float) -> str:
-    """Return the sentence before the chance; empty where it speaks for itself."""
+    """Return the sentence before the chance; empty if the chance needs none."""
     missed = f"{share_phrase(1.0 - chance)} studies that looked like this missed their goal."
     return {
         "nearly_used": "The budget is nearly used.",
-        "on_track": f"On track: {share_phrase(chance)} studies that looked like this reached their goal.",
+        "on_track": (
+            f"On track: {share_phrase(chance)} studies that looked like this reached their goal."
+        ),
         "likely_miss": f"Likely to miss: {missed}",
         "very_likely_miss": f"Very likely to miss: {missed}",
     }.get(verdict, "")
@@ -157,7 +162,7 @@ def _without_goal(subject: ForecastSubject, forecast: Forecast) -> str:
 
 
 def _horizon(forecast: Forecast) -> str:
-    """Return the runs that a chance is told of."""
+    """Return the runs to which a chance refers."""
     if not forecast.is_beyond:
         return f"with the {left_words(forecast.remaining)}"
     return f"within the next {MOST_LEFT} of the {left_words(forecast.remaining)}"
@@ -173,7 +178,7 @@ def _banded(forecast: Forecast) -> str:
 
 
 def chance_words(forecast: Forecast) -> str:
-    """Return the chance in a few words, for a line; empty while there is none."""
+    """Return the chance in a few words; empty without one."""
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None or goal.chance is None or verdict == "missed":
         return ""
@@ -184,7 +189,7 @@ def chance_words(forecast: Forecast) -> str:
 
 
 def forecast_sentences(subject: ForecastSubject, forecast: Forecast) -> tuple[str, ...]:
-    """Return what stands below the headline: how far it is, when it ends, what to be wary of."""
+    """Return the sentences below the headline: progress, expected end, cautions."""
     parts: list[str] = []
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
@@ -231,7 +236,7 @@ def _far(forecast: Forecast) -> list[str]:
 
 
 def best_words(subject: ForecastSubject, forecast: Forecast) -> str:
-    """Say what the best may come to with the runs left; empty while that is unknown."""
+    """Return the expected best after the runs left; empty if unknown."""
     if forecast.best is None or forecast.is_over:
         return ""
     after = f"next {MOST_LEFT} runs" if forecast.is_beyond else left_words(forecast.remaining)
@@ -239,7 +244,7 @@ def best_words(subject: ForecastSubject, forecast: Forecast) -> str:
 
 
 def end_words(forecast: Forecast) -> str:
-    """Say when the runs left are over, as an interval of times of day."""
+    """Return when the runs left will be over, as an interval of times of day."""
     left = forecast.seconds_left
     if left is None or left.low is None:
         return "When the runs left are over is unknown."
@@ -258,17 +263,17 @@ def end_words(forecast: Forecast) -> str:
 
 
 TERMS = {"max_runs": "runs", "deadline": "deadline", "max_cost": "cost"}
-"""Terms as people call them."""
+"""Names of terms for people."""
 
 
 def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
-    """Say what a term leaves.
+    """Return what is left of a term.
 
     >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
-    >>> term_words(Subject("wait"), runs, 0.0)
+    >>> term_words(ForecastSubject("wait"), runs, 0.0)
     'runs: 22 of 60 ended, 38 left'
     >>> deadline = TermForecast("deadline", 52_200.0, 50_000.0, Interval(25.0, 28.0, 31.0))
-    >>> term_words(Subject("wait"), deadline, 50_000.0)
+    >>> term_words(ForecastSubject("wait"), deadline, 50_000.0)
     'deadline: 25 to 31 more runs by 14:30 UTC, 28 most likely'
     """
     name, used = TERMS[term.term], term_used(subject, term, now_s)
@@ -288,7 +293,7 @@ def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> st
 
 
 def term_used(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
-    """Say what is agreed and what is used of it, as a cell of a table."""
+    """Return limit and use of a term, for a cell of a table."""
     if term.term == "max_runs":
         return f"{count(term.used or 0)} of {count(term.limit)} ended"
     if term.term == "deadline":
@@ -298,7 +303,7 @@ def term_used(subject: ForecastSubject, term: TermForecast, now_s: float) -> str
 
 
 def figures(left: Interval | None) -> str:
-    """Return further runs as a cell of a table.
+    """Return a number of further runs for a cell of a table.
 
     >>> figures(Interval(25.0, 28.0, 31.0)), figures(Interval(5.0, 5.0, 5.0)), figures(None)
     ('25 to 31 (28 most likely)', '5', 'unknown')
@@ -313,7 +318,7 @@ def figures(left: Interval | None) -> str:
 
 
 def left_words(left: Interval | None) -> str:
-    """Return the runs that are left, as in "with the 25 to 31 runs left (28 most likely)".
+    """Return the number of runs left, as in "with the 25 to 31 runs left (28 most likely)".
 
     >>> left_words(Interval(38.0, 38.0, 38.0)), left_words(Interval(25.0, 28.0, 31.0))
     ('38 runs left', '25 to 31 runs left (28 most likely)')
@@ -332,7 +337,7 @@ def left_words(left: Interval | None) -> str:
 
 
 def count(n: float) -> str:
-    """Return a number of runs; a million of them is no number that anybody plans with.
+    """Return a number of runs; above a million only "over a million".
 
     >>> count(38.0), count(4_589_050.0)
     ('38', 'over a million')
@@ -341,7 +346,7 @@ def count(n: float) -> str:
 
 
 def clock(at_s: float, now_s: float) -> str:
-    """Return a time of day, with its date where it is not today.
+    """Return a time of day, with its date if it is not the date of ``now_s``.
 
     >>> clock(1_000_000.0, 999_999.0), clock(1_000_000.0, 0.0), clock(1e15, 0.0)
     ('13:46 UTC', '1970-01-12 13:46 UTC', 'more than 10 years from now')
@@ -355,7 +360,7 @@ def clock(at_s: float, now_s: float) -> str:
 
 
 def paper_words(forecast: PaperForecast) -> str:
-    """Say how the budget stands by the paper's rule, which nothing has calibrated."""
+    """Return whether the budget suffices by the paper's rule, which is not calibrated."""
     rule = "By the paper's rule (uncalibrated)"
     if forecast.remaining is None and forecast.remaining_by_runs is None:
         terms = "neither a number of runs nor a deadline nor a cost"

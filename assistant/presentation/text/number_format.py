@@ -1,4 +1,4 @@
-"""Numbers as people read them. Text is formatted here, at the right edge, and nowhere before."""
+"""Numbers, units, durations and times as text for people."""
 
 import datetime
 import re
@@ -10,7 +10,7 @@ _DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0,
 
 
 def number(value: float | None) -> str:
-    """Return a number with at most four significant digits below 10,000, none after above.
+    """Return a number with at most four significant digits below 10,000, no fraction above.
 
     >>> number(12345.6), number(0.012346), number(3.0), number(None)
     ('12,346', '0.01235', '3', 'unknown')
@@ -53,7 +53,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return how long something lasts, as people say it.
+    """Return a duration as text for people.
 
     >>> duration(9000.0), duration(3.5), duration(1e-05)
     ('2 h 30 min', '3.5 s', 'below 0.1 s')
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """Say roughly how long something lasts.
+    """Return an approximate duration as text for people.
 
     >>> lasting(0.2), lasting(87.3), lasting(9100.0)
     ('less than a second', 'about 87 s', 'about 2 h 32 min')
@@ -74,7 +74,7 @@ def lasting(seconds: float) -> str:
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit that a measure's name ends in.
+    """Return the unit in the suffix of a measure's name.
 
     >>> unit_of("mean_wait_s"), unit_of("utilisation")
     ('s', '')
@@ -94,7 +94,7 @@ def level(value: Level) -> str:
 
 
 def setting(value: Level, unit: str) -> str:
-    """Return a level with its unit, exactly; seconds also as people say them.
+    """Return a level with its unit, exactly; seconds also as a duration for people.
 
     >>> setting(432000, "s"), setting("easy", ""), setting(16, "processors")
     ('432000 s (5 d 00 h)', 'easy', '16 processors')
@@ -107,7 +107,7 @@ def setting(value: Level, unit: str) -> str:
 
 
 def moment(at_s: float) -> str:
-    """Return a time of day in UTC.
+    """Return a date and time in UTC.
 
     >>> moment(0.0)
     '1970-01-01 00:00 UTC'

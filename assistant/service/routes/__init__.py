@@ -1,4 +1,4 @@
-"""The routes, by who may use them: read (viewer), decide and let others in (steerer), work."""
+"""Routes of the service by role: queries (viewer), commands, tokens (steerer), leases (worker)."""
 
 from assistant.service.routes.commands import command_router as deciding
 from assistant.service.routes.leases import lease_router as working
@@ -8,5 +8,5 @@ from assistant.service.routes.queries import state_router
 from assistant.service.routes.tokens import registration_router as registering
 from assistant.service.routes.tokens import token_router as tokens
 
-# The most frequent requests are found first.
+# The most frequent requests come first.
 ROUTERS = (working, health, state_router, reading, deciding, registering, tokens)

@@ -1,4 +1,4 @@
-"""What people decide: for the role steerer. Every answer tells the events that came of it."""
+"""Routes of commands, for the role steerer. Every answer contains the resulting events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SessionAction = Callable[[Session], object]
 
 
 def _answer(decided: CommandResult) -> Response:
-    """Return what came of a decision; the events are sent as they are stored."""
+    """Return the answer of a command; the events are sent as they are stored."""
     header = {
         "experiment": decided.experiment_id,
         "version": decided.version,

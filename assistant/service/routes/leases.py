@@ -1,6 +1,6 @@
-"""What workers do: claim, renew, report, end. For the role worker.
+"""Routes of leases, for the role worker: take, renew, report and end.
 
-They have threads of their own, so that no decision that takes long delays them.
+They have threads of their own, so that slow decisions do not delay them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ lease_router = APIRouter(
 
 NO_WISHES = schemas.LeaseRequestIn()
 WAIT_S, PAUSED_S = 1, 10
-"""When to claim again, if nothing may start now: seconds, as Retry-After tells them."""
+"""Seconds until the next request for a lease, sent as Retry-After if no run may start now."""
 
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 T = TypeVar("T")
@@ -97,9 +97,9 @@ async def claim(
 
 
 def _nothing(house: ExperimentService, only: str | None) -> Response:
-    """Return what is told where nothing may start. Raises ProblemError (410) if nothing ever will.
+    """Return the answer where no run may start. Raises ProblemError (410) if none ever will.
 
-    That only a program is told which asks for its runs itself: workers wait for other experiments.
+    Only external clients receive 410: workers wait for other experiments.
     """
     wait_s = WAIT_S
     if only is not None and house.store.length(only) and house.queue.is_outside(only):
@@ -110,7 +110,7 @@ def _nothing(house: ExperimentService, only: str | None) -> Response:
                 f"experiment '{only}' is finished: {reason}",
                 f"end; GET /v1/experiments/{only} tells what was found",
             )
-        house.session(only)  # from now on it is looked after, and finished in its time
+        house.session(only)  # loads the session, so that it is finished in its time
         wait_s = WAIT_S if house.queue.is_active(only) else PAUSED_S
     return Response(status_code=204, headers={"Retry-After": str(wait_s)})
 
@@ -207,7 +207,7 @@ async def application(token: Token, request: Request, context: ContextOf) -> App
 
 
 def _lasted_s(context: ServiceContext, token: str, body: schemas.RunResultIn) -> float:
-    """Return how long a run has lasted: as it was told, else since it was claimed."""
+    """Return the duration of a run (s): as reported, else since it was leased."""
     if body.duration_s is not None:
         return body.duration_s
     house = context.house
@@ -220,9 +220,9 @@ async def _at_work(context: ServiceContext, work: Callable[[], T]) -> T:
 
 
 def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt:
-    """Return what is known of a claim, for whoever may speak of it; put it in the log.
+    """Return the attempt of a lease, and add it to the log.
 
-    Raises ProblemError (403) where it was made by the token of another name.
+    Raises ProblemError (403) if the lease belongs to the token of another name.
     """
     attempt = context.house.queue.attempt(token)
     annotate_request(
@@ -240,7 +240,7 @@ def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt
 
 
 def _refuse_name(book: ApiTokenStore, caller: Caller, worker: str) -> None:
-    """Refuse (403) that a worker calls itself as the token of another is called."""
+    """Refuse (403) a worker name that belongs to another token."""
     name = token_name_of(worker)
     if caller.name is not None and name != caller.name:
         raise refusal(

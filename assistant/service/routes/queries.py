@@ -1,7 +1,4 @@
-"""Looking at experiments: for the role viewer.
-
-Whether the service lives, and how it does.
-"""
+"""Routes of queries, for the role viewer; health and metrics."""
 
 from __future__ import annotations
 
@@ -56,10 +53,8 @@ state_router = APIRouter(
 )
 
 PAGE = 1000
-LOOK_S = 0.2
-"""How often a stream looks for new events."""
-ALIVE_S = 2.0
-"""How often a stream that has nothing to say shows that it lives."""
+LOOK_S = 0.2  # interval between two looks of a stream for new events
+ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 
 @query_router.get("/experiments")
@@ -204,9 +199,9 @@ def _word(value: bool) -> str:
 async def _stream(
     context: ServiceContext, caller: Caller, experiment: str, start: int
 ) -> AsyncIterator[str]:
-    """Yield what is stored, and what comes; the store is read only after it has changed.
+    """Yield the stored events and the new ones; read the store only after a change.
 
-    It ends with the service, and with the token of whoever listens.
+    It ends with the service, or when the token of the client is no longer valid.
     """
     store, book = context.house.store, context.house.book
     at, quiet_s, last_change = start, 0.0, -1
@@ -220,7 +215,7 @@ async def _stream(
                     store.lines, experiment, at, PAGE, limiter=context.watch
                 )
             except AssistantError:
-                return  # the client comes back, and is told why then
+                return  # the client reconnects and receives the reason then
             last_change = -1 if len(lines) == PAGE else changes
         for line in lines:
             yield f"id: {at}\nevent: {json.loads(line)['type']}\ndata: {line}\n\n"

@@ -1,7 +1,4 @@
-"""Tokens with names: who makes, lists and revokes them, and whose a request has come by.
-
-Programs in any language that ask for their runs themselves register here.
-"""
+"""Routes of named tokens and of external clients, which register here."""
 
 from __future__ import annotations
 
@@ -76,7 +73,7 @@ def make(
             body.name, role, experiment_id=body.experiment, expires_s=body.expires_s,
             made_by=asking.name, again=again,
         )  # fmt: skip
-    except UnknownExperimentError as error:  # which the body names, not the path
+    except UnknownExperimentError as error:  # an experiment of the body, not of the path
         raise SettingsError(str(error)) from error
     if not again:
         house.remember(keyed_request)
@@ -106,7 +103,7 @@ def revoke(
 
 
 def _refuse_more(asking: Caller, role: Role) -> None:
-    """Refuse (403) the token of a role that whoever asks may not hand out."""
+    """Refuse (403) a token of a role that the caller may not hand out."""
     if not asking.role.hands_out(role):
         raise refusal(
             403,

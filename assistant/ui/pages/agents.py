@@ -1,9 +1,7 @@
-"""Agents: how much do suggestions help people who know much, nothing, or are wrong?
+"""The *Agents* page: studies of how much suggestions help analysts of different knowledge.
 
-The page sets a study up and shows what came of it. It is played by a process of its own
-(`agents.studies.study_repository`), which neither a page that is closed nor one that is killed ends.
-
-A study that was played: its charts, its table, what it shows in sentences, and to take away.
+A study runs in its own process (`agents.studies.study_repository`), so it survives a closed page.
+The page sets studies up and shows the results: findings, charts, tables and downloads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +47,7 @@ _ROWS = 40
 
 
 def study_results(study: StoredStudy) -> None:
-    """Draw a study that was played to its end."""
+    """Draw the results of a completed study."""
     try:
         with st.spinner("Reading the results …"):
             outcome = _study_outcome(str(study.folder), stamp(study), study)
@@ -71,7 +69,6 @@ def study_results(study: StoredStudy) -> None:
 
 
 def _sentences(findings: tuple[StudyFinding, ...]) -> None:
-    """Draw what the study shows, the surest first, and what it leaves open folded away."""
     if not findings:
         st.info(
             "One value of each axis is no comparison: play it with two confidences, insights or "
@@ -152,7 +149,7 @@ _EVERY_S = 1.0
 
 
 def page(store: Path) -> Intent | None:
-    """Draw the page. Returns the wish to play, stop, go on with or remove a study."""
+    """Draw the page; return the intent to start, stop, continue or remove a study."""
     shelf = _shelf(str(store.absolute()))
     studies = shelf.studies()
     st.title("Agents")
@@ -182,7 +179,7 @@ def _shelf(store: str) -> StudyRepository:
 
 
 def _select_view(studies: Sequence[StoredStudy]) -> None:
-    """Choose what is shown: what a button asked for, what the address names, or what there is."""
+    """Select the view: the one of a button, else of the address, else the list or the form."""
     state = st.session_state
     study_name = st.query_params.get("study") or state.get(_LAST)
     if _GO in state:
@@ -194,9 +191,6 @@ def _select_view(studies: Sequence[StoredStudy]) -> None:
         state[_VIEW] = "played" if studies else "set up"
         if any(study.name == study_name for study in studies):
             state[_OPEN] = study_name
-
-
-# -- setting up --------------------------------------------------------------------------------
 
 
 def _set_up(shelf: StudyRepository) -> Intent | None:
@@ -230,7 +224,7 @@ def _set_up(shelf: StudyRepository) -> Intent | None:
 
 
 def _with_refusal(faults: Sequence[FormFault]) -> list[FormFault]:
-    """Return what is wrong by itself, and what playing it was refused for."""
+    """Return the faults of the draft, and the reason if its start was refused."""
     result = refusal()
     if result is None or not result.place.startswith(KEY) or faults:
         return list(faults)
@@ -244,10 +238,10 @@ def _amount(study: Study) -> str:
 
 
 def _check_inputs(draft: StudyDraft, document: StudyDocument) -> None:
-    """Read what the study needs before anything is kept.
+    """Read the input files of a study before anything is stored.
 
     Raises:
-        FieldError: the log or a table cannot be read or played on.
+        FormFieldError: the log or a table cannot be read or simulated.
     """
     if draft.log_path is not None:
         try:
@@ -278,11 +272,7 @@ def _as_file(document: StudyDocument) -> None:
 
 
 def _lead(view: View, name: str = "") -> None:
-    """Make a view the one that is drawn next."""
     st.session_state[_GO] = (view, name)
-
-
-# -- what was played ---------------------------------------------------------------------------
 
 
 def _played(shelf: StudyRepository, studies: Sequence[StoredStudy]) -> Intent | None:
@@ -313,7 +303,7 @@ def _label(study: StoredStudy) -> str:
 
 
 def _study_list(shelf: StudyRepository, drawn_states: Mapping[str, StudyState]) -> None:
-    """Draw every study with how far it is; the page is drawn anew once a state is another one."""
+    """Draw every study with its progress; redraw the page once a state has changed."""
     studies = shelf.studies()
     if {study.name: study.state for study in studies} != drawn_states:
         st.rerun()
@@ -350,7 +340,6 @@ def _left(study: StoredStudy) -> str:
 
 
 def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
-    """Draw a study with what can be done about it."""
     st.header(escape_markdown(study.title))
     st.caption(f"Kept in `{study.folder}`.")
     if study.state == "playing":
@@ -391,7 +380,6 @@ def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
 
 
 def _study_in_progress(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
-    """Draw how far a study is that is being played, and the button that stops it."""
     st.fragment(_bar, run_every=_EVERY_S)(shelf, study.name)
     st.caption(
         "It is played by a process of its own: this page may be closed, and others see the same."
@@ -424,12 +412,11 @@ def _wish(act: Callable[[], None], message: str, waiting: str) -> Intent:
 
 
 def _ask(name: str | None) -> None:
-    """Ask whether a study shall be removed; None asks no more."""
     st.session_state[_SURE] = name
 
 
 def _again(study: StoredStudy) -> None:
-    """Fill the fields in with a study that was played."""
+    """Fill the form with the values of a completed study."""
     try:
         agents_fields.fill_fields(draft_of(study_of(study)))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A study as it is filled in, the tables of its file, and every field that says what it cannot."""
+"""The draft of a study: its form fields, the study file made from them, and their faults."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +26,12 @@ from assistant.ui.pages.new_sweep_file import FormFault
 T = TypeVar("T")
 
 KEY = "agents-f-"
-"""What the keys of the fields begin with."""
 PLAY = "agents-play"
-"""The place of what belongs to no single field."""
+"""The place of messages that belong to no single field."""
 NO_ADVICE = "no advice"
 LEARNS, LEARNS_NOT = "learns", "does not learn"
 MOST_LOOKED_AT_BYTES = 4 * 2**20
-"""Of a table that is read while the page is drawn; a larger one is read when it is played."""
+"""Largest table that is read while the page is drawn; a larger one is read at the start."""
 
 Ends = Literal["optimum", "budget"]
 Accepts = Literal["always", "never", "sometimes"]
@@ -40,22 +39,18 @@ Accepts = Literal["always", "never", "sometimes"]
 
 @dataclass(frozen=True, slots=True)
 class StudyDraft:
-    """What was filled in: a small study that takes seconds, unless somebody changes it.
+    """Form fields of a study, as typed; the defaults give a small study that takes seconds.
 
     Args:
-        applications: that are measured for it.
-        log: path of the job log of scheduling; empty is the built-in workload.
-        first: only so many jobs of the log.
+        first: number of jobs taken from the start of the log.
         tables: paths of measured tables, one a line.
-        strategies: as `StrategyChoice` says them.
-        confidences: in whole per cent, as they were typed.
-        ends: whether an episode ends at the optimum or with a budget of runs.
-        censored: per cent of the space after which the search for the optimum is given up.
-        runs: budgets, as they were typed.
-        exploitation: levels of the clustering advice, as they were typed, or `NO_ADVICE`.
-        accepts: whether an analyst accepts an advice; ``sometimes`` is with probability ``share``.
-        share: in per cent.
-        file_strategies: strategies with options that came with a file.
+        strategies: names in the form of `StrategyChoice`.
+        ends: whether an episode ends at the optimum or after a budget of runs.
+        censored: per cent of the space after which the search for the optimum stops.
+        exploitation: shares of runs inside regions that a warning proposes, or `NO_ADVICE`.
+        accepts: whether an analyst accepts a warning's proposal; ``sometimes`` is with probability
+            ``share`` (in per cent).
+        file_strategies: strategies with options from a study file.
         extra_tables: tables of a study file that no field shows.
     """
 
@@ -84,13 +79,13 @@ class StudyDraft:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The measured tables, absolute."""
+        """The measured tables, as absolute paths."""
         lines = (line.strip() for line in self.tables.splitlines())
         return tuple(Path(line).expanduser().absolute() for line in lines if line)
 
     @property
     def log_path(self) -> Path | None:
-        """The job log, absolute; None if scheduling is not studied, or on the built-in workload."""
+        """The absolute path of the job log; None for the built-in workload and other studies."""
         if "scheduling" not in self.applications or not self.log.strip():
             return None
         return Path(self.log.strip()).expanduser().absolute()
@@ -102,18 +97,15 @@ class StudyDraft:
         return self.name.strip() or f"Analysts on {', '.join(spaces) or 'nothing yet'}"
 
     def has(self, trait: str) -> bool:
-        """Return whether any of the kinds of analyst has a trait."""
+        """Return whether any kind of analyst has a trait."""
         return any(trait in entry.takes for entry in AGENTS if entry.name in self.kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class StudyDocument:
-    """What a draft comes to.
+    """Study file made from a draft, and the faults of its fields.
 
-    Args:
-        text: of the study file; None while a field is at fault.
-        study: that it says, its applications not measured; None likewise.
-        faults: of the fields.
+    ``text`` and ``study`` (its applications not measured yet) are None while a field is at fault.
     """
 
     text: str | None
@@ -122,9 +114,9 @@ class StudyDocument:
 
 
 def study_document(draft: StudyDraft) -> StudyDocument:
-    """Return the study file of a draft, or every field that is at fault.
+    """Return the study file of a draft, or all faults of its fields.
 
-    Of the file system the tables that are named are read, and nothing else.
+    It reads the tables that the draft names, and no other files.
     """
     faults: list[FormFault] = []
     tables = _tables(draft, faults)
@@ -139,12 +131,9 @@ def study_document(draft: StudyDraft) -> StudyDocument:
 
 
 def draft_of(text: str) -> StudyDraft:
-    """Return a draft that says what a study file says.
+    """Return the draft that shows a study file; its paths are relative to the working folder.
 
-    Paths are relative to the folder that the app runs in.
-
-    Raises:
-        AssistantError: the first fault of the file, in one sentence.
+    Raises AssistantError with the first fault of the file, in one sentence.
     """
     applications_by_name: dict[str, TableRequest] = {}
 
@@ -191,7 +180,7 @@ def _unmeasured(application: TableRequest) -> Path:
 
 
 def _kept(study: Study, workers: int | None) -> dict[str, Any]:
-    """Return what no field shows, as far as it is not as usual."""
+    """Return the settings that no field shows and that differ from the defaults."""
     stop, usual = study.stop, StoppingRule()
     names = ("advised_from", "deadline_s", "run_s", "goal")
     ends = {n: getattr(stop, n) for n in names if getattr(stop, n) != getattr(usual, n)}
@@ -210,9 +199,6 @@ def _kept(study: Study, workers: int | None) -> dict[str, Any]:
     if study.manner.acceptance not in (0.0, 1.0, round(study.manner.acceptance, 2)):
         extra_tables["analyst"] = {"acceptance": study.manner.acceptance}
     return {name: value for name, value in extra_tables.items() if value}
-
-
-# -- the tables of the file --------------------------------------------------------------------
 
 
 def _tables(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
@@ -278,7 +264,6 @@ def _spaces(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) 
 
 
 def _traits(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) -> None:
-    """Write the axes that the kinds of analyst have."""
     if draft.has("insight"):
         tables["insights"] = list(draft.insights)
         if not draft.insights:
@@ -304,8 +289,9 @@ def _stop(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
         )
     }  # fmt: skip
     levels = _each(
-        [entry for entry in draft.exploitation if entry != NO_ADVICE], float, lambda entry: 0 <= entry <= 1,
-        "exploitation", faults, "A level of exploitation is a share from 0 to 1", may_lack=True,
+        [entry for entry in draft.exploitation if entry != NO_ADVICE], float,
+        lambda entry: 0 <= entry <= 1, "exploitation", faults,
+        "A level of exploitation is a share from 0 to 1", may_lack=True,
     )  # fmt: skip
     if draft.exploitation:
         ends["exploitation"] = (["none"] if NO_ADVICE in draft.exploitation else []) + levels
@@ -322,7 +308,7 @@ def _each(
     *,
     may_lack: bool = False,
 ) -> list[T]:
-    """Return numbers that were typed one by one; the first that is none is a fault."""
+    """Return the typed numbers; the first text that is no allowed number is a fault."""
     numbers: list[T] = []
     for entry in typed:
         try:
@@ -343,7 +329,7 @@ def _missing(name: str, text: str) -> FormFault:
 
 
 def _blamed(tables: Mapping[str, Any]) -> str:
-    """Return the field without which a study would be well; the general place if there is none."""
+    """Return the field without which a study is valid; the general place if there is none."""
     for name in ("tables", "strategies", "kinds", "insights", "confidences", "learning"):
         less = {key: value for key, value in tables.items() if key != name}
         if name == "tables" and "applications" not in less:

@@ -1,4 +1,4 @@
-"""The fields of a study, filled in one by one or by a study file."""
+"""The fields of a study form, filled by hand or from a study file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,13 +43,13 @@ _ACCEPTS: tuple[Accepts, ...] = ("always", "never", "sometimes")
 
 
 def current_study_draft() -> StudyDraft:
-    """Return what was filled in so far."""
+    """Return the draft of the study in this browser."""
     study_draft: StudyDraft = st.session_state.setdefault(_DRAFT, StudyDraft())
     return study_draft
 
 
 def from_file() -> None:
-    """Draw the way to begin with a study file; what cannot be read changes no field."""
+    """Draw the upload of a study file; a file that cannot be read changes no field."""
     with st.expander("Begin with a study file", icon=":material/upload_file:"):
         st.caption(
             "What `copperline agents run` reads. Its paths are relative to the folder that the app "
@@ -78,7 +78,7 @@ def _pasted() -> None:
 
 
 def _take(text: str) -> None:
-    """Fill everything in with a study file; a faulty one is told, and nothing is changed."""
+    """Fill all fields from a study file; show the fault of a wrong file and change nothing."""
     st.session_state[_TOLD] = False
     try:
         fill_fields(draft_of(text))
@@ -89,18 +89,18 @@ def _take(text: str) -> None:
 
 
 def fail(error: Exception) -> None:
-    """Tell why a study file cannot be taken."""
+    """Show why a study file cannot be used."""
     st.session_state[_FAULT], st.session_state[_TOLD] = sentence(error), False
 
 
 def fill_fields(filled: StudyDraft) -> None:
-    """Fill the fields in anew; to be called before they are drawn."""
+    """Fill the fields; call this before they are drawn."""
     new_fields.leave(KEY)
     st.session_state[_DRAFT] = filled
 
 
 def draw_study_fields(beside: FieldMessages) -> StudyDraft:
-    """Draw the fields. Returns what is filled in, which is kept."""
+    """Draw the fields; keep and return the draft."""
     study_draft = current_study_draft()
     left, right = st.columns(2, gap="large")
     with left:
@@ -121,7 +121,7 @@ def draw_study_fields(beside: FieldMessages) -> StudyDraft:
         )
     if study_draft != st.session_state[_DRAFT]:
         st.session_state[_DRAFT] = study_draft
-        forget()  # a refusal is of what was filled in before
+        forget()  # a refusal is about the draft before this change
     return study_draft
 
 
@@ -139,7 +139,8 @@ def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
         [name for name in _APPLICATIONS if name in NAMES], others=False,
         format_func=lambda name: _APPLICATIONS.get(name, name),
         help="Measured whole before the first episode, once for all studies. "
-        + " ".join(f"{preset.name}: {preset.summary}" for preset in presets() if preset.name in NAMES),
+        + " ".join(f"{preset.name}: {preset.summary}" for preset in presets()
+                       if preset.name in NAMES),
     )  # fmt: skip
     beside.at(f"{KEY}applications")
     draft = replace(draft, applications=applications)
@@ -274,5 +275,5 @@ def _amount(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
 
 
 def error_at(place: str, error: Exception) -> FormFieldError:
-    """Return a refusal as one that is drawn beside its field."""
+    """Return an error as one that is drawn beside its field."""
     return FormFieldError(place, sentence(error))

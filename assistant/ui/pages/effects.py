@@ -1,7 +1,4 @@
-"""Effects: what matters. Each level, each pair, what stands out of the noise, what is missing.
-
-Pairs of parameters on *Effects*, and what stands out of the noise.
-"""
+"""The *Effects* page: levels, pairs of parameters, contrasts beyond noise, missing runs."""
 
 from dataclasses import dataclass, replace
 
@@ -56,10 +53,10 @@ _PAIR_KEY = "effects-pair-kept"
 
 
 def pairs_section(
-    experiment: Experiment, report: EffectsReport, strengths: TermShares, response: AnalysedResponse,
-    only: RunFilter,
+    experiment: Experiment, report: EffectsReport, strengths: TermShares,
+    response: AnalysedResponse, only: RunFilter,
 ) -> None:  # fmt: skip
-    """Draw how much every parameter and pair explains, and one pair by its combinations."""
+    """Draw the variance share of each parameter and pair, and the combinations of one pair."""
     st.subheader("Which pairs act together")
     if not strengths.pairs:
         st.caption("A pair needs two parameters with two levels or more that were run.")
@@ -107,7 +104,7 @@ def pairs_section(
 
 
 def text_of(strength: TermShare) -> str:
-    """Return a term as it is named."""
+    """Return the name of a term."""
     return " x ".join(strength.parameters)
 
 
@@ -124,14 +121,14 @@ def _select_pair(experiment_id: str, chart: str, names: list[str]) -> None:
         ),
         None,
     )
-    if name is not None:  # none is on the diagonal
+    if name is not None:  # a cell of the diagonal has no name
         st.session_state[f"effects-pair-{experiment_id}"] = name
 
 
 def _pair(
     experiment: Experiment, pair: TermShare, response: AnalysedResponse, only: RunFilter
 ) -> InteractionEffect | None:
-    """Return one pair's combinations, estimated once; None if they cannot be."""
+    """Return the interaction of a pair, estimated once; None if it cannot be estimated."""
     first, second = pair.parameters
     if not pair.test.df:
         return None
@@ -157,8 +154,8 @@ def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: Effec
     if pair_effect is None or len(combinations) < 2:
         why = "" if pair.test.reason is None else f" ({pair.test.reason})"
         st.info(
-            f"The runs do not say how these two act together{labels.escape_markdown(why)}. Which runs would: "
-            "*What is missing*, below."
+            f"The runs do not say how these two act together{labels.escape_markdown(why)}. "
+            "Which runs would: *What is missing*, below."
         )
         return
     changes = [
@@ -174,16 +171,17 @@ def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: Effec
         wide(interaction(changes, *pair_effect.parameters, title)),
         theme=None,
         width="stretch",
-        alt=f"{title} over {pair_effect.parameters[0]}, a line for each {pair_effect.parameters[1]}",
+        alt=f"{title} over {pair_effect.parameters[0]}, "
+        f"a line for each {pair_effect.parameters[1]}",
     )
     st.caption(
-        f"{labels.escape_markdown(f_text(pair_effect.test))}. Parallel lines would be parameters that act each by "
-        "itself."
+        f"{labels.escape_markdown(f_text(pair_effect.test))}. Parallel lines would be "
+        "parameters that act each by itself."
     )
 
 
 def strengths_table(strengths: TermShares) -> pd.DataFrame:
-    """Return parameters and pairs by what they explain, as it is shown."""
+    """Return the table of parameters and pairs by their share of the variance."""
     return pd.DataFrame(
         {
             "term": text_of(strength),
@@ -203,7 +201,7 @@ def strengths_table(strengths: TermShares) -> pd.DataFrame:
 
 
 def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.DataFrame:
-    """Return the combinations of a pair, as they are shown; no rows if they are unknown."""
+    """Return the table of a pair's combinations; empty if they are unknown."""
     if pair_effect is None:
         return pd.DataFrame()
     first, second = pair_effect.parameters
@@ -230,7 +228,7 @@ def _share(strength: TermShare) -> str:
 
 
 def noise_section(report: EffectsReport, title: str) -> None:
-    """Draw which contrasts stand out of the noise: Pareto chart and half-normal plot."""
+    """Draw the contrasts that stand out of the noise: Pareto chart and half-normal plot."""
     st.subheader("What stands out of the noise")
     if len(report.contrasts) < 2:
         st.caption("Fewer than two contrasts of levels can be estimated, so there is no noise yet.")
@@ -243,9 +241,10 @@ def noise_section(report: EffectsReport, title: str) -> None:
             spec = pareto_standardised(contrasts)
             beyond = sum(abs(t) > contrasts.bonferroni for _, t in contrasts.effects)
             caption = (
-                f"Each contrast in standard errors of {contrasts.df} degrees of freedom. Beyond the "
-                f"first line it is clear if it alone is looked at (|t| {contrasts.limit:.2f}), beyond "
-                f"the second among all {len(contrasts.effects)} ({contrasts.bonferroni:.2f}); {beyond} are."
+                f"Each contrast in standard errors of {contrasts.df} degrees of freedom. Beyond "
+                f"the first line it is clear if it alone is looked at (|t| {contrasts.limit:.2f}), "
+                f"beyond the second among all {len(contrasts.effects)} "
+                f"({contrasts.bonferroni:.2f}); {beyond} are."
             )
         else:
             spec = pareto(report.contrasts, report.margins, effect)
@@ -276,7 +275,7 @@ def noise_section(report: EffectsReport, title: str) -> None:
 
 
 def contrasts_table(report: EffectsReport) -> pd.DataFrame:
-    """Return the contrasts, the largest first, as they are shown."""
+    """Return the table of contrasts, largest first."""
     tests = standardised_effects(report)
     ts = {} if tests is None else {contrast.name: t for contrast, t in tests.effects}
     unit = f" [{report.unit}]" if report.unit else ""
@@ -306,7 +305,7 @@ def _beyond(effect: float, t: float | None, report: EffectsReport) -> str:
 
 CHARTS_A_ROW = 3
 MOST_DRAWN = 60
-"""Levels of a chart; of a parameter with more only those with a run are drawn."""
+"""Levels in a chart; of a parameter with more levels only those with a run are drawn."""
 
 _VIEW_KEY = "effects-kept"
 _EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
@@ -314,15 +313,12 @@ _EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
 
 @dataclass(frozen=True, slots=True)
 class EffectsView:
-    """An analysis that is on the screen.
+    """Analysis shown on the page.
 
     Args:
-        response: what effects are looked for in.
-        only: which runs are looked at.
-        qualities: what to expect of each level.
-        report: the effects; None with ``why``.
-        strengths: what each parameter and pair explains.
-        why: why effects could not be estimated; empty if they were.
+        qualities: expected quality of each level.
+        report: effects; None with ``why``, the reason.
+        strengths: variance share of each parameter and pair.
     """
 
     response: AnalysedResponse
@@ -334,12 +330,12 @@ class EffectsView:
 
     @property
     def title(self) -> str:
-        """The response with its unit."""
+        """The name of the response with its unit."""
         return labels.measure_title(self.response.name, self.response.unit)
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns what the person wants done with a level, or which runs are added."""
+    """Draw the page; return the intent to change a level or to add missing runs."""
     st.subheader("What matters")
     if not experiment.measured:
         st.info(
@@ -365,13 +361,13 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
-    """Draw what is looked at: a response, and which runs."""
     experiment_id = experiment.opened.experiment_id
     responses = responses_of(experiment)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = [candidate.name for candidate in responses]
         name = st.selectbox(
-            "Effects on", names, key=f"effects-on-{experiment_id}", width=300, persist_state="session",
+            "Effects on", names, key=f"effects-on-{experiment_id}", width=300,
+            persist_state="session",
             help="What the sweep optimises comes first, then every other measure of the runs.",
         )  # fmt: skip
         feasible = False
@@ -401,7 +397,7 @@ def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
 
 
 def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
-    """Return the levels with a completed run, in their order; those of two levels or more."""
+    """Return the levels with a completed run, of parameters with at least two such levels."""
     rows = [observation.configuration.level_ids for observation in experiment.measured]
     levels: list[tuple[str, Level]] = []
     for position, parameter in enumerate(experiment.space.parameters):
@@ -414,7 +410,7 @@ def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
 def _effects_view(
     experiment: Experiment, response: AnalysedResponse, only: RunFilter
 ) -> EffectsView:
-    """Return the analysis, made once for the results and the space as they are."""
+    """Return the analysis, computed once for each state of results and space."""
     key = (
         experiment.opened.experiment_id, experiment.version, len(experiment.measured),
         response, only,
@@ -437,7 +433,7 @@ def _effects_view(
 
 
 def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView) -> Intent | None:
-    """Draw what each level does, with the buttons for the level that was clicked."""
+    """Draw the effect of each level, with the buttons for the level that was clicked."""
     st.subheader("Each level")
     ways = [_EXPECT] if analysis.report is None else [_EXPECT, _BY_ITSELF]
     way = st.segmented_control(
@@ -479,7 +475,7 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
 def _chart(
     experiment: Experiment, analysis: EffectsView, effect: ParameterEffect, *, by_itself: bool
 ) -> None:
-    """Draw one parameter: a heading with the range, its levels, how many of them were tried."""
+    """Draw one parameter: its range, the effects of its levels, the number of tested ones."""
     marks = effects_levels.marks(experiment, effect.parameter)
     tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
     if not by_itself or analysis.report is None:
@@ -523,7 +519,7 @@ def _heading(analysis: EffectsView, parameter: str, spread: float | None) -> Non
 
 
 def levels_table(analysis: EffectsView) -> pd.DataFrame:
-    """Return each level with what to expect and its change by itself, as it is shown."""
+    """Return the table of levels: expected value, and change if only this level changes."""
     changes = {}
     for main in analysis.report.main if analysis.report is not None else ():
         for level_effect in main.levels:
@@ -553,7 +549,6 @@ def levels_table(analysis: EffectsView) -> pd.DataFrame:
 
 
 def _model_quality(report: EffectsReport) -> None:
-    """Draw what the numbers rest on."""
     st.subheader("How far to trust it")
     for sentence in effect_sentences(report):
         st.markdown(labels.escape_markdown(sentence))

@@ -1,6 +1,6 @@
-"""The level that was clicked on *Effects*: what closing or preferring it comes to, and the buttons.
+"""The selected level on *Effects*: consequences of closing or preferring it, and the buttons.
 
-What is said of waiting runs is held from when the level was chosen: a button does what it named.
+The affected waiting runs are kept from the moment of selection, so a button cancels what it named.
 """
 
 from collections.abc import Callable
@@ -18,21 +18,12 @@ from assistant.ui.state import ExperimentView
 from strategies import Level, Parameter, ParameterSpace
 
 MOST_LISTED = 1_000
-"""Levels in a list; of a parameter with more only those with a run, closed or preferred ones."""
 MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSelection:
-    """A level as it stood when it was chosen.
-
-    Args:
-        parameter: its parameter.
-        value: the level.
-        version: of the experiment then.
-        waiting: numbers of the waiting runs that have it.
-        suggested: suggestions that are open and have it.
-    """
+    """A level as selected, with its waiting runs and its number of open suggestions."""
 
     parameter: str
     value: Level
@@ -42,12 +33,12 @@ class LevelSelection:
 
     @property
     def place(self) -> str:
-        """Where answers are shown: at this level, not at another that is chosen next."""
+        """The place of messages about this level."""
         return f"effects-level-{self.parameter}-{self.value}"
 
 
 def marks(experiment: Experiment, name: str) -> dict[str, str]:
-    """Return the levels of a parameter that are closed or preferred, as a chart names them."""
+    """Return the closed and preferred levels of a parameter, as a chart labels them."""
     space = experiment.space
     parameter = space.parameter(name)
     states = {
@@ -64,7 +55,7 @@ def marks(experiment: Experiment, name: str) -> dict[str, str]:
 
 
 def clicked(experiment: Experiment, chart: str) -> None:
-    """Take over the level that was clicked in a chart."""
+    """Select the level that was clicked in a chart."""
     points = st.session_state[chart]["selection"].get(CHOSEN_LEVEL)
     if not points:
         return
@@ -76,7 +67,7 @@ def clicked(experiment: Experiment, chart: str) -> None:
 
 
 def chooser(experiment: Experiment) -> LevelSelection | None:
-    """Draw the fields that name a level, filled by a click. Returns the level, held as it stood."""
+    """Draw the fields that select a level, filled by a click; return the selection."""
     experiment_id, space = experiment.opened.experiment_id, experiment.space
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _parameter(experiment_id, space)
@@ -113,7 +104,7 @@ def _levels_on_offer(experiment: Experiment, parameter: Parameter) -> list[Level
 
 
 def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSelection:
-    """Return the choice as it stood when it was made, or when it was renewed."""
+    """Return the selection with its state when it was made or renewed."""
     key = f"effects-held-{experiment.opened.experiment_id}"
     selection: LevelSelection | None = st.session_state.get(key)
     if selection is None or (selection.parameter, selection.value) != (name, value):
@@ -122,7 +113,7 @@ def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSe
 
 
 def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelection:
-    """Return a level as it stands now."""
+    """Return a level with its current state."""
     space = experiment.space
     position, level_id = space.names.index(name), space.parameter(name).level_id(value)
     batch = experiment.open_batch
@@ -143,7 +134,7 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
 
 
 def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelection) -> Intent | None:
-    """Draw what can be decided about a level. Returns what the person wants done."""
+    """Draw the actions on a level; return the intent of the pressed button."""
     space, session = experiment.space, desk.session
     name, value = selection.parameter, selection.value
     is_closed, is_preferred = _state(space, name, value)
@@ -202,9 +193,9 @@ def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelectio
 
 
 def consequences(selection: LevelSelection) -> str:
-    """Say what closing a level comes to.
+    """Return the consequences of closing a level, in words.
 
-    >>> print(consequences(Chosen("x", 1, 0, (), 0)))
+    >>> print(consequences(LevelSelection("x", 1, 0, (), 0)))
     What was run with it stays. No waiting run has it.
     """
     parts = ["What was run with it stays."]
@@ -229,7 +220,7 @@ def consequences(selection: LevelSelection) -> str:
 
 
 def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
-    """Close a level and cancel the named runs that still wait. Returns what came of it."""
+    """Close a level and cancel the named runs that still wait; return the message."""
     session = desk.session
     session.close_level(selection.parameter, selection.value)
     gone, left = [], []
@@ -248,7 +239,7 @@ def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int,
 
 
 def release(experiment_id: str) -> None:
-    """Let the next drawing show the level as it stands then."""
+    """Drop the kept state, so that the next drawing shows the current one."""
     st.session_state.pop(f"effects-held-{experiment_id}", None)
 
 

@@ -1,6 +1,6 @@
-"""What is missing on *Effects*: runs that would make an effect known, and the button to add them.
+"""Missing runs on *Effects*: runs that make an effect estimable, and a button to add them.
 
-The runs are held as they were found: what is added is what was on the screen, or nothing.
+The offer is kept as it was computed, so the button adds exactly the runs on the screen.
 """
 
 from dataclasses import dataclass
@@ -22,19 +22,11 @@ from strategies.doe.coverage import EstimationTarget
 PLACE = "effects-missing"
 ALL = "all main effects"
 MOST_ADDED = 100
-"""Runs that are added at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingRunsOffer:
-    """What was found missing, and when.
-
-    Args:
-        target: in words.
-        version: of the experiment then.
-        report: what was found; None with ``why``.
-        why: why nothing could be looked for.
-    """
+    """Missing runs for one target; ``report`` is None with ``why``, the reason."""
 
     target: str
     version: int
@@ -43,7 +35,7 @@ class MissingRunsOffer:
 
 
 def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares) -> Intent | None:
-    """Draw what is missing before an effect is known. Returns the wish to add those runs."""
+    """Draw the missing runs for an effect; return the intent to add them."""
     st.subheader("What is missing")
     experiment_id = experiment.opened.experiment_id
     targets = targets_of(experiment, strengths)
@@ -75,7 +67,7 @@ def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares)
 
 
 def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
-    """Return what can be asked for, in words: all, each parameter, each pair that was tested."""
+    """Return the targets by their words: all effects, each parameter, each tested pair."""
     space = experiment.space
     able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
     if not able:
@@ -109,12 +101,12 @@ def _frozen_offer(
 
 
 def release(experiment_id: str) -> None:
-    """Let the next drawing look anew."""
+    """Drop the offer, so that the next drawing computes it again."""
     st.session_state.pop(f"effects-missing-{experiment_id}", None)
 
 
 def missing_text(report: MissingReport, target: str) -> str:
-    """Say what is missing, in a sentence or two."""
+    """Return what is missing, in one or two sentences."""
     result, parts = report.missing, []
     if result.n_waiting:
         wait = "waiting run counts as if it were" if result.n_waiting == 1 else (
@@ -137,12 +129,12 @@ def missing_text(report: MissingReport, target: str) -> str:
 
 
 def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level], ...]:
-    """Draw the choice between the fewest runs and a whole block, where there are both."""
+    """Draw the choice between the fewest runs and a whole block, where both exist."""
     ways: dict[str, tuple[dict[str, Level], ...]] = {}
     if report.runs:
         ways[f"The fewest ({len(report.runs)})"] = report.runs
     same = all(values in report.runs for values in report.block_runs)
-    # without parameters a block is only one level larger than what is there
+    # without parameters a block is only one level larger than the fewest runs
     if report.missing.target.parameters and not same:
         n = len(report.block_runs)
         ways[f"A whole factorial block round the runs ({n})"] = report.block_runs
@@ -189,11 +181,11 @@ def _offer(
 
 
 def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
-    """Submit the runs, all or none. Returns what came of it.
+    """Submit the runs, all or none; return the message.
 
     Raises:
-        ExperimentError: one of them was submitted meanwhile, or cannot be any more.
-        StrategyError: a level was closed, or a combination excluded, meanwhile.
+        ExperimentError: a run was submitted in the meantime, or cannot be submitted any more.
+        StrategyError: a level was closed, or a combination excluded, in the meantime.
     """
     session = desk.session
     experiment = session.experiment
@@ -220,7 +212,7 @@ def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -
 
 
 def missing_table(experiment: Experiment, runs: tuple[dict[str, Level], ...]) -> pd.DataFrame:
-    """Return missing runs as they are shown."""
+    """Return the table of missing runs."""
     return pd.DataFrame(
         {
             labels.column(parameter): level(values[parameter.name])

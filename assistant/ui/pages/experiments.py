@@ -1,4 +1,4 @@
-"""*Experiments*: what is stored, how far each is, and the ways to go on."""
+"""The *Experiments* page: the stored experiments with their progress and actions."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,19 +26,18 @@ from assistant.ui.pages.new_preview import EXAMPLE, PLATFORM, NewExperiment, ope
 from assistant.ui.pages.new_sweep_file import form_of_recipe
 
 PER_PAGE = 25
-"""Experiments of which the journal is read at once."""
+"""Experiments whose event log is read at once."""
 
 _PLACE = "experiments"
 _SNAPSHOT, _NUMBER = "experiments-shown", "experiments-number"
 _SIGNS: dict[State, str] = {
     "new": "○", "running": "►", "waiting": "◔", "ready": "◑", "used up": "●", "finished": "■",
 }  # fmt: skip
-"""Shapes beside the word of a state."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ExperimentListSnapshot:
-    """The rows on the screen; what is chosen is chosen among these, whatever has come since."""
+    """The rows on the screen; a selection refers to them, even after the store changed."""
 
     number: int
     stored: tuple[StoredExperiment, ...]
@@ -50,14 +49,7 @@ def page(
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
-    """Draw the page.
-
-    Args:
-        store: the file that experiments are kept in.
-        stored: what it holds, latest first.
-        choose: makes an experiment the open one.
-        opened: told of a new experiment: makes it the open one and sees that it is executed.
-    """
+    """Draw the page; ``opened`` gets a new experiment, to show it and to start its execution."""
     if not stored:
         st.session_state.pop(_SNAPSHOT, None)
         return _welcome(store, opened)
@@ -127,7 +119,6 @@ def _new() -> Intent:
 def _snapshot(
     stored: tuple[StoredExperiment, ...],
 ) -> tuple[_ExperimentListSnapshot, Intent | None]:
-    """Return the rows that are shown, and the wish to see what has come since."""
     snapshot: _ExperimentListSnapshot | None = st.session_state.get(_SNAPSHOT)
     if snapshot is None:
         snapshot = _new_snapshot(stored)
@@ -148,13 +139,13 @@ def _new_snapshot(stored: tuple[StoredExperiment, ...]) -> _ExperimentListSnapsh
 
 
 def _n_changes(snapshot: Sequence[StoredExperiment], stored: Sequence[StoredExperiment]) -> int:
-    """Count the experiments that are new or have gone on."""
+    """Count the experiments that are new or have changed."""
     before = {experiment.id: experiment.n_events for experiment in snapshot}
     return sum(before.get(experiment.id) != experiment.n_events for experiment in stored)
 
 
 def _summaries(store: Path, rows: Sequence[StoredExperiment]) -> dict[str, ExperimentSummary]:
-    """Return what the list says of each; a journal is read again once it has gone on."""
+    """Return the summaries; an event log is read again once it has grown."""
     cache = _kept_glances(str(store.absolute()))
     missing = [
         experiment for experiment in rows if (experiment.id, experiment.n_events) not in cache
@@ -179,7 +170,7 @@ def _kept_glances(store: str) -> "_SummaryCache":  # noqa: ARG001 - it is the ke
 
 
 class _SummaryCache(dict[tuple[str, int], ExperimentSummary]):
-    """What was read of a store, the latest `MOST` of it."""
+    """Summaries read from a store, the latest `MOST` of them."""
 
     MOST = 2_000
 
@@ -192,7 +183,7 @@ class _SummaryCache(dict[tuple[str, int], ExperimentSummary]):
 def _table(
     rows: Sequence[StoredExperiment], summaries: dict[str, ExperimentSummary], key: str
 ) -> StoredExperiment:
-    """Draw the rows. Returns the one that is chosen; the first one if none is."""
+    """Draw the rows; return the selected one, the first by default."""
     now_s = time.time()
     glances = [summaries[entry.id] for entry in rows]
     has_warning = any(entry.warning for entry in glances)
@@ -253,7 +244,8 @@ def _actions(
     intent = None
     with st.container(horizontal=True):
         if st.button(
-            f"Open {name}", type="primary", icon=":material/folder_open:", key=f"open-{selected.id}",
+            f"Open {name}", type="primary", icon=":material/folder_open:",
+                key=f"open-{selected.id}",
         ):  # fmt: skip
             intent = _open(selected, choose)
         if st.button(
@@ -283,7 +275,6 @@ def _open(selected: StoredExperiment, choose: Callable[[str], None]) -> Intent:
 
 
 def _duplicated(store: Path, selected: StoredExperiment, run_s: float | None) -> str:
-    """Fill in *New* with what an experiment was made from."""
     new_fields.begin(replace(duplicate(store, selected.id), run_s=run_s))
     return ""
 
@@ -292,8 +283,8 @@ def duplicate(store: Path, experiment_id: str) -> Form:
     """Return a form that opens the same experiment again.
 
     Raises:
-        SettingsError: it was opened from Python, so there is no sweep to copy.
-        StoreError: it cannot be read.
+        SettingsError: the experiment was opened from Python, so there is no sweep to copy.
+        StoreError: the experiment cannot be read.
     """
     source = open_store(store, take_key=False)
     try:

@@ -1,8 +1,6 @@
-"""*New*: four steps to an experiment and a review; nothing is stored before it is started.
+"""The *New* page: four steps to an experiment and a review; nothing is stored before its start.
 
-One run tried before an experiment begins: ``copperline try`` in a process of its own.
-
-*Try one run* on *New*: the button's process, and what came of it.
+*Try one run* is a dry run: ``copperline try`` in its own process.
 """
 
 import json
@@ -32,20 +30,20 @@ from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_f
 from assistant.ui.pages.new_sweep_file import FormFault
 
 MOST = 8
-"""Trials at a time, over all browsers; a further one ends the oldest."""
+"""Dry runs at a time, over all browsers; a further one ends the oldest."""
 
 _COMPLETED_CODE, _FAILED_CODE, _BAD_INPUT_CODE = 0, 4, 2
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """What came of a trial.
+    """Result of a dry run.
 
     Args:
         state: ``tried`` if the run was made (it may have failed), ``refused`` if the sweep is
-            wrong, ``stopped`` if the person ended it, ``broken`` for a fault of the program.
-        output: what ``copperline try --json`` printed; None unless it was tried.
-        sentence: why it was refused or is broken; empty otherwise.
+            wrong, ``stopped`` if the user ended it, ``broken`` for an error of the program.
+        output: output of ``copperline try --json``; None unless the run was made.
+        sentence: reason for ``refused`` and ``broken``; empty otherwise.
     """
 
     state: Literal["tried", "refused", "stopped", "broken"]
@@ -54,14 +52,7 @@ class DryRunResult:
 
 
 class DryRunJob(BackgroundJob):
-    """A trial under way.
-
-    Args:
-        text: the sweep file.
-
-    Raises:
-        OSError: the process could not be started.
-    """
+    """Dry run of the text of a sweep file; raises OSError if the process cannot be started."""
 
     def __init__(self, text: str) -> None:
         folder = work_folder("copperline-try-")
@@ -70,7 +61,7 @@ class DryRunJob(BackgroundJob):
         super().__init__([["try", "--json", str(file)]], folder)
 
     def result(self) -> DryRunResult | None:
-        """Return what came of it; None while it goes on. Its files are gone afterwards."""
+        """Return the result and remove the files; None while the dry run goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -80,7 +71,6 @@ class DryRunJob(BackgroundJob):
 
 
 def _parse_exit(ended: CommandExit) -> DryRunResult:
-    """Return what a process said that ended by itself."""
     if ended.code == _BAD_INPUT_CODE:
         text = ended.last_word
         return DryRunResult("refused", sentence=f"{text[:1].upper()}{text[1:]}")
@@ -95,23 +85,19 @@ def _parse_exit(ended: CommandExit) -> DryRunResult:
 
 
 class DryRunJobs(JobRegistry[DryRunResult]):
-    """The trials of all browsers, at most `MOST`; they end with the app."""
+    """Dry runs of all browsers, at most `MOST`; they end with the app."""
 
     def __init__(self) -> None:
         super().__init__(MOST)
 
     def start(self, owner: str, text: str) -> None:
-        """Begin a trial for a browser, in the place of its last one.
-
-        Raises:
-            OSError: the process could not be started.
-        """
+        """Replace the dry run of a browser; raise OSError if the process cannot start."""
         self.begin(owner, lambda: DryRunJob(text))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def dry_run_jobs() -> DryRunJobs:
-    """Return the trials of this process."""
+    """Return the dry runs of this process."""
     return DryRunJobs()
 
 
@@ -121,7 +107,7 @@ _EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LatestDryRun:
-    """The last trial: of which sweep file, and what came of it (None while it goes on)."""
+    """The last dry run: digest of its sweep file, and its result (None while it goes on)."""
 
     digest: str
     tried: DryRunResult | None
@@ -133,18 +119,18 @@ def _owner() -> str:
 
 
 def digest_of(text: str) -> str:
-    """Return what tells sweep files apart."""
+    """Return a digest of a sweep file, to compare it with another."""
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def start_dry_run(text: str) -> None:
-    """Begin to try a sweep file. Raises OSError if the process cannot be started."""
+    """Start a dry run of a sweep file; raise OSError if the process cannot be started."""
     dry_run_jobs().start(_owner(), text)
     st.session_state[_LAST] = LatestDryRun(digest_of(text), None)
 
 
 def latest_dry_run() -> LatestDryRun | None:
-    """Return the last trial of this browser, with its result if that is there by now."""
+    """Return the last dry run of this browser, with its result once it has ended."""
     latest: LatestDryRun | None = st.session_state.get(_LAST)
     if latest is not None and latest.tried is None:
         tried = dry_run_jobs().fetch(_owner())
@@ -156,13 +142,13 @@ def latest_dry_run() -> LatestDryRun | None:
 
 
 def dry_run_measures() -> list[str]:
-    """Return the names of the measures that the last trial gave."""
+    """Return the names of the measures of the last dry run."""
     output = _dry_run_output()
     return sorted(output["measures"]) if output and output.get("measures") else []
 
 
 def dry_run_seconds() -> float | None:
-    """Return how long the run of the last trial took; None if it did not work out."""
+    """Return the runtime of the last dry run in seconds; None if it failed."""
     output = _dry_run_output()
     return float(output["duration_s"]) if output and output["ok"] else None
 
@@ -173,15 +159,10 @@ def _dry_run_output() -> Mapping[str, Any] | None:
 
 
 def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
-    """Draw the trial that goes on, or what came of the last one.
-
-    Args:
-        text: the sweep file as it is now; None while a field is at fault.
-        previous: the trial as it was when the page was begun.
-    """
+    """Draw the running dry run or its result; ``previous`` is its state before this drawing."""
     latest = latest_dry_run()
     if latest is not previous:
-        st.rerun()  # it ended while the fields above were drawn without what it told
+        st.rerun()  # the fields above were drawn without its result
     if latest is None:
         return
     with st.container(border=True, key="new-state-trial"):
@@ -194,7 +175,6 @@ def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
 
 
 def _watch() -> None:
-    """Draw how long it has taken, and the button that ends it."""
     attempt = dry_run_jobs().of(_owner())
     if attempt is None or attempt.is_over:
         st.rerun()
@@ -287,18 +267,18 @@ _PLACES = (
     r"new-(strategy)",
     r"new-(name)",
 )
-"""The places of refusals, step by step; what is nowhere here belongs to the whole."""
+"""Keys of the fields of each step; a message for any other key belongs to the whole form."""
 
 _TIME = "wall_s"
-"""The measure that every program of one's own gives."""
+"""The measure that every user program has."""
 
 _STEP, _GO, _VISITED_KEY = "new-step", "new-state-go", "new-state-seen"
 _STEP_KEY = "new-state-step"
-"""The step on the screen. Whoever types and goes to another step at once sends both together."""
+"""The step on the screen; typed text and a change of step can arrive together."""
 
 
 def step_of(place: str) -> int:
-    """Return the number of the step that a field stands in; the review for the whole.
+    """Return the index of the step of a field; the review for the whole form.
 
     >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
     (0, 1, 4)
@@ -316,12 +296,7 @@ class _NavigationButtons:
 
 
 def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
-    """Draw the page.
-
-    Args:
-        store: the file that the experiment will be kept in.
-        opened: told of the new experiment: makes it the open one and sees that it is executed.
-    """
+    """Draw the page; ``opened`` gets the new experiment, to show it and start its runs."""
     next_step = _step()
     step = st.session_state.setdefault(_STEP_KEY, next_step)
     form, beside, latest = new_fields.draft(), FieldMessages(), latest_dry_run()
@@ -332,8 +307,8 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
     if form.what_is_run != before:
         form = replace(form, run_s=None)
     new_fields.keep(form)
-    if step != next_step:  # drawn once more, what was typed last has been taken in
-        _visited_steps().add(step)  # it is left: what is missing there is said when one comes back
+    if step != next_step:  # the old step is drawn once more, to read the text typed last
+        _visited_steps().add(step)  # the user left it, so its missing fields are marked from now on
         st.session_state[_STEP_KEY] = next_step
         st.rerun()
     faults = _with_refusal(preview.faults)
@@ -362,7 +337,7 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
 
 
 def _step() -> int:
-    """Return the step that is wanted; one that was asked for by a button comes first."""
+    """Return the step to draw; a step requested by a button comes first."""
     requested_step = st.session_state.pop(_GO, None)
     if requested_step is not None or _STEP not in st.session_state:
         drawn_step = st.session_state.get(_STEP_KEY, 0)
@@ -376,7 +351,7 @@ def _go(step: int) -> None:
 
 
 def _visited_steps() -> set[int]:
-    """Return the steps of which empty fields are told."""
+    """Return the steps in which empty fields are marked."""
     steps: set[int] = st.session_state.setdefault(_VISITED_KEY, set())
     return steps
 
@@ -391,7 +366,6 @@ def _tabs(step: int) -> None:
 
 
 def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tuple[Form, Outline]:
-    """Draw one step. Returns the form as it is filled in now, and what it comes to."""
     if step == 0:
         form = new_source.source_step(form, beside, store)
     elif step == 1:
@@ -406,7 +380,7 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
 
 
 def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
-    """Return what is wrong by itself, and what starting it was refused for."""
+    """Return the faults of the form, and the reason if its start was refused."""
     result = refusal()
     if result is None or not result.place.startswith("new-") or result.place == "new-trial":
         return list(faults)
@@ -416,7 +390,7 @@ def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
 
 
 def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
-    """Say what is wrong in other steps; what is only missing there, at the end."""
+    """Draw the faults of other steps; missing values only in the review."""
     for fault in sorted(elsewhere, key=lambda candidate: step_of(candidate.place)):
         at = step_of(fault.place)
         if fault.place == START:
@@ -430,7 +404,6 @@ def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
 
 
 def _duration_words(preview: Outline, run_s: float | None) -> str:
-    """Say how long the budget takes, from how long one run took."""
     runs = preview.tables.get("runs")
     if run_s is None:
         return "*Try one run* tells how long the budget takes."
@@ -468,23 +441,23 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
 
 
 def _dry_run_text(form: Form, preview: Outline, text: str | None) -> str | None:
-    """Return the sweep file of a trial; None while it cannot be tried.
+    """Return the sweep file of a dry run; None while the form is not ready for one.
 
-    Where only names of measures are missing, the time of a run stands in for the goal: the trial
-    is what tells their names.
+    Where only names of measures are missing, the runtime replaces the objective, because the dry
+    run tells their names.
     """
     unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in preview.faults)
     if text is not None or not form.is_own_program or not unnamed:
         return text
     program = form.program
-    if program.measures == "usual":  # what is printed is not read where the time is all that counts
+    if program.measures == "usual":  # the output is not parsed where only the runtime counts
         program = replace(program, measures="last_line")
     trial_preview = outline(replace(form, program=program, wish=ObjectiveFields("minimise", _TIME)))
     return None if trial_preview.faults else toml_text(trial_preview.tables)
 
 
 def _dry_run_intent(text: str | None, faults: list[FormFault]) -> Intent:
-    """Return the wish to try one run; what is at fault is shown instead."""
+    """Return the intent to start a dry run; it shows the faults instead if there are any."""
 
     def do() -> str:
         if text is None:
@@ -499,7 +472,6 @@ def _dry_run_intent(text: str | None, faults: list[FormFault]) -> Intent:
 
 
 def _start_intent(form: Form, store: Path, opened: Callable[[NewExperiment], None]) -> Intent:
-    """Return the wish to open the experiment; what is refused is shown beside its field."""
 
     def do() -> str:
         try:
@@ -514,7 +486,7 @@ def _start_intent(form: Form, store: Path, opened: Callable[[NewExperiment], Non
 
 
 def _go_to_fault(error: FormFieldError) -> FormFieldError:
-    """Make the step of a refusal the one that is drawn next, with its empty fields told."""
+    """Go to the step of a refusal and mark its empty fields."""
     _visited_steps().update(range(len(STEPS)))
     if error.place != START:
         st.session_state[_GO] = step_of(error.place)

@@ -1,7 +1,7 @@
-"""Fields of a form that is kept as a value: what is typed survives every change of page and step.
+"""Fields of a form that is kept as a value, so that typed text survives a change of page or step.
 
-A field takes its value from the draft when it comes onto the screen and gives back what was typed.
-The places of refusals are kept while the page is drawn, and filled once all fields are known.
+A field takes its value from the draft when it is first drawn. Room for messages is reserved while
+the page is drawn, and filled once all fields are read.
 """
 
 import re
@@ -21,24 +21,24 @@ T = TypeVar("T")
 
 _DRAFT = "new-form"
 _STATE = "new-state-"
-"""What begins so, and the draft, are not fields."""
+"""Prefix of the keys in the session state that are not fields."""
 
 
 def draft() -> Form:
-    """Return what was filled in so far."""
+    """Return the draft of the form."""
     form: Form = st.session_state.setdefault(_DRAFT, Form())
     return form
 
 
 def keep(form: Form) -> None:
-    """Keep what is filled in now; a refusal of what it was before is forgotten."""
+    """Keep the form; drop the last refusal if the form has changed."""
     if form != st.session_state.get(_DRAFT):
         st.session_state[_DRAFT] = form
         forget()
 
 
 def begin(form: Form) -> None:
-    """Fill everything in anew. To be called before the fields are drawn, or from elsewhere."""
+    """Fill the form anew; call this before the fields are drawn, or from another page."""
     for key in [key for key in st.session_state if str(key).startswith("new-")]:
         if key != _DRAFT:
             del st.session_state[key]
@@ -51,18 +51,18 @@ def change_form(change: Callable[[Form], Form]) -> None:
 
 
 def put(key: str, value: object) -> None:
-    """Show another value in a field that is drawn afterwards."""
+    """Set the value of a field that is drawn later."""
     st.session_state[key] = value
 
 
 def leave(beginning: str) -> None:
-    """Forget what was typed in the fields whose keys begin so; they are drawn anew."""
+    """Forget the text of all fields whose keys start with a prefix; they are drawn anew."""
     for key in [key for key in st.session_state if str(key).startswith(beginning)]:
         del st.session_state[key]
 
 
 def follow(key: str, usual: Sequence[str]) -> None:
-    """Let a choice of several that is as usual stay so when that has become something else."""
+    """Update a multiple choice to the new default if the user had left the old default."""
     usual_key = f"{_STATE}usual-{key}"
     before = st.session_state.get(usual_key)
     if before != list(usual):
@@ -72,19 +72,19 @@ def follow(key: str, usual: Sequence[str]) -> None:
 
 
 def text(key: str, label: str, value: str, **more: Any) -> str:
-    """Draw a line of text."""
+    """Draw a text field of one line."""
     seed(key, value)
     return st.text_input(label, key=key, **more) or ""
 
 
 def area(key: str, label: str, value: str, **more: Any) -> str:
-    """Draw several lines of text."""
+    """Draw a text field of several lines."""
     seed(key, value)
     return st.text_area(label, key=key, **more) or ""
 
 
 def choice(key: str, label: str, value: T, options: Sequence[T], **more: Any) -> T:
-    """Draw a choice of one; a value that is no option any more is shown as one."""
+    """Draw a single choice; a value that is no longer an option is added to the options."""
     entries = list(options) if value in options else [*options, value]
     seed(key, value)
     if st.session_state[key] not in entries:
@@ -102,7 +102,7 @@ def several(
     accept_new: bool = True,
     **more: Any,
 ) -> tuple[str, ...]:
-    """Draw a choice of several; ``accept_new``: further ones can be typed, one by one or ``1, 2``."""
+    """Draw a multiple choice; ``accept_new`` permits typed values, singly or as ``1, 2``."""
     seed(key, list(values))
     known_texts = {*options, *values}
     now = apart(st.session_state[key], known_texts)
@@ -113,7 +113,7 @@ def several(
 
 
 def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
-    """Return what was typed with commas and blanks between as one level each.
+    """Return one level for each part of texts that are separated by commas and blanks.
 
     >>> apart(["1, 2,  4", "1,5", "a, b"], known_texts=["a, b"])
     ['1', '2', '4', '1,5', 'a, b']
@@ -123,7 +123,7 @@ def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
 
 
 def tick(key: str, label: str, value: bool, **more: Any) -> bool:
-    """Draw something that is so or is not."""
+    """Draw a checkbox."""
     seed(key, value)
     return st.checkbox(label, key=key, **more)
 
@@ -131,31 +131,26 @@ def tick(key: str, label: str, value: bool, **more: Any) -> bool:
 def count(
     key: str, label: str, value: int | None, low: int, high: int | None = None, **more: Any
 ) -> int | None:
-    """Draw a whole number; None is empty."""
+    """Draw a field for a whole number; None is empty."""
     seed(key, value)
     number = st.number_input(label, low, high, value=None, step=1, key=key, **more)
     return None if number is None else int(number)
 
 
 class FieldMessages:
-    """The places beside fields, which are told what is wrong once everything is read."""
+    """Places beside fields that show messages once all fields are read."""
 
     def __init__(self) -> None:
         self._places: dict[str, DeltaGenerator] = {}
 
     def at(self, *places: str) -> None:
-        """Keep room here for what is wrong with these fields."""
+        """Reserve room here for the messages of these fields."""
         room = st.container()
         for place in places:
             self._places[place] = room
 
     def tell(self, faults: Sequence[FormFault], *, missing: bool) -> list[FormFault]:
-        """Say what is wrong beside its field, and return what has no room here.
-
-        Args:
-            faults: of the whole form.
-            missing: whether empty fields are told, too.
-        """
+        """Draw messages beside fields, of empty ones if ``missing``; return the others."""
         elsewhere = []
         for fault in faults:
             room = self._places.get(fault.place)

@@ -1,9 +1,6 @@
-"""What is filled in on *New*, as it is typed: a value, so that going back and forth loses nothing.
+"""The form of *New*: the typed values of all fields, its parameter rows, and their faults.
 
-`assistant.ui.writing` makes the tables of a sweep file of it, `assistant.ui.reading` the other way
-round.
-
-The parameters of one's own program, from rows of fields to levels, and the words of refusals.
+`assistant.ui.pages.new_sweep_file` converts a form to the tables of a sweep file and back.
 """
 
 import re
@@ -41,21 +38,16 @@ USUAL_ORDERS = ("fcfs", "sjf")
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """A parameter of one's own program.
+    """Parameter of a user program, as typed.
 
     Args:
-        uid: tells rows apart whatever their names and places.
-        name: of the parameter.
-        how: whether levels are listed, or go in steps or by a ratio between two ends.
-        levels: the list.
-        low: the first level of a range.
-        high: its last one.
-        step: between levels, or their number where they go by a ratio.
+        uid: identifier of the row; it does not change with the name or the order.
+        how: list of levels, or range by step or by ratio.
+        low: first level of a range.
+        high: last level of a range.
+        step: step, or number of levels where they go by a ratio.
         is_integer: whether levels by a ratio are rounded to whole numbers.
-        kind: what the levels are.
-        unit: for people.
-        description: for people.
-        today: level of today's configuration.
+        today: level in the current configuration.
     """
 
     uid: int = 0
@@ -74,7 +66,7 @@ class ParameterRow:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A constraint: bounds on one measure."""
+    """Constraint: bounds of one measure."""
 
     uid: int = 0
     measure: str = ""
@@ -85,21 +77,19 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFields:
-    """A program of one's own.
+    """User program, as typed.
 
     Args:
-        words: program and arguments in one line, quoted as a shell would want them.
+        words: program and arguments in one line, quoted as in a shell.
         function: ``module:function`` instead.
-        folder: that it runs in, or is looked for in.
+        folder: working folder, or folder of the module.
         environment: ``NAME=value``, one a line.
-        stdin: what it reads.
-        limit: what a run may take.
-        measures: where its measures stand; ``usual`` is the last line of what it prints.
+        measures: source of the measures; ``usual`` is the last line of the output.
         where: the file, or the patterns, one a line.
-        stream: that the patterns are looked for in; ``stdout`` or ``stderr``.
+        stream: stream searched for the patterns, ``stdout`` or ``stderr``.
         noisy: whether results vary; None is unknown.
-        unused: whether a parameter may stand nowhere in the command.
-        has_today: whether there is a configuration of today.
+        unused: whether a parameter may be absent from the command.
+        has_today: whether there is a current configuration.
     """
 
     words: str = ""
@@ -118,14 +108,12 @@ class ProgramFields:
 
 @dataclass(frozen=True, slots=True)
 class FuturesFields:
-    """Generated futures that every run is judged on.
+    """Generated futures on which every run is evaluated.
 
     Args:
-        generator: that draws them; without one there are none.
-        count: how many.
-        duration: how long each is.
+        generator: name of the workload generator; empty means no futures.
         judge: ``mean``, ``quantile`` or ``worst``.
-        quantile: of the futures that are no worse; empty is as usual.
+        quantile: share of the futures that are no worse; empty is the default.
     """
 
     generator: str = ""
@@ -137,11 +125,11 @@ class FuturesFields:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFields:
-    """How a job log is simulated; empty fields are as usual.
+    """Settings of a simulated job log; empty fields are defaults.
 
-    ``levels`` are those of the parameters whose levels were changed; None is what suits preset and
-    source: two orders for the built-in example with the paper's parameters, none otherwise. No
-    levels of one that the preset opens close it. ``options`` are what policies are told.
+    ``levels`` holds the parameters with changed levels. None means those for the preset and the
+    source: two orders for the built-in example with the paper's parameters, none otherwise. An
+    empty entry closes a parameter that the preset opens. ``options`` are options of the policies.
     """
 
     preset: str = DEFAULT_PRESET
@@ -161,16 +149,12 @@ class ClusterFields:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveFields:
-    """What is wanted.
+    """Objective, as typed.
 
     Args:
-        direction: ``own`` is what the application wants, ``kept`` what `Form.kept` says.
-        measure: that is minimised or maximised.
-        unit: of it; empty is as usual.
-        second: a second measure, with its direction.
-        second_direction: minimise or maximise.
-        bounds: constraints.
-        without: measures on which the application's own constraints are dropped.
+        direction: ``own`` is the objective of the application, ``kept`` that of `Form.kept`.
+        unit: unit of the measure; empty is the default.
+        without: measures whose constraints by the application are dropped.
     """
 
     direction: Direction = "own"
@@ -184,32 +168,23 @@ class ObjectiveFields:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What was filled in, as it was typed. A sweep file says everything itself.
+    """Typed values of all fields; for a sweep file only its text or path counts.
 
     Args:
-        source: what is run.
-        path: of the log, the table or the sweep file.
-        text: an uploaded sweep file; wins over the path.
-        name: of the experiment; made from the source if empty.
+        path: path of the log, the table or the sweep file.
+        text: text of an uploaded sweep file; it wins over the path.
+        name: name of the experiment; made from the source if empty.
         runs: budget of runs; None is what the other limits allow, and 60 without any.
         deadline: time from now, such as ``30m``; none if empty.
-        terms: the other terms of the agreement.
-        strategy: a registered name, with its ``options``.
-        options: of the strategy.
-        seed: of every random choice.
-        workers: runs at once.
-        program: one's own program.
-        rows: its parameters.
-        cluster: how a log is simulated.
-        exclude: conditions, one a line; what meets one is never proposed.
-        wish: what is wanted.
+        terms: the other fields of the SLA.
+        exclude: conditions, one a line; a configuration that meets one is never proposed.
         exploitation: share of suggestions inside regions of good results; None is no split.
-        initial: first runs, before results decide.
-        batch: suggestions at a time; empty is what suits the strategy.
-        unattended: whether suggestions are taken by themselves.
-        extra_tables: tables of a sweep file that no field shows, such as hooks, and stay as they are.
-        run_s: how long a run took in the experiment that this one is copied from, in seconds; None
-            if it is no copy, or runs something else by now.
+        initial: number of runs in the initial design.
+        batch: suggestions at a time; empty is the default of the strategy.
+        unattended: whether auto-steering is on.
+        extra_tables: tables of a sweep file that no field shows, such as hooks; they are kept.
+        run_s: runtime of a run in the experiment that this form copies, in seconds; None for a new
+            form or a changed application.
     """
 
     source: Source = "example"
@@ -237,17 +212,17 @@ class Form:
 
     @property
     def is_own_program(self) -> bool:
-        """Whether parameters and goal are one's own to say."""
+        """Whether the user defines parameters and objective."""
         return self.source in OWN_PROGRAM
 
     @property
     def what_is_run(self) -> tuple[object, ...]:
-        """What decides how long a run takes, as far as the fields go."""
+        """The fields that decide how long a run takes."""
         return (self.source, self.path, self.text, self.program, self.cluster)
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """Levels of the cluster's parameters that are not the computed ones."""
+        """The levels of the cluster's parameters that are not the defaults."""
         if self.cluster.levels is not None:
             return self.cluster.levels
         is_usual = self.source == "example" and self.cluster.preset == DEFAULT_PRESET
@@ -255,7 +230,7 @@ class Form:
 
     @property
     def full_name(self) -> str:
-        """The name of the experiment; made from the source where none is typed."""
+        """The name of the experiment; made from the source if the field is empty."""
         return self.name.strip() or self._usual_name
 
     @property
@@ -281,7 +256,7 @@ class Form:
 
     @property
     def unsaid(self) -> tuple[str, ...]:
-        """Names in the command, the environment and standard input that are no parameter yet."""
+        """The names in the command, environment and standard input without a parameter."""
         if self.source != "command":
             return ()
         program = self.program
@@ -295,7 +270,7 @@ class Form:
         return replace(self, rows=(*self.rows, ParameterRow(self._next_uid)))
 
     def with_unsaid(self) -> "Form":
-        """Return the form with a parameter for every name that is none yet; blank ones go."""
+        """Return the form with a parameter for each name without one, and without blank rows."""
         first = self._next_uid
         filled_rows = tuple(row for row in self.rows if row != ParameterRow(row.uid))
         more = tuple(ParameterRow(first + i, name) for i, name in enumerate(self.unsaid))
@@ -329,19 +304,15 @@ KINDS: Mapping[Kind, tuple[Family, str | None]] = {
     "yes or no": ("truth", None),
     "yes or no in order": ("truth", "ordinal"),
 }
-"""Type of the levels, and the kind where it is not the usual one."""
+"""Type of the levels, and kind where it is not the default."""
 
 
 class MissingError(FormFieldError):
-    """Nothing was typed where something is needed."""
+    """A required field is empty."""
 
 
 def parameter_of(row: ParameterRow) -> tuple[dict[str, Any], Parameter]:
-    """Return a parameter as a sweep file says it, and as it is.
-
-    Raises:
-        FieldError: the first field that is wrong.
-    """
+    """Return a parameter as table and object; raise FormFieldError for a wrong field."""
     place = f"new-p{row.uid}"
     name = row.name.strip()
     if not name:
@@ -387,7 +358,7 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
 
 
 def _level(text: str, kind: Kind, place: str) -> Level:
-    """Return the level that was typed, of the type that the kind wants."""
+    """Return the typed level, converted to the type of the kind."""
     family = KINDS[kind][0]
     if family == "text":
         return text.strip()
@@ -400,7 +371,7 @@ def _level(text: str, kind: Kind, place: str) -> Level:
 
 
 def number_in(text: str, place: str, more: str = "") -> int | float:
-    """Return the number that was typed. Raises FieldError for its place if it is none."""
+    """Return the typed number; raise FormFieldError for its place if it is none."""
     number = parse_number(text.strip())
     if number is None:
         raise FormFieldError(
@@ -411,11 +382,7 @@ def number_in(text: str, place: str, more: str = "") -> int | float:
 
 
 def todays_level(row: ParameterRow) -> Level:
-    """Return the level of a parameter in today's configuration.
-
-    Raises:
-        FieldError: none is chosen, or it is no level.
-    """
+    """Return the level in the current configuration; raise FormFieldError without one."""
     place = f"new-p{row.uid}-today"
     name = row.name.strip() or "this parameter"
     if not row.today.strip():
@@ -423,7 +390,7 @@ def todays_level(row: ParameterRow) -> Level:
     try:
         _, parameter = parameter_of(row)
     except FormFieldError:
-        return row.today.strip()  # said beside the levels
+        return row.today.strip()  # the message is drawn beside the levels
     value = _level(row.today, row.kind, place)
     try:
         return parameter.levels[parameter.level_id(value)]

@@ -1,7 +1,4 @@
-"""Step 3 of *New*: what is wanted, and what may be spent on it.
-
-Step 4 of *New*: how it chooses; and the review of everything with the sweep file.
-"""
+"""Steps 3 and 4 of *New* and the review: objective and SLA, strategy, and the sweep file."""
 
 import re
 import time
@@ -32,14 +29,7 @@ _GOALS: Mapping[str, str] = {"minimise": "as small as possible", "maximise": "as
 def objective_step(
     form: Form, beside: FieldMessages, preview: Outline, trial_measures: Sequence[str]
 ) -> Form:
-    """Draw the fields. Returns what is filled in.
-
-    Args:
-        form: what was filled in so far.
-        beside: where refusals are told.
-        preview: what the form comes to.
-        trial_measures: names of the measures that a trial gave; empty if none was made.
-    """
+    """Draw objective and SLA; return the changed form. Measures of a dry run are choices."""
     if form.source == "file":
         _objective_summary(preview)
         return form
@@ -59,7 +49,6 @@ def objective_step(
 
 
 def _objective_summary(preview: Outline) -> None:
-    """Say what the sweep file says."""
     if preview.built is None:
         st.info("The goal and the agreement are shown once the sweep file can be read.")
         return
@@ -108,10 +97,10 @@ def _objective_fields(
 
 
 def _measure(key: str, label: str, value: str, names: list[str], width: int = 300) -> str:
-    """Draw a measure: a choice of those that are known, else a line of text."""
+    """Draw a measure: a choice if names are known, else a text field."""
     if not names:
         return new_fields.text(key, label, value, placeholder="time_ms", width=width)
-    return new_fields.choice(  # another key: one that was typed is no state of a choice, and is lost
+    return new_fields.choice(  # a key of its own, because typed text is no state of a choice
         f"{key}-known", label, value, ["", *names], format_func=lambda name: name or "none",
         width=width, accept_new_options=True,
     )  # fmt: skip
@@ -186,7 +175,7 @@ def _agreement(form: Form, beside: FieldMessages) -> Form:
             "a simulation or a table is judged when it is over.",
         )  # fmt: skip
     beside.at("new-deadline", "new-goal", "new-run-limit", "new-runs")
-    with suppress(Exception):  # whatever is wrong with it is said beside the field
+    with suppress(Exception):  # the message is drawn beside the field
         span_s = check_settings({"deadline": deadline.strip() or None}, "the form").deadline
         if span_s is not None:
             st.caption(_until(span_s, time.time()))
@@ -197,7 +186,7 @@ def _agreement(form: Form, beside: FieldMessages) -> Form:
 
 
 def _until(span_s: float, now_s: float) -> str:
-    """Say what a deadline comes to, since ``20:00`` is a span and no time of the day.
+    """Return the moment of a deadline, because ``20:00`` is a duration and not a time of day.
 
     >>> _until(1800.0, 0.0)
     'The deadline is 30 min 00 s after the start: 1970-01-01 00:30 UTC if that is now.'
@@ -237,7 +226,7 @@ _USUAL_SHARE = 0.7
 
 
 def strategy_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the fields. Returns what is filled in."""
+    """Draw the strategy and its options; return the changed form."""
     if form.source == "file":
         st.info("The sweep file says how it chooses.", icon=":material/description:")
     else:
@@ -271,7 +260,8 @@ def _strategy(form: Form, beside: FieldMessages) -> Form:
     share = _share(form)
     if form.extra_tables:
         st.caption(
-            f"Kept from the original: {', '.join(sorted(form.extra_tables))}; see the sweep file below."
+            f"Kept from the original: {', '.join(sorted(form.extra_tables))}; "
+            "see the sweep file below."
         )
     usual = {option.name: option.default for option in strategy_entry(strategy).options}
     return replace(
@@ -311,7 +301,7 @@ def _share(form: Form) -> float | None:
 
 
 def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
-    """Draw everything in words, and the sweep file that says it. Returns the form with its name."""
+    """Draw a summary and the sweep file; return the form with its name."""
     if form.source != "file":
         name = new_fields.text(
             "new-name", "Name of the experiment", form.name, placeholder=form.full_name
@@ -341,7 +331,6 @@ def _file_name(form: Form) -> str:
 
 
 def _in_words(form: Form, preview: Outline) -> list[str]:
-    """Return what was filled in, a line for each step."""
     place = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
     lines = [f"**What is run**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
     if preview.built is not None:
@@ -360,7 +349,7 @@ def _in_words(form: Form, preview: Outline) -> list[str]:
 
 
 def _sla_words(sla: Sla) -> str:
-    """Return the terms in words; a deadline counts from the start."""
+    """Return the SLA in words; the deadline counts from the start."""
     terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
     if sla.deadline_s is not None:
         terms.append(f"over {duration(sla.deadline_s)} after the start")

@@ -1,6 +1,6 @@
-"""Opening an experiment from what was filled in: every field checked before anything is stored.
+"""The experiment that a form describes: its outline while the form is filled, and its opening.
 
-What a form comes to while it is filled in: its space, and what a log or a table says.
+Every field is checked before anything is stored.
 """
 
 import json
@@ -40,24 +40,17 @@ from assistant.ui.pages.new_sweep_file import FormFault, write_tables
 from strategies import Exclusion, Level, ParameterSpace, make_strategy
 
 EXAMPLE = Form(runs=24, unattended=True)
-"""What *Start the example* opens: a few dozen runs of milliseconds, steered by themselves."""
+"""*Start the example*: a few dozen runs of milliseconds, with auto-steering."""
 
 PLATFORM = Form("platform", runs=60, seed=0, unattended=True)
-"""What *Start the AI platform* opens: a run simulates ten days in about half a second."""
+"""*Start the AI platform*: a run simulates ten days in about half a second."""
 
 START = "new-start"
-"""The place of what belongs to no single field."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewExperiment:
-    """A new experiment and what it runs.
-
-    Args:
-        session: of the experiment, whose first runs wait.
-        application: what is run.
-        automatic: how it steers itself from its opening on; None leaves that to the person.
-    """
+    """New experiment: session, application, and settings of auto-steering (None is manual)."""
 
     session: Session
     application: Application
@@ -65,10 +58,9 @@ class NewExperiment:
 
 
 def open_from(form: Form, store: Path) -> NewExperiment:
-    """Open a new experiment, with today's configuration as its first run.
+    """Open a new experiment, with the current configuration as its first run.
 
-    Raises:
-        FieldError: the first thing that is wrong, with the field it belongs to; nothing is stored.
+    Raises FormFieldError for the first wrong field; nothing is stored then.
     """
     tables, built = build_form(form)
     settings = built.settings
@@ -77,7 +69,7 @@ def open_from(form: Form, store: Path) -> NewExperiment:
         made_from = config_snapshot(tables, configurations)
         _open_session(
             built, form.full_name, MemoryStore(), past, configurations, made_from
-        )  # a rehearsal
+        )  # opened in memory first, to find faults
     except Exception as error:
         raise FormFieldError(_general(form), sentence(error)) from error
     target = open_store(store, take_key=False)
@@ -94,19 +86,17 @@ def _open_session(
     configurations: Sequence[Mapping[str, Level]],
     made_from: str,
 ) -> Session:
-    """Open, and take in the plan, past results, today's and the analyst's own configurations."""
+    """Open a session; import past results, submit the baseline and the listed runs."""
     session = open_sweep(built, store, name, made_from)
     import_past_runs(session, built, past, configurations, today=True)
     return session
 
 
 def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
-    """Return the tables of a sweep file and what they are when made real.
+    """Return the tables of a sweep file, and the sweep built from them.
 
-    A log or a table is read, and the module of a function is loaded.
-
-    Raises:
-        FieldError: the first field that is wrong.
+    It reads a log or a table, and imports the module of a function. Raises FormFieldError for the
+    first wrong field.
     """
     draft_tables = write_tables(form)
     if draft_tables.faults:
@@ -119,10 +109,7 @@ def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
 
 
 def preview(form: Form) -> str | None:
-    """Return the sweep file that says what the form says; None while a field is at fault.
-
-    ``copperline sweep`` takes it, from any folder.
-    """
+    """Return the sweep file, usable from any folder; None while a field is at fault."""
     draft_tables = write_tables(form)
     return None if draft_tables.faults else toml_text(draft_tables.tables)
 
@@ -131,21 +118,13 @@ def _general(form: Form) -> str:
     return "new-path" if form.source == "file" else START
 
 
-# -- which field it was ----------------------------------------------------------------------------
-
-
 def fault_of(
     form: Form, tables: Mapping[str, Any], error: Exception, source: SweepSource | None = None
 ) -> FormFault:
-    """Return the field that keeps tables from being made real.
+    """Return the field because of which building the tables raised ``error``.
 
-    They are built again without what could be at fault, and then that is put back piece by piece.
-
-    Args:
-        form: what was filled in.
-        tables: that it says, without a fault of a field by itself.
-        error: what building them raised.
-        source: what the log or the table holds; it is read again if None.
+    It builds the tables without all suspected parts, and then puts them back one by one. Without
+    ``source`` it reads the log or the table again.
     """
     general = FormFault(_general(form), sentence(error))
     if form.source == "file":
@@ -172,7 +151,7 @@ def _bare(form: Form, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place_of_application(form: Form, bare: Mapping[str, Any], source: SweepSource | None) -> str:
-    """Return the field of the application that is at fault: the one without which it is well."""
+    """Return the field of the application without which the sweep can be built."""
     if form.source == "platform":
         return START
     if form.source in ("table", "log", "example"):
@@ -202,7 +181,7 @@ def _is_well(tables: Mapping[str, Any], source: SweepSource | None) -> bool:
 def _fault_beyond_application(
     form: Form, tables: Mapping[str, Any], built: BuiltSweep
 ) -> FormFault | None:
-    """Return which of conditions, goal, constraints and cost is at fault; None if none is."""
+    """Return the fault of conditions, objective, constraints or cost; None without one."""
     settings, application, space = check_settings(tables, "x"), built.application, built.space
     for line in settings.exclude:
         try:
@@ -236,14 +215,13 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a form.
+    """Sweep of a form, as far as it can be built.
 
     Args:
-        tables: of the sweep file.
-        faults: what is wrong, field by field; empty if it could be opened.
-        space: what can be set; None while it is not known.
-        built: the sweep made real; None if a field is at fault, and for a function of one's own,
-            which is loaded when it is tried or started only.
+        faults: faults of the fields; empty if the experiment could be opened.
+        space: parameter space; None while it is unknown.
+        built: the sweep; None if a field is at fault, and for a user function, which is imported
+            only for a dry run or at the start.
     """
 
     tables: Mapping[str, Any]
@@ -253,7 +231,7 @@ class Outline:
 
     @property
     def size_words(self) -> str:
-        """Say how large the space is."""
+        """The size of the space, in words."""
         if self.space is None:
             return "The size of the space is not known yet."
         n = len(self.space.parameters)
@@ -265,7 +243,7 @@ class Outline:
 
     @property
     def too_small(self) -> str:
-        """Say why nothing can be varied; empty if something can."""
+        """The reason why nothing can be varied; empty if something can."""
         allowed = None if self.space is None else self.space.count_allowed()
         if allowed is None or allowed > 1:
             return ""
@@ -281,7 +259,7 @@ class Outline:
 
 
 def outline(form: Form) -> Outline:
-    """Return what a form comes to; logs and tables are read, programs are not started."""
+    """Return the outline of a form; logs and tables are read, programs are not started."""
     draft_tables = write_tables(form)
     space = _own_space(form, draft_tables.tables)
     if draft_tables.faults or kind_of(draft_tables.tables.get("application", {})) == "function":
@@ -295,10 +273,10 @@ def outline(form: Form) -> Outline:
 
 
 def plain_application(form: Form) -> BuiltSweep | None:
-    """Return what a log or a table is by itself, with computed levels; None while it cannot be."""
+    """Return the sweep of a log or table with its default levels; None if it fails."""
     draft_tables = write_tables(form)
     application = dict(draft_tables.tables.get("application", {}))
-    for name in ("levels", "options", "today"):  # the latter only where they are at fault
+    for name in ("levels", "options", "today"):  # ``today`` only where it is at fault
         application.pop(name, None)
         built, _ = _sweep({"seed": form.seed, "application": application})
         if isinstance(built, BuiltSweep):
@@ -307,7 +285,7 @@ def plain_application(form: Form) -> BuiltSweep | None:
 
 
 def _own_space(form: Form, tables: Mapping[str, Any]) -> ParameterSpace | None:
-    """Return the space of a program of one's own, as far as its parameters are well said."""
+    """Return the space of a user program, from the parameters without faults."""
     try:
         if form.is_own_program:
             space = ParameterSpace(tuple(parameter_of(row)[1] for row in form.rows))
@@ -320,12 +298,12 @@ def _own_space(form: Form, tables: Mapping[str, Any]) -> ParameterSpace | None:
             space = space.excluding(Exclusion.parse(line))
         space.count_allowed()
     except Exception:
-        return None  # said beside the field
+        return None  # the message is drawn beside the field
     return space
 
 
 def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSource | None]:
-    """Return the sweep that tables say, or why there is none; and what was read for it."""
+    """Return the sweep built from tables, or the error; and the content of its source."""
     source = None
     try:
         settings = check_settings(tables, "the form")
@@ -334,7 +312,7 @@ def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSour
             source_settings = {k: application[k] for k in _OF_SOURCE if k in application}
             seed = (
                 {} if len(source_settings) > 1 else {"seed": settings.seed}
-            )  # of the generated workload
+            )  # those of the generated workload
             key_settings = {**seed, "application": source_settings}
             source = _source(json.dumps(key_settings), _stamp(application))
         return build_sweep(settings, source), source
@@ -343,7 +321,7 @@ def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSour
 
 
 _OF_SOURCE = ("kind", "log", "table", "first", "reading")
-"""What decides what is read; everything else is quick to change."""
+"""Settings that decide what is read; all others are quick to change."""
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner="Reading what is named …")
@@ -351,17 +329,17 @@ def _source(
     tables: str,
     stamp: tuple[str, int, int] | None,  # noqa: ARG001 - a part of the key
 ) -> SweepSource | None:
-    """Return what a log or a table holds. Raises what is wrong with it."""
+    """Return the content of a log or table; raise an error of reading it."""
     return read_source(check_settings(json.loads(tables), "the form"))
 
 
 def _stamp(application: Mapping[str, Any]) -> tuple[str, int, int] | None:
-    """Return what tells that a named file has changed."""
+    """Return a value that changes when the named file changes."""
     path = application.get("log") or application.get("table")
     if path is None:
         return None
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):
-        return (path, 0, int(time.time()))  # it may be there the next time
+        return (path, 0, int(time.time()))  # the file may appear later
     return (path, stat.st_mtime_ns, stat.st_size)

@@ -1,6 +1,6 @@
-"""Step 1 of *New*: what is run, and where it is.
+"""Step 1 of *New*: the application and its files. Uploads are kept beside the store.
 
-Uploaded files, kept beside the store: what an experiment was made from stays where it says.
+They are kept because the sweep of an experiment refers to them.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from assistant.ui.pages.new_form import ClusterFields, Form, Measures, ProgramFi
 from assistant.ui.pages.new_sweep_file import FormFault, form_of, write_tables
 
 MOST_BYTES = 200 * 2**20
-"""Of one upload; it is in memory while it is taken."""
+"""Largest upload; it is in memory while it is read."""
 
 _FOLDER = "uploads"
 _DIGITS = 12
@@ -33,7 +33,7 @@ _NOT_CLEAN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def clean_name(name: str) -> str:
-    """Return a name that is one file of the folder, whatever a browser says.
+    """Return a safe name of one file in the folder, for any name that a browser sends.
 
     >>> clean_name("../../etc/my log.swf.gz"), clean_name("ü.csv"), clean_name("..")
     ('my_log.swf.gz', 'file.csv', 'file')
@@ -44,18 +44,11 @@ def clean_name(name: str) -> str:
 
 
 def keep_upload(store: Path, name: str, data: bytes) -> Path:
-    """Keep an upload beside the store, readable by its owner alone, and return where.
+    """Keep an upload beside the store, readable by its owner alone; return its path.
 
-    The name begins with a digest of the content, so that the same file is kept once and no other
-    one takes its place.
-
-    Args:
-        store: the file of the store.
-        name: as the browser says it.
-        data: the content.
-
-    Raises:
-        SettingsError: it is empty or too large, or cannot be written.
+    The name begins with a digest of the content, so that equal files are kept once and different
+    files never overwrite each other. Raises SettingsError if the upload is empty or too large, or
+    cannot be written.
     """
     if not data:
         raise SettingsError(f"the uploaded file '{clean_name(name)}' is empty")
@@ -129,7 +122,7 @@ _NOISY: Mapping[str, bool | None] = {
 
 
 def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
-    """Draw the fields. Returns what is filled in."""
+    """Draw the application and its source; return the changed form."""
     source: Source = _source(form)
     if source != form.source:
         form = _switch_source(form, source)
@@ -164,9 +157,9 @@ def _source(form: Form) -> Source:
 
 
 def _switch_source(form: Form, source: Source) -> Form:
-    """Return the form with another source; each keeps the path that was typed for it.
+    """Return the form with another source; each source keeps its own path.
 
-    What no field shows of the application, such as how a log is read, is of the old source.
+    Settings of the old source that no field shows, such as how a log is read, are dropped.
     """
     paths: dict[str, tuple[str, str | None]] = st.session_state.setdefault("new-state-paths", {})
     paths[form.source] = (form.path, form.text)
@@ -209,7 +202,7 @@ def _path_fields(form: Form, beside: FieldMessages, store: Path) -> Form:
 
 
 def _with_upload(form: Form, store: Path, uploaded: Any) -> Form:
-    """Return the form with an upload: a sweep file as text, other files by where they are kept."""
+    """Return the form with an upload: a sweep file as text, another file by its path."""
     data = uploaded.getvalue()
     if form.source == "file":
         try:
@@ -227,7 +220,7 @@ def _with_upload(form: Form, store: Path, uploaded: Any) -> Form:
 
 
 def _to_fields(form: Form) -> None:
-    """Draw the way from a sweep file to fields, once it can be read."""
+    """Draw the button that converts a sweep file to fields, once it can be read."""
     draft_tables = write_tables(form)
     if draft_tables.faults:
         return
@@ -335,7 +328,7 @@ def _command(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
 
 
 def _other(measures: Measures) -> Measures:
-    """Return which of the two that mean the last line is not offered."""
+    """Return which of the two names of the last line is not offered."""
     return "usual" if measures == "last_line" else "last_line"
 
 

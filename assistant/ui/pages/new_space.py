@@ -1,8 +1,6 @@
-"""Step 2 of *New*: what can be set, to which levels, and how it is set today.
+"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures.
 
-Step 2 of *New* for a simulated cluster: the question, how it is run today, levels to try.
-
-Which jobs a run is judged on: those that are given, or generated futures of them.
+Futures are generated workloads; a run is evaluated on them instead of the given jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +30,7 @@ _JUDGES = {
 
 
 def futures_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the fields. Returns what is filled in."""
+    """Draw the futures; return the changed form."""
     st.markdown("**Judged on**")
     extra = form.extra_tables.get("application", {}).get("futures")
     if extra is not None:
@@ -78,7 +76,7 @@ def _futures_fields(futures: FuturesFields) -> FuturesFields:
 
 
 def cluster_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the fields. Returns what is filled in."""
+    """Draw the settings of a simulated cluster; return the changed form."""
     form = _preset_fields(form)
     names = policy_names()
     st.markdown("**Today**")
@@ -107,7 +105,7 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
 
 
 def _preset_fields(form: Form) -> Form:
-    """Draw the choice of a preset. Another one brings its own parameters and levels."""
+    """Draw the choice of a preset; another preset brings its own parameters and levels."""
     summaries = {preset.name: preset.summary for preset in presets()}
     preset_name = new_fields.choice(
         "new-preset", "Question", form.cluster.preset, list(summaries),
@@ -121,7 +119,7 @@ def _preset_fields(form: Form) -> Form:
 
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
-    """Draw the levels of what the preset opens, and what else can be opened or told."""
+    """Draw the levels of the preset's parameters, and further parameters and options."""
     st.caption(
         "Computed from the log and the question. Take some away, or type others and press Enter. "
         "Today's must be among them, so that there is something to compare with."
@@ -143,8 +141,8 @@ def _level_fields(form: Form, usual: ParameterSpace) -> Form:
     with st.expander("More that can be varied: policies and their options", expanded=is_varied):
         for parameter_field in more:
             texts = _chips(
-                parameter_field.name, parameter_field.unit, levels.get(parameter_field.name), (), tuple(map(level, parameter_field.choices)),
-                parameter_field.description,
+                parameter_field.name, parameter_field.unit, levels.get(parameter_field.name), (),
+                tuple(map(level, parameter_field.choices)), parameter_field.description,
             )  # fmt: skip
             _put(levels, parameter_field.name, texts, unless=())
     options = _options(form, _known(form, usual, levels))
@@ -157,7 +155,6 @@ def _level_fields(form: Form, usual: ParameterSpace) -> Form:
 def _known(
     form: Form, usual: ParameterSpace, levels: Mapping[str, tuple[str, ...]]
 ) -> tuple[OptionalParameter, ...]:
-    """Return what can be varied with the policies that are chosen now."""
     names = policy_names()
     computed = {entry.name: tuple(map(str, entry.levels)) for entry in usual.parameters}
 
@@ -174,7 +171,6 @@ def _known(
 
 
 def _options(form: Form, fields_of_options: Sequence[OptionalParameter]) -> dict[str, str]:
-    """Draw what the policies are told in every run."""
     texts = {}
     present = form.cluster.options
     with (
@@ -194,7 +190,7 @@ def _options(form: Form, fields_of_options: Sequence[OptionalParameter]) -> dict
 def _put(
     levels: dict[str, tuple[str, ...]], name: str, texts: tuple[str, ...], unless: Sequence[str]
 ) -> None:
-    """Keep levels that are not the usual ones, numbers in their order."""
+    """Keep levels that differ from the default, numbers in ascending order."""
     ordered = in_order(texts)
     if ordered == tuple(unless) or (not ordered and not unless):
         levels.pop(name, None)
@@ -203,7 +199,7 @@ def _put(
 
 
 def in_order(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return numbers in ascending order; anything else as it was typed.
+    """Return numbers in ascending order; other texts in the given order.
 
     >>> in_order(["20", "5", "10"]), in_order(["sjf", "fcfs"])
     (('5', '10', '20'), ('sjf', 'fcfs'))
@@ -237,7 +233,7 @@ def _sentence(text: str) -> str:
 
 
 def _spoken(text: str, unit: str) -> str:
-    """Return a level as a chip: seconds also as people say them."""
+    """Return the label of a level; seconds also in hours and minutes."""
     number = parse_number(text)
     if unit != "s" or number is None:
         return text
@@ -252,7 +248,7 @@ _HOW: Mapping[How, str] = {
 
 
 def parameters_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
-    """Draw the fields. Returns what is filled in."""
+    """Draw the parameters; return the changed form."""
     if form.source == "file":
         _space_table(preview.space)
         return form
@@ -281,7 +277,6 @@ def _example_condition(space: ParameterSpace | None) -> str:
 
 
 def _space_table(space: ParameterSpace | None) -> None:
-    """Draw levels that cannot be changed here."""
     if space is None or not space.parameters:
         st.info("The parameters are shown once the first step says what is run.")
         return
@@ -304,9 +299,6 @@ def _listed(parameter: Parameter, most: int = 12) -> str:
         texts[most - 1 : -1] = ["…"]
     unit = f" {parameter.unit}" if parameter.unit else ""
     return f"{parameter.n_levels}: {', '.join(texts)}{unit}"
-
-
-# -- a program of one's own ------------------------------------------------------------------------
 
 
 def _own(form: Form, beside: FieldMessages) -> Form:
@@ -392,7 +384,7 @@ def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
 
 
 def _texts(row: ParameterRow) -> list[str]:
-    """Return the levels as they are typed; none while they cannot be read."""
+    """Return the levels as text; empty while they cannot be read."""
     if row.how == "list":
         return list(row.levels)
     try:

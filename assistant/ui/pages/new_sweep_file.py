@@ -1,7 +1,4 @@
-"""A form as the tables of a sweep file, and every field that says what it cannot, in words.
-
-A form from the tables of a sweep file: what *New* is filled in with, to change and to duplicate.
-"""
+"""Conversion of a form to the tables of a sweep file, with its faults, and back."""
 
 import json
 import re
@@ -49,13 +46,7 @@ _FROM_NOW = "A time from now is wanted, such as 90s, 30m or 2h; empty for none."
 
 @dataclass(frozen=True, slots=True)
 class FormFault:
-    """What is wrong with a field.
-
-    Args:
-        place: the key of the field.
-        text: one sentence.
-        missing: whether nothing was typed yet where something is needed.
-    """
+    """Fault of a field: its key, one sentence, and whether a required value is missing."""
 
     place: str
     text: str
@@ -64,21 +55,21 @@ class FormFault:
 
 @dataclass(frozen=True, slots=True)
 class SweepTables:
-    """What a form says: the tables of a sweep file, without the fields that are at fault."""
+    """The tables of a sweep file made from a form, without the fields that are at fault."""
 
     tables: Mapping[str, Any]
     faults: tuple[FormFault, ...]
 
 
 class _TableWriter:
-    """Writes tables and notes what could not be written."""
+    """Writer of tables that collects faults."""
 
     def __init__(self) -> None:
         self.faults: list[FormFault] = []
 
     @contextmanager
     def beside(self, place: str) -> Iterator[None]:
-        """Note what is refused inside; it belongs to this field unless it names another."""
+        """Collect an error inside as a fault of this field, unless the error names another."""
         try:
             yield
         except FormFieldError as error:
@@ -89,9 +80,9 @@ class _TableWriter:
 
 
 def write_tables(form: Form) -> SweepTables:
-    """Return the tables that say what the form says, and every fault of a field by itself.
+    """Return the tables of a form, and the fault of each single field.
 
-    Nothing is run. Of the file system a sweep file is read, and nothing else.
+    It runs nothing, and reads no file but a sweep file.
     """
     pen = _TableWriter()
     if form.source == "file":
@@ -143,7 +134,6 @@ def _of_file(form: Form) -> dict[str, Any]:
 
 
 def _absolute(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return tables of which the results from before are found from any folder."""
     paths = tables.get("results")
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         return tables
@@ -250,7 +240,7 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
 
 
 def _loose(text: str) -> Level:
-    """Return a number where one is written, else the text, such as an order or ``2h``."""
+    """Return a number if the text is one, else the text, such as an order or ``2h``."""
     number = parse_number(text.strip())
     return text.strip() if number is None else number
 
@@ -362,9 +352,6 @@ def _parameters(pen: _TableWriter, form: Form) -> list[dict[str, Any]]:
     return rows
 
 
-# -- what is wanted --------------------------------------------------------------------------------
-
-
 def _objective(pen: _TableWriter, form: Form) -> dict[str, Any]:
     wish, table = form.wish, dict[str, Any]()
     with pen.beside("new-measure"):
@@ -419,14 +406,14 @@ def _constraint(bound: Bound) -> dict[str, Any]:
 
 
 def check_bounds(place: str, table: Mapping[str, Any]) -> None:
-    """Raise FieldError for its place if no value can meet a constraint."""
+    """Raise FormFieldError for its place if no value can meet a constraint."""
     low, high = table.get("at_least"), table.get("at_most")
     if low is not None and high is not None and low > high:
         raise FormFieldError(place, f"Nothing is at least {low:g} and at most {high:g}.")
 
 
 def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
-    """Return the first fault as what is raised; None without any."""
+    """Return the first fault as an error to raise; None without any."""
     return FormFieldError(faults[0].place, faults[0].text) if faults else None
 
 
@@ -450,19 +437,12 @@ _SHOWN_FUTURES = frozenset(("generator", "count", "duration", "judge", "quantile
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
-    """Return a form that means what the tables of a sweep file say.
-
-    Args:
-        tables: of a sweep file or a recipe, with absolute paths.
-
-    Raises:
-        SettingsError: they are no sweep.
-    """
+    """Return the form of tables with absolute paths; raise SettingsError if invalid."""
     settings = check_settings(tables, "the sweep")
     try:
         make_strategy(settings.strategy.name, **settings.strategy.options)
     except StrategyError:
-        return as_file(tables)  # fields hold what a strategy can have, and nothing else
+        return as_file(tables)  # fields can only hold the options that a strategy has
     if settings.application.kind in ("flood", "maze", "placement", "rest"):
         return as_file(tables)  # the form has no fields for them
     form = _form(tables, settings)
@@ -473,14 +453,9 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 
 def form_of_recipe(recipe: str, name: str) -> Form:
-    """Return a form that opens an experiment again, under another name.
+    """Return a form that opens an experiment again, from its `config_snapshot` and a new name.
 
-    Args:
-        recipe: see `assistant.config.snapshot.config_snapshot`.
-        name: of the new experiment.
-
-    Raises:
-        SettingsError: it is no sweep.
+    Raises SettingsError if the snapshot is no sweep.
     """
     tables = json.loads(recipe)
     tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
@@ -488,12 +463,12 @@ def form_of_recipe(recipe: str, name: str) -> Form:
 
 
 def as_file(tables: Mapping[str, Any]) -> Form:
-    """Return a form that is the sweep file itself."""
+    """Return a form that holds the tables as a sweep file."""
     return Form("file", text=toml_text(tables), name=str(tables.get("name", "")))
 
 
 def _meaning(tables: Mapping[str, Any]) -> object:
-    """Return what tables say, whichever way they say it."""
+    """Return the meaning of tables, equal for different spellings of the same sweep."""
     settings = check_settings(tables, "the sweep")
     parameters = tuple(parameter.build() for parameter in settings.parameters)
     objective = settings.objective.model_dump() if settings.objective is not None else {}
@@ -546,7 +521,6 @@ def _source(application: Mapping[str, Any]) -> Source:
 
 
 def _text(value: object) -> str:
-    """Return a value as it would be typed; nothing is an empty field."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -588,7 +562,6 @@ def _cluster_fields(application: Mapping[str, Any]) -> ClusterFields:
 
 
 def _has_fields(application: Mapping[str, Any]) -> bool:
-    """Whether fields can show the futures of an application."""
     futures = application.get("futures")
     return futures is not None and "generator" in futures and set(futures) <= _SHOWN_FUTURES
 
@@ -631,7 +604,7 @@ def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
 
 
 def _quoted(word: str) -> str:
-    """Return an argument as it is typed; braces need no quotes, for no shell reads them."""
+    """Return an argument as typed; braces need no quotes, because no shell reads them."""
     return word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word)
 
 

@@ -1,8 +1,6 @@
-"""Overview: will it do, how far is it, what is best so far, and what may come of the rest.
+"""The *Overview* page: forecast, SLA, best configuration, progress, and record of predictions.
 
-The forecast in the browser: the banner of every page, its tiles, and what may come.
-
-The scoreboard of trust: what became of suggestions, and whether their intervals held.
+The forecast banner is drawn on every page of an experiment.
 """
 
 from collections.abc import Sequence
@@ -57,11 +55,11 @@ _VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
     "open": ("info", ":material/balance:"),
     "on_track": ("success", ":material/trending_up:"),
 }
-"""How a box looks by the verdict; the words say the same."""
+"""Icon and kind of a box by verdict; its words say the same."""
 
 
 def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
-    """Draw how the goal stands, in a box with words and an icon; without a goal in a line."""
+    """Draw the chance of the goal in a box with an icon; without a goal, one line."""
     subject = ForecastSubject.of(experiment)
     verdict, text = verdict_of(forecast), headline(subject, forecast)
     if verdict == "no_goal":
@@ -72,21 +70,21 @@ def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
         strong = f"**{first}{stop.rstrip()}** {rest}" if rest else f"**{text}**"
         getattr(st, kind)(strong, icon=icon)
     if verdict == "no_goal" and forecast.paper.shortfall is None:
-        return  # nothing was agreed, and the rule has nothing to say
+        return  # no goal is set, and the rule has no verdict
     cautions = "".join(f" Caution: {caution}." for caution in forecast.cautions)
     st.caption(f"{paper_words(forecast.paper)}{cautions}")
 
 
 def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
-    """Draw runs left, chance, what the best may come to, and when that is over."""
+    """Draw the remaining runs, the chance of the goal, the expected best and the expected end."""
     subject = ForecastSubject.of(experiment)
     if forecast.is_over or (not forecast.terms and forecast.goal is None):
         return
     with st.container(horizontal=True):
         terms = "  \n".join(term_words(subject, term, forecast.at_s) for term in forecast.terms)
         st.metric(
-            "Runs left", figures(forecast.remaining).partition(" (")[0], border=True, height="stretch",
-            help=terms or "No term of the agreement limits the runs.",
+            "Runs left", figures(forecast.remaining).partition(" (")[0], border=True,
+            height="stretch", help=terms or "No term of the agreement limits the runs.",
         )  # fmt: skip
         _chance(subject, forecast)
         best = (
@@ -127,7 +125,7 @@ def _chance(subject: ForecastSubject, forecast: Forecast) -> None:
 
 
 def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFrame:
-    """Return the best to come as it is shown; ``title`` names the value with its unit."""
+    """Return the table of the expected best; ``title`` names the value with its unit."""
     return pd.DataFrame(
         {
             "further runs": point.runs,
@@ -144,7 +142,7 @@ _RECORD_KEY = "trust-kept"
 
 
 def prediction_record_section(experiment: Experiment) -> None:
-    """Draw the scoreboard."""
+    """Draw how predictions of suggestions compare with their results."""
     st.subheader("How far to trust suggestions")
     record = _prediction_record(experiment)
     if record is None:
@@ -158,9 +156,9 @@ def prediction_record_section(experiment: Experiment) -> None:
     st.dataframe(score_table(record), hide_index=True, width="stretch", alt="groups of runs")
     today = "" if record.record.today is None else f", today is {number(record.record.today)}"
     st.caption(
-        f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that meet every "
-        f"constraint. Gain: the mean improvement over today{today}; above 0 is better. In the "
-        "interval: results within the 95 % interval that the suggestion stated, with a 95 % "
+        f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that "
+        f"meet every constraint. Gain: the mean improvement over today{today}; above 0 is better. "
+        "In the interval: results within the 95 % interval that the suggestion stated, with a 95 % "
         "interval of that share. What was edited, or left out and never run, kept no promise: "
         "unknown."
     )
@@ -184,7 +182,6 @@ def prediction_record_section(experiment: Experiment) -> None:
 
 
 def _prediction_record(experiment: Experiment) -> PredictionSection | None:
-    """Return the scoreboard of this state, made once."""
     key = (experiment.opened.experiment_id, experiment.n_events)
     cached = st.session_state.get(_RECORD_KEY)
     if cached is None or cached[0] != key:
@@ -194,7 +191,7 @@ def _prediction_record(experiment: Experiment) -> PredictionSection | None:
 
 
 def score_table(record: PredictionSection) -> pd.DataFrame:
-    """Return the groups as they are shown."""
+    """Return the table of prediction scores by group."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
     return pd.DataFrame(
         {
@@ -214,7 +211,7 @@ def score_table(record: PredictionSection) -> pd.DataFrame:
 
 
 def promise_table(record: PredictionSection) -> pd.DataFrame:
-    """Return promises as they are shown, those of suggestions that were left out too."""
+    """Return the table of predictions, also of suggestions that were left out."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
     inside = {True: "inside", False: "outside", None: "none stated"}
     return pd.DataFrame(
@@ -232,11 +229,10 @@ def promise_table(record: PredictionSection) -> pd.DataFrame:
 
 
 CHART_S = 5.0
-"""How often the chart is drawn anew while runs execute."""
 
 
 def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns what the person wants."""
+    """Draw the page; return the intent of the pressed button."""
     is_live = desk.snapshot.is_live
     st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(desk)
     proposed = _next(experiment, is_live=is_live)
@@ -250,7 +246,7 @@ def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
 
 
 def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
-    """Say what to do next, where it is for the person to do it, with a button that goes there."""
+    """Draw the next step of the user, with a button that goes there."""
     if is_live or experiment.finished is not None:
         return None
     if experiment.open_advice is not None:
@@ -258,7 +254,7 @@ def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
     elif experiment.remaining_runs == 0:
         text, label, page = "The budget is used up.", "Read the report", "report"
     elif experiment.waiting or experiment.automatic is not None:
-        return None  # the bar above has the button
+        return None  # the status bar has the button
     elif experiment.open_batch is not None:
         text, label, page = "Suggestions wait for you.", "Look at them", "suggestions"
     else:
@@ -271,7 +267,7 @@ def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
 
 
 def _numbers(desk: ExperimentViewModel) -> None:
-    """Draw the banner and the tiles. Holds no input, so that nothing typed is lost."""
+    """Draw banner and tiles. This fragment has no input, so a redraw loses no typed text."""
     experiment = desk.refresh().experiment
     forecast = desk.forecast()
     forecast_banner(experiment, forecast)
@@ -301,12 +297,10 @@ def _numbers(desk: ExperimentViewModel) -> None:
 
 
 def _finding(desk: ExperimentViewModel) -> None:
-    """Draw what was found so far."""
     overview_results.findings_section(desk.experiment)
 
 
 def _progress_chart(desk: ExperimentViewModel) -> None:
-    """Draw the best so far with what may come, as charts and a table."""
     experiment = desk.experiment
     forecast, points = desk.forecast(), run_points(experiment)
     objective = experiment.opened.objective
@@ -370,7 +364,7 @@ def _fan(
 
 
 def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
-    """Return the completed runs in their order, with the best until then."""
+    """Return the table of completed runs in their order, with the best so far."""
     return pd.DataFrame(
         {
             "completed": point.order,
@@ -385,7 +379,6 @@ def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
 
 
 def _agreement_tiles(experiment: Experiment) -> None:
-    """Draw what was used of cost and goal, where they are agreed."""
     tariff = experiment.sla.tariff
     for use in sla_terms(experiment):
         if use.term == "cost" and tariff is not None:
@@ -441,7 +434,7 @@ def _best(experiment: Experiment) -> None:
 
 
 def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
-    """Say which run it is, of how many it is the mean, and by which of two measures it is best."""
+    """Return the runs behind the best value: its run, number of replicates, and the measure."""
     mean = "" if best.n == 1 else f", mean of {labels.runs(best.n)}"
     text = f"run {best.run.id}{mean}: {labels.settings_of(experiment.space, best.configuration)}"
     if experiment.opened.objective.second is None:

@@ -1,9 +1,4 @@
-"""What was found so far, on *Overview*: the answer, the levels that give it, and what matters.
-
-Every run with its verdict: a table, and what a person says of a result.
-
-The trade-offs of two measures: what nothing beats in both.
-"""
+"""Results on *Overview*: the best configuration, main effects, all runs, and the Pareto front."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,17 +27,18 @@ from assistant.ui.state import ExperimentView
 from strategies.space.errors import AnalysisError
 
 MOST_EFFECTS = 8
-"""Levels that are told in a sentence; of more parameters the rest is counted."""
+"""Most effects in a sentence; further parameters are counted."""
 
 
 def findings_section(experiment: Experiment) -> None:
-    """Draw what was found; nothing before the first result."""
+    """Draw the findings; nothing before the first result."""
     if experiment.best is None:
         return
     st.subheader("What was found so far")
     conclusion = baseline_finding(experiment)
     st.markdown(
-        f"**{labels.escape_markdown(conclusion.headline)}** {labels.escape_markdown(levels_text(experiment))}"
+        f"**{labels.escape_markdown(conclusion.headline)}** "
+        f"{labels.escape_markdown(levels_text(experiment))}"
     )
     if conclusion.verdict == "nothing_feasible":
         for sentence in violated(experiment):
@@ -51,7 +47,7 @@ def findings_section(experiment: Experiment) -> None:
 
 
 def levels_text(experiment: Experiment) -> str:
-    """Say the levels of the best: what it changes of today's, else all of them."""
+    """Return the levels of the best configuration: changes from the baseline, else all."""
     level_changes = changes(experiment)
     differing = [change for change in level_changes if change.differs]
     if level_changes and level_changes[0].today is not None:
@@ -72,7 +68,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def violated(experiment: Experiment) -> list[str]:
-    """Say of each constraint that the best violates how many runs meet it, and its measure."""
+    """Return one sentence for each constraint that the best violates."""
     best = None if experiment.best is None else experiment.standing(experiment.best)
     if best is None:
         return []
@@ -103,7 +99,7 @@ def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
 def _effects(experiment: Experiment) -> str:
-    """Return what matters in a sentence or two, made once for the results and the space."""
+    """Return the main effects in one or two sentences, computed once for each state."""
     response, every = responses_of(experiment)[0], RunFilter(feasible=False)
     try:
         report = effects_report(experiment, (), response, every)
@@ -114,7 +110,7 @@ def _effects(experiment: Experiment) -> str:
 
 
 def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the table, and the verdict on a result. Returns what the person wants."""
+    """Draw the runs and the verdict on a result; return the intent of the pressed button."""
     if not experiment.runs:
         st.info("Nothing has been submitted yet. Take some suggestions on *Suggestions*.")
         return None
@@ -167,7 +163,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def runs_table(experiment: Experiment) -> pd.DataFrame:
-    """Return every run as it is shown, the latest first."""
+    """Return the table of runs, latest first."""
     objective = experiment.opened.objective
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     second = objective.second
@@ -201,7 +197,7 @@ def _run_state(experiment: Experiment, run: Run) -> str:
 
 
 def front_section(experiment: Experiment) -> None:
-    """Draw the trade-offs of two measures; nothing with one."""
+    """Draw the Pareto front of two measures; nothing with one measure."""
     objective = experiment.opened.objective
     second = objective.second
     if second is None or not experiment.runs_in(RunState.COMPLETED):
@@ -224,7 +220,7 @@ def front_section(experiment: Experiment) -> None:
 
 
 def front_table(front: Sequence[FrontRow], title: str, also: str) -> pd.DataFrame:
-    """Return the front as it is shown, the best by the first measure first."""
+    """Return the table of the Pareto front, best by the first measure first."""
     return pd.DataFrame(
         {
             "run": row.run_id,

@@ -1,8 +1,6 @@
-"""AI platform: one configuration played, a trace looked at, a log beside its simulation.
+"""The *AI platform* page: simulate one configuration, show a trace, compare a log with a model.
 
-*Beside a log*: statistics are fitted to a log, simulated, and laid over it (Q-Q, hours).
-
-*Set and play*: a level of every parameter, and what the platform does with it.
+*Beside a log* fits statistics to a log, simulates them, and compares both (Q-Q, hours).
 """
 
 import json
@@ -58,7 +56,7 @@ _OWNER, _RESULT_KEY = f"{LIKENESS_PLACE}-owner", f"{LIKENESS_PLACE}-made"
 
 @dataclass(frozen=True, slots=True)
 class LikenessResult:
-    """What came of a comparison: it is there, was refused, was stopped or broke."""
+    """Result of a comparison: completed, refused, stopped or broken."""
 
     state: Literal["done", "refused", "stopped", "broken"]
     likeness: PlatformComparison | None = None
@@ -66,16 +64,10 @@ class LikenessResult:
 
 
 class LikenessJob(BackgroundJob):
-    """A comparison under way: ``copperline platform validate``.
+    """Comparison of a log with its simulation: ``copperline platform validate``.
 
-    Args:
-        log: path of the log; None is the built-in example.
-        upload: name and content of an uploaded log instead.
-        weeks: simulated.
-        seed: of the simulation.
-
-    Raises:
-        OSError: the process could not be started.
+    The log is a path, an upload (name and content), or the built-in example if both are None.
+    Raises OSError if the process cannot be started.
     """
 
     def __init__(
@@ -90,7 +82,7 @@ class LikenessJob(BackgroundJob):
         super().__init__([[*command, *([] if log is None else [log])]], folder)
 
     def result(self) -> LikenessResult | None:
-        """Return the comparison, once; None while it goes on. Its files are gone afterwards."""
+        """Return the comparison once and remove its files; None while it goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -118,14 +110,14 @@ def likeness_jobs() -> JobRegistry[LikenessResult]:
 
 
 def likeness_section() -> Intent | None:
-    """Draw the choice of a log, what is under way, and what came of it."""
+    """Draw the choice of a log, the progress and the result."""
     st.caption(
         "Statistics are fitted to a log of executed tasks and simulated for some weeks: are tasks "
         "as long, and do pipelines come as often, as they did?"
     )
     source = st.segmented_control(
-        "Log", [_EXAMPLE, _PATH, _UPLOAD], key=f"{LIKENESS_PLACE}-source", default=_EXAMPLE, required=True,
-        persist_state="session",
+        "Log", [_EXAMPLE, _PATH, _UPLOAD], key=f"{LIKENESS_PLACE}-source", default=_EXAMPLE,
+        required=True, persist_state="session",
     )  # fmt: skip
     log, upload, is_there = _log(source or _EXAMPLE)
     left, right = st.columns(2)
@@ -138,8 +130,8 @@ def likeness_section() -> Intent | None:
     )
     answer_at(LIKENESS_PLACE)
     pressed = st.button(
-        "Compare", type="primary", icon=":material/compare_arrows:", key=f"{LIKENESS_PLACE}-compare",
-        disabled=not is_there,
+        "Compare", type="primary", icon=":material/compare_arrows:",
+        key=f"{LIKENESS_PLACE}-compare", disabled=not is_there,
     )  # fmt: skip
     result = _latest_likeness()
     if result is not None:
@@ -159,7 +151,6 @@ def likeness_section() -> Intent | None:
 
 
 def _log(source: str) -> tuple[str | None, tuple[str, bytes] | None, bool]:
-    """Return a path, an upload, and whether there is a log."""
     columns = "Columns `task` and `seconds`; `submitted`, `framework` and others where known."
     if source == _PATH:
         typed = st.text_input(
@@ -185,7 +176,7 @@ def _owner() -> str:
 
 
 def _latest_likeness() -> LikenessResult | None:
-    """Return what came of the last comparison; draw it while it goes on."""
+    """Return the last result; draw the progress while a comparison goes on."""
     result = likeness_jobs().fetch(_owner())
     if result is not None:
         st.session_state[_RESULT_KEY] = result
@@ -197,7 +188,6 @@ def _latest_likeness() -> LikenessResult | None:
 
 
 def _watch() -> None:
-    """Draw how long it has taken, and the button that ends it."""
     attempt: JobHandle[LikenessResult] | None = likeness_jobs().of(_owner())
     if attempt is None or attempt.is_over:
         st.rerun()
@@ -218,7 +208,8 @@ def _likeness_result(result: LikenessResult) -> None:
     likeness = result.likeness
     st.markdown(
         f"**{escape_markdown(likeness.log)}**: {likeness.n_observed:,} executed tasks beside "
-        f"{likeness.n_simulated:,} simulated pipelines of {likeness.weeks} weeks, seed {likeness.seed}."
+        f"{likeness.n_simulated:,} simulated pipelines of {likeness.weeks} weeks, "
+        f"seed {likeness.seed}."
     )
     st.markdown(escape_markdown(likeness.headline))
     st.download_button(
@@ -253,25 +244,25 @@ def _plots(title: str, several: tuple[QuantileComparison, ...]) -> None:
     st.markdown(f"**{title}**")
     for at in range(0, len(several), 4):
         columns = st.columns(4)
-        for column, quantiles in zip(columns, several[at : at + 4], strict=False):
-            with column:
+        for cell, quantiles in zip(columns, several[at : at + 4], strict=False):
+            with cell:
                 st.vega_lite_chart(
                     low(qq_chart(quantiles)), theme=None, width="stretch",
-                    alt=f"quantiles of {quantiles.name}, simulated over observed: KS {quantiles.ks:.3f}",
+                    alt=f"quantiles of {quantiles.name}, simulated over observed: "
+                    f"KS {quantiles.ks:.3f}",
                 )  # fmt: skip
                 st.caption(f"{quantiles.name}: KS {quantiles.ks:.3f}")
 
 
 SIMULATION_PLACE = "platform-play"
 MOST_DAYS, MOST_MODELS = 30.0, 500
-"""Played while one looks: some seconds."""
 
 _SCENARIO_KEY = f"{SIMULATION_PLACE}-shown"
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformSetup:
-    """What is played; equal wishes give the same."""
+    """Settings of a simulation; equal settings give equal results."""
 
     values: tuple[tuple[str, Level], ...]
     days: float
@@ -286,7 +277,7 @@ class PlatformSetup:
 
 
 def simulation_section() -> Intent | None:
-    """Draw the fields, the buttons, and what was played last."""
+    """Draw the fields, the buttons and the last result."""
     st.caption(
         "A platform for AI pipelines, simulated: pipelines come, train, are checked and deployed, "
         "and deployed models drift until they are trained again. All settings meet the same future."
@@ -328,15 +319,15 @@ def _scenario_fields() -> PlatformSetup:
     application = AiPlatform()
     today, values = application.baseline, {}
     parameters = application.space.parameters
-    for at in range(0, len(parameters), 3):  # a row at a time: in a narrow window all in order
+    for at in range(0, len(parameters), 3):  # row by row, so that a narrow window keeps the order
         for box, parameter in zip(st.columns(3), parameters[at : at + 3], strict=False):
             with box:
                 values[parameter.name] = _level(parameter, today[parameter.name])
     with st.expander("The future that it meets"):
         first, two, three, four = st.columns(4)
         days = first.number_input(
-            "Days", 1.0, MOST_DAYS, application.days, 1.0, format="%g", key=f"{SIMULATION_PLACE}-days",
-            persist_state="session",
+            "Days", 1.0, MOST_DAYS, application.days, 1.0, format="%g",
+            key=f"{SIMULATION_PLACE}-days", persist_state="session",
         )  # fmt: skip
         models = two.number_input(
             "Deployed models", 1, MOST_MODELS, application.models, key=f"{SIMULATION_PLACE}-models",
@@ -373,7 +364,6 @@ def _field(name: str) -> str:
 
 
 def _set(values: Mapping[str, Level]) -> None:
-    """Set every level."""
     for name, value in values.items():
         st.session_state[_field(name)] = value
 
@@ -421,7 +411,7 @@ def _to_steer(wish: PlatformSetup) -> Intent:
 
 
 def future_of(wish: PlatformSetup) -> dict[str, int | float]:
-    """Return what a sweep file says of a future, without what is as usual."""
+    """Return the table of a future in a sweep file, without defaults."""
     usual = AiPlatform()
     settings = {
         "seed": (wish.seed, usual.seed),
@@ -437,7 +427,7 @@ _PLAY, _TRACE, _LOG = "Set and play", "A trace", "Beside a log"
 
 
 def page() -> Intent | None:
-    """Draw the page. Returns a wish, if there is one."""
+    """Draw the page; return an intent if a button was pressed."""
     st.subheader("AI platform")
     view = st.segmented_control(
         "What is looked at", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,
@@ -450,7 +440,6 @@ def page() -> Intent | None:
 
 
 def _trace() -> None:
-    """Draw the choice of a trace and its dashboard."""
     typed = st.text_input(
         "Folder of the trace", placeholder="trace", key=f"{_KEY}-folder", persist_state="session",
         help="It holds pipelines.parquet, tasks.parquet and models.parquet. A path is relative to "
@@ -480,7 +469,7 @@ def _trace() -> None:
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
-    """Return what changes when a trace does."""
+    """Return a value that changes when a trace changes."""
     try:
         return tuple(path.stat().st_mtime_ns for path in sorted(folder.glob("*.*")))
     except (OSError, ValueError):

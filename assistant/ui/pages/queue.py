@@ -1,9 +1,8 @@
-"""What a person does to several runs of the queue at once: to all of them, or to none.
+"""The *Queue* page: running runs, waiting runs in order, and actions on several runs.
 
-A session decides about one run at a time. So each action looks first whether every run still stands
-as it was shown, and takes back what was done where a later one is refused all the same.
-
-Queue: what goes on, what waits and why in that order; first, later, held, cancelled.
+An action applies to all selected runs or to none, although a session decides about one run at a
+time. So an action first checks that every run is as shown, and it is taken back if a later run is
+refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,20 +35,18 @@ from assistant.ui.state import ExperimentView, SteerableSession
 from assistant.ui.status_bar import idle_words
 
 UNDO_S = 600.0
-"""So long a change of the order can be undone."""
+"""Seconds in which a change of the order can be undone."""
 
 Change = Callable[[Run], None]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueReordering:
-    """A change of the order that was made, with the way back.
+    """Completed change of the order, with the values to undo it.
 
     Args:
-        at_s: when, seconds since 1970-01-01 UTC.
-        before: the priorities that were changed, by run; empty if nothing was.
-        after: what they were changed to.
-        message: what was done, in a sentence.
+        at_s: time of the change, seconds since 1970-01-01 UTC.
+        before: old priorities of the changed runs, by run; empty if nothing changed.
     """
 
     at_s: float
@@ -58,15 +55,14 @@ class QueueReordering:
     message: str
 
     def can_be_undone(self, now_s: float) -> bool:
-        """Whether there is something to undo, and it was done a few minutes ago."""
+        """Return whether the change can still be undone."""
         return bool(self.before) and now_s - self.at_s < UNDO_S
 
 
 def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
-    """Let runs start before all others that wait, in the order that they have.
+    """Move runs before all other waiting runs; keep their order.
 
-    Raises:
-        ExperimentError: one of them stands otherwise than it was shown; nothing is changed then.
+    Raises ExperimentError if a run has changed since it was shown; nothing is changed then.
     """
     return _move(
         session, runs, priorities_ahead(_check_current(session, runs), _run_ids(runs)), "first"
@@ -74,7 +70,7 @@ def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReorderin
 
 
 def move_last(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
-    """Let runs start after all others that wait; see `move_first`."""
+    """Move runs after all other waiting runs; see `move_first`."""
     return _move(
         session, runs, priorities_behind(_check_current(session, runs), _run_ids(runs)), "last"
     )
@@ -92,7 +88,7 @@ def _move(
 def prioritise_runs(
     session: SteerableSession, runs: Sequence[Run], priority: float
 ) -> QueueReordering:
-    """Give runs one priority; raises as `move_first`, and for a priority that no run can have."""
+    """Set the priority of runs; raise as `move_first`, and for a priority out of range."""
     _check_current(session, runs)
     ids = _run_ids(runs)
     priorities = {run.id: priority for run in runs if run.priority != priority}
@@ -106,10 +102,7 @@ def prioritise_runs(
 
 
 def undo_move(session: SteerableSession, change: QueueReordering) -> str:
-    """Give back the priorities from before, to those that wait as the change had left them.
-
-    Returns what was done. Raises ExperimentError if none of them waits so any more.
-    """
+    """Restore old priorities of runs that still wait; raise ExperimentError if none does."""
     session.catch_up()
     now = {run_id: session.experiment.run(run_id) for run_id in change.before}
     same = tuple(
@@ -120,24 +113,28 @@ def undo_move(session: SteerableSession, change: QueueReordering) -> str:
     skipped = tuple(sorted(set(now) - set(_run_ids(same))))
     if not same:
         raise ExperimentError(
-            f"nothing is left to undo: {run_names(skipped)} started, ended or were moved again since"
+            f"nothing is left to undo: {run_names(skipped)} started, ended or "
+            "were moved again since"
         )
     _reprioritise(session, same, {run.id: change.before[run.id] for run in same}, "")
-    message = f"{_run_names(_run_ids(same))} {'has its' if len(same) == 1 else 'have their'} old place again."
+    message = (
+        f"{_run_names(_run_ids(same))} {'has its' if len(same) == 1 else 'have their'} "
+        "old place again."
+    )
     if skipped:
         message += f" Not {run_names(skipped)}: started, ended or moved again since."
     return message
 
 
 def hold_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Let runs wait until they are released; raises as `move_first`."""
+    """Hold runs until they are released; raise as `move_first`."""
     free = [run for run in runs if not run.held]
     _all_or_none(session, runs, free, lambda r: session.hold(r.id), lambda r: session.release(r.id))
     return f"{_run_names(_run_ids(runs))} {'is' if len(runs) == 1 else 'are'} held until released."
 
 
 def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Let held runs start in their turn; raises as `move_first`."""
+    """Release held runs; raise as `move_first`."""
     held_runs = [run for run in runs if run.held]
     _all_or_none(
         session, runs, held_runs, lambda r: session.release(r.id), lambda r: session.hold(r.id)
@@ -146,19 +143,19 @@ def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
 
 
 def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Give runs up; raises as `move_first`.
+    """Cancel runs; raise as `move_first`.
 
-    A run that is given up cannot be brought back: where one ends in the moment between the look
-    and the decision, the refusal names those that were cancelled before it.
+    A cancelled run cannot be restored. If a run ends during the action, the error names the runs
+    that were cancelled before it.
     """
     _all_or_none(session, runs, runs, lambda run: session.cancel(run.id, reason), None)
     return f"{_run_names(_run_ids(runs))} {'was' if len(runs) == 1 else 'were'} cancelled."
 
 
 def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """End runs now, with what they have reported last as their results; raises as `move_first`.
+    """Stop running runs, with their last intermediate results as results; raise as `move_first`.
 
-    Nothing is stopped if of one of them nothing could be kept.
+    Nothing is stopped if one of the runs has no result to keep.
     """
     experiment = _check_current(session, runs)
     for run in runs:
@@ -185,7 +182,7 @@ def _reprioritise(
 
 
 def _check_current(session: SteerableSession, runs: Sequence[Run]) -> Experiment:
-    """Return the state of this moment. Raises ExperimentError if a run stands otherwise in it."""
+    """Return the current state; raise ExperimentError if a run has changed since it was shown."""
     session.catch_up()
     became = changes_since(runs, session.experiment)
     if became:
@@ -220,7 +217,7 @@ def _all_or_none(
 
 
 def _not_taken_back(done: Sequence[Run], back: Change | None) -> list[Run]:
-    """Take decisions back, the last one first; return the runs of those that could not be."""
+    """Undo decisions, last one first; return the runs for which that failed."""
     if back is None:
         return list(done)
     stay = []
@@ -250,16 +247,14 @@ def _run_ids(runs: Sequence[Run]) -> tuple[int, ...]:
 
 EVERY_S = 2.0
 TALL = 420
-"""Pixels of a table of many rows; it scrolls then."""
 
 _ROW = 35
 _REPORTS = 12
-"""Reports that are shown, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _QueueKeys:
-    """Where the state of an experiment's queue is kept; tables by what the snapshot had seen."""
+    """Keys of an experiment's queue in the session state; tables by version of the snapshot."""
 
     experiment_id: str
 
@@ -280,7 +275,7 @@ class _QueueKeys:
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns what the person wants done with the queue."""
+    """Draw the page; return the intent to change the queue."""
     st.subheader("Queue")
     answer_at("queue")
     keys = _QueueKeys(desk.session.id)
@@ -305,7 +300,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def _snapshot(desk: ExperimentView, experiment: Experiment, keys: _QueueKeys) -> QueueSnapshot:
-    """Return what is shown: as it was first drawn, until it is renewed or the page was left."""
+    """Return the queue as first drawn, until it is renewed or the page is left."""
     snapshot: QueueSnapshot | None = st.session_state.get(keys.snapshot)
     if snapshot is not None and not snapshot.is_empty:
         tables = (keys.table(name, snapshot) for name in ("running", "waiting"))
@@ -318,10 +313,10 @@ def _snapshot(desk: ExperimentView, experiment: Experiment, keys: _QueueKeys) ->
 
 @st.fragment(run_every=EVERY_S)
 def _state(desk: ExperimentView) -> None:
-    """Say why nothing starts, if that is so: of now, while the list stays as it was."""
+    """Draw the current reason why nothing starts, if so; the list stays as it was."""
     experiment, passed = desk.session.experiment, desk.session.passed_limit()
     queued = experiment.runs_in(RunState.QUEUED)
-    if experiment.finished is not None:  # the bar above says so, and why
+    if experiment.finished is not None:  # the status bar shows this with its reason
         if queued:
             st.info("What still waits does not start any more.", icon=":material/flag:")
     elif queued and passed is not None:
@@ -340,7 +335,7 @@ def _state(desk: ExperimentView) -> None:
 
 @st.fragment(run_every=EVERY_S)
 def _since(desk: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> None:
-    """Draw of when the list is and how much has changed since, anew every few seconds."""
+    """Draw the age of the list and the number of changes since, every few seconds."""
     try:
         desk.session.catch_up()
     except AssistantError as error:
@@ -360,7 +355,7 @@ def _since(desk: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> N
 
 
 def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
-    """Draw the way back from the last change of the order, for some minutes."""
+    """Draw the button that undoes the last change of the order, for some minutes."""
     reordering: QueueReordering | None = st.session_state.get(keys.undo)
     if reordering is None or not reordering.can_be_undone(desk.session.now_s()):
         return None
@@ -423,7 +418,6 @@ def _running(
 
 @st.fragment(run_every=EVERY_S)
 def _report_lines(desk: ExperimentView) -> None:
-    """Draw what runs that go on have measured so far, as it comes; nothing if none has said."""
     experiment, now_s = desk.session.experiment, desk.session.now_s()
     objective = experiment.opened.objective
     reporting = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
@@ -487,7 +481,8 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) 
             key=f"queue-priority-{key}",
             width=160,
             persist_state="session",
-            help=f"A higher one starts earlier. Runs begin with 0; {HIGHEST_PRIORITY:,.0f} is the highest.",
+            help="A higher one starts earlier. Runs begin with 0; "
+            f"{HIGHEST_PRIORITY:,.0f} is the highest.",
         )
         put = st.button("Set priority", key="queue-put", disabled=none)
     session = desk.session
@@ -519,7 +514,7 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) 
 
 
 def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str:
-    """Change the order, keep the way back and show the new order."""
+    """Change the order, keep the way to undo it, and show the new order."""
     reordering = move()
     if reordering.before:
         st.session_state[keys.undo] = reordering
@@ -530,7 +525,7 @@ def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str
 def _cancel_confirmation(
     desk: ExperimentView, keys: _QueueKeys, which: str, selected: tuple[Run, ...], is_pressed: bool
 ) -> Intent | None:
-    """Draw the question before runs are given up; it is dropped when others are chosen."""
+    """Draw the confirmation before runs are cancelled; another selection drops it."""
     if is_pressed:
         st.session_state[keys.confirmation] = (which, _ids(selected))
     if not selected or st.session_state.get(keys.confirmation) != (which, _ids(selected)):
@@ -564,7 +559,7 @@ def _cancel_confirmation(
 def _table(
     rows: list[dict[str, object]], runs: tuple[Run, ...], key: str, alt: str
 ) -> tuple[Run, ...]:
-    """Draw a frozen table. Returns the runs whose rows are chosen, as they were shown."""
+    """Draw a table of runs; return the selected runs as they were shown."""
     event = st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,

@@ -1,4 +1,4 @@
-"""Report: the answer first, what changes, what it rests on, and everything to take away."""
+"""The *Report* page: results, changes, evidence, and files to download."""
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +15,7 @@ from assistant.ui.state import ExperimentView
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. It only shows and hands out: nothing is decided here."""
+    """Draw the page; it changes nothing."""
     data = collect(experiment)
     has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if has_result else st.warning
@@ -51,7 +51,8 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         st.markdown(f"**{escape_markdown(fact.label)}**: {escape_markdown(fact.text)}")
     limits = "; ".join(data.constraints) or "none"
     st.markdown(
-        f"**Objective**: {escape_markdown(data.objective)}. **Constraints**: {escape_markdown(limits)}."
+        f"**Objective**: {escape_markdown(data.objective)}. "
+        f"**Constraints**: {escape_markdown(limits)}."
     )
     st.markdown(f"**Strategy**: {escape_markdown(data.strategy)}. **Seed**: {data.seed}.")
     return None

@@ -1,10 +1,7 @@
-"""Two runs beside each other: the levels in which they differ, and their measures.
+"""The *Run* page: one run with its results, history and schedule, alone or beside another run.
 
-A run that goes on: what it has measured so far, as it comes, and ending it early.
-
-One run in full, and beside another: what came of it, who wanted it, the schedule behind it.
-
-The AI platform behind a run, simulated again: the same configuration gives the same future.
+A running run shows its intermediate results and can be stopped. The AI platform behind a run is
+simulated again, because configuration and seed determine it.
 """
 
 import streamlit as st
@@ -34,7 +31,7 @@ from strategies import Level
 
 
 def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
-    """Draw what differs between two runs; their schedules are drawn with the schedule."""
+    """Draw the differences of two runs, except those of their schedules."""
     st.subheader(f"Run {run.id} beside run {other.id}")
     levels = differing_levels(experiment, run, other)
     left, right = st.columns(2)
@@ -65,7 +62,7 @@ def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
 
 
 def verdict(experiment: Experiment, here: tuple[Run, Outcome], there: tuple[Run, Outcome]) -> str:
-    """Say which of two runs is better by the objective, and by how much."""
+    """Return which of two runs is better by the objective, and by how much."""
     (run, mine), (other, theirs), objective = here, there, experiment.opened.objective
     if mine.feasible != theirs.feasible:
         feasible_run, broken = (run, other) if mine.feasible else (other, run)
@@ -84,7 +81,7 @@ PLACE = "end"
 
 @st.fragment(run_every=EVERY_S)
 def reported_measures(desk: ExperimentView, run_id: int) -> None:
-    """Draw what a run has reported and how old that is, anew every few seconds until it ends."""
+    """Draw the intermediate results of a run and their age, every few seconds until it ends."""
     try:
         desk.session.catch_up()
     except AssistantError as error:
@@ -93,7 +90,7 @@ def reported_measures(desk: ExperimentView, run_id: int) -> None:
     experiment = desk.session.experiment
     run = experiment.run(run_id)
     if run.state is not RunState.RUNNING:
-        st.rerun()  # the page has another story to tell
+        st.rerun()  # the page of an ended run is different
     if run.reported is None:
         st.caption("It has reported nothing so far.")
         return
@@ -106,7 +103,7 @@ def reported_measures(desk: ExperimentView, run_id: int) -> None:
 
 
 def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
-    """Draw how a run that goes on is ended early. Returns that it shall be."""
+    """Draw the fields to stop a running run; return the intent."""
     if run.state is not RunState.RUNNING:
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -178,7 +175,7 @@ _ANSWERS = "verdict", "again", PLACE
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns a verdict, or the wish for another seed."""
+    """Draw the page; return the intent of a verdict, another seed, or a stop."""
     if not experiment.runs:
         st.subheader("Run")
         st.info(
@@ -210,7 +207,6 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
-    """Return the run that is shown, and the one it is compared with."""
     ids = [run.id for run in experiment.runs]
     key = f"run-{experiment.opened.experiment_id}"
     lost = _from_address(key, "run", ids), _from_address(f"{key}-other", "with", ids)
@@ -219,7 +215,7 @@ def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
         st.session_state[key] = best.id if best is not None else ids[-1]
 
     def label(run_id: int) -> str:
-        # without anything that changes: a label that does takes the choice back
+        # constant text, because a changed label resets the selection
         return f"run {run_id}: {labels.settings_of(experiment.space, find(run_id).configuration)}"
 
     find = experiment.run
@@ -236,15 +232,15 @@ def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
     _address(f"{key}-other", "with", other)
     for address_text in filter(None, lost):
         st.warning(
-            f"The address asks for run {labels.escape_markdown(address_text)}; runs here are numbered 1 to "
-            f"{ids[-1]}, so run {selected_id} is shown.",
+            f"The address asks for run {labels.escape_markdown(address_text)}; runs here are "
+            f"numbered 1 to {ids[-1]}, so run {selected_id} is shown.",
             icon=":material/link_off:",
         )
     return find(selected_id), None if other is None else find(other)
 
 
 def _from_address(key: str, parameter: str, ids: list[int]) -> str | None:
-    """Take a run from the address, if it came from outside. Returns it if there is no such run."""
+    """Select the run of a new address; return the text if there is no such run."""
     address_text = st.query_params.get(parameter)
     if address_text is None or address_text == st.session_state.get(f"{key}-address"):
         return None
@@ -255,7 +251,6 @@ def _from_address(key: str, parameter: str, ids: list[int]) -> str | None:
 
 
 def _address(key: str, parameter: str, selected_id: int | None) -> None:
-    """Put a run into the address."""
     if selected_id is None:
         st.query_params.pop(parameter, None)
         st.session_state.pop(f"{key}-address", None)
@@ -264,7 +259,7 @@ def _address(key: str, parameter: str, selected_id: int | None) -> None:
 
 
 def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
-    """Draw how the run stands: the reason first if there is no result, else what it is worth."""
+    """Draw the state of a run: the reason if there is no result, else its value."""
     st.subheader(f"Run {run.id}")
     if run.failure is not None:
         st.error(f"**Failed:** {labels.escape_markdown(run.failure)}", icon=ICONS[RunState.FAILED])
@@ -332,13 +327,14 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
                 outcome.measures[constraint.measure], unit_of(constraint.measure)
             )
             st.warning(
-                f"Violated: {labels.escape_markdown(str(constraint))}; {constraint.measure} is {observed}.",
+                f"Violated: {labels.escape_markdown(str(constraint))}; "
+                f"{constraint.measure} is {observed}.",
                 icon=":material/rule:",
             )
 
 
 def _beside(experiment: Experiment, run: Run) -> str | None:
-    """Say how the value compares with today's; None where there is no today, or this is it."""
+    """Return the comparison with the baseline; None without a baseline or for the baseline."""
     today = experiment.baseline
     if run.outcome is None or today is None or today.outcome is None or today.id == run.id:
         return None
@@ -362,7 +358,7 @@ def _tags(experiment: Experiment, run: Run) -> str:
 
 
 def _wishes(desk: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
-    """Draw verdict and repetition. What was asked for names the run, whatever is shown later."""
+    """Draw verdict and repetition; the intent names the run, whichever is shown later."""
     answer_at(*(f"{answer}-{run.id}" for answer in _ANSWERS))
     if run.state is not RunState.COMPLETED:
         return None
@@ -409,7 +405,6 @@ def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
 
 
 def _repeat_words(experiment: Experiment, run: Run) -> None:
-    """Say what other seeds gave."""
     same = [
         candidate for candidate in experiment.runs if candidate.configuration == run.configuration
     ]
@@ -438,7 +433,6 @@ def _measures(experiment: Experiment, run: Run) -> None:
 
 
 def _provenance(experiment: Experiment, run: Run) -> None:
-    """Draw who wanted the run and why, and what became of it when."""
     st.markdown("**Where it comes from**")
     lines = [f"{LIST_ORDER[run.source]} {_suggestion_words(experiment, run)}".strip()]
     if run.reason:

@@ -1,7 +1,4 @@
-"""The jobs of a schedule: one that was clicked, those that moved, and what is drawn as tables.
-
-The window of time in which a schedule is drawn: a strip to draw it on, numbers, buttons.
-"""
+"""Jobs of a schedule: the selected job, changed waits, tables, and the window of time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,7 +31,7 @@ _UNITS = ((172_800.0, "days", 86_400.0), (7_200.0, "hours", 3_600.0), (0.0, "sec
 
 
 def window_of(experiment_id: str, jobs: JobSchedule) -> TimeWindow:
-    """Return the window that is shown; at first about the longest queue."""
+    """Return the window of time; by default it surrounds the longest queue."""
     key = _window_key(experiment_id)
     stored: TimeWindow | None = st.session_state.get(key)
     window = busiest(jobs) if stored is None else stored.inside(jobs.span_s)
@@ -51,8 +48,8 @@ def go_to(experiment_id: str, window: TimeWindow) -> None:
 
 
 def controls(experiment_id: str, jobs: JobSchedule, window: TimeWindow) -> None:
-    """Draw the strip of the whole schedule and what changes the window."""
-    n = st.session_state.get(f"{_window_key(experiment_id)}-n", 0)  # a new window is a new strip
+    """Draw the strip of the whole schedule and the fields that change the window."""
+    n = st.session_state.get(f"{_window_key(experiment_id)}-n", 0)  # a new window needs a new strip
     _strip(experiment_id, jobs, window, f"strip-{experiment_id}-{n}")
     span_s = jobs.span_s
     full_span = TimeWindow(0.0, span_s).inside(span_s)
@@ -95,7 +92,7 @@ def _strip(experiment_id: str, jobs: JobSchedule, window: TimeWindow, key: str) 
 
 
 def _numbers(experiment_id: str, window: TimeWindow, span_s: float, n: int) -> None:
-    """Draw from and to as numbers, for the keyboard and for the exact."""
+    """Draw start and end of the window as numbers, for the keyboard and exact values."""
     unit, unit_s = next((name, size) for least, name, size in _UNITS if span_s >= least)
     keys = f"window-from-{experiment_id}-{n}", f"window-to-{experiment_id}-{n}"
 
@@ -120,12 +117,12 @@ _EXTREMES = 10
 
 
 def choose(experiment_id: str, job_id: int) -> None:
-    """Tell about a job from the next drawing on."""
+    """Select the job that is shown from the next drawing on."""
     st.session_state[_job_key(experiment_id)] = job_id
 
 
 def panel(experiment_id: str, schedules: Mapping[int, JobSchedule], window: TimeWindow) -> None:
-    """Draw what is known of one job, in each run that is shown."""
+    """Draw the facts of one job in each shown run."""
     key = _job_key(experiment_id)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         job_id = st.number_input(
@@ -166,7 +163,7 @@ def _show(
 
 
 def job_table(jobs: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
-    """Return the facts of a job, one column a run."""
+    """Return the table of a job, with one column for each run."""
     facts: dict[str, list[str]] = {
         "": [
             "state", "submitted", "started", "ended", "waited", "ran", "requested", "processors",
@@ -194,7 +191,7 @@ def job_table(jobs: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
 
 
 def moment_in(seconds: float | None) -> str:
-    """Return a time of a schedule: days, hours, minutes, seconds since the first submission.
+    """Return a time of a schedule in words, counted from the first submission.
 
     >>> moment_in(0.0), moment_in(90_061.5), moment_in(None)
     ('0 d 00:00:00', '1 d 01:01:02', 'never')
@@ -236,14 +233,15 @@ def wait_changes_section(
     comparison: ScheduleComparison,
     window: TimeWindow,
 ) -> None:
-    """Draw by how much jobs start later or earlier than in another run."""
+    """Draw the changes of waits against another run."""
     st.markdown(f"**Waits beside run {other_id}**")
     st.markdown(wait_changes_words(run_id, other_id, comparison))
     wait_differences = changes(jobs, comparison, window)
     if wait_differences:
         name = f"run {other_id}"
         st.vega_lite_chart(
-            low(wait_changes(wait_differences, window.from_s, window.to_s, name)), theme=None, width="stretch",
+            low(wait_changes(wait_differences, window.from_s, window.to_s, name)),
+            theme=None, width="stretch",
             alt=f"by how much jobs of run {run_id} start later than in {name}; see the table below",
         )  # fmt: skip
         st.caption(
@@ -276,7 +274,7 @@ def wait_changes_section(
 
 
 def changes_table(changes: Sequence[WaitChange]) -> pd.DataFrame:
-    """Return by how much jobs start later, by time of submission."""
+    """Return the table of changed waits, by time of submission."""
     return pd.DataFrame(
         {
             "submitted from": moment_in(change.start_s),
@@ -291,7 +289,7 @@ def changes_table(changes: Sequence[WaitChange]) -> pd.DataFrame:
 
 
 def wait_changes_words(run_id: int, other_id: int, comparison: ScheduleComparison) -> str:
-    """Say how many jobs start earlier and later, over the whole schedule, and by how much."""
+    """Return in words how many jobs start earlier and later in the schedule, and by how much."""
     if comparison.mean_s is None:
         return "No job runs in both."
     (n_earlier, gain_s), (n_later, loss_s) = comparison.earlier, comparison.later

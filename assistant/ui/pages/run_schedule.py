@@ -1,9 +1,7 @@
-"""The schedule behind a run, simulated again: who ran where and when, how full, who waited.
+"""The schedule behind a run: jobs on machines over time, utilisation, waits, and machines.
 
-Nothing of it is stored: the application is built from the experiment's recipe, and the same
-configuration and seed give the same schedule.
-
-The machines behind a run, simulated again: how full they were, what was lost, who waited.
+Nothing is stored. The application is built from the snapshot of the experiment and simulated again;
+equal configuration and seed give the same schedule.
 """
 
 import math
@@ -103,7 +101,7 @@ _LEGENDS = {
 
 
 def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> None:
-    """Draw the schedule of a run, and how it differs from that of another."""
+    """Draw the schedule of a run, and its differences from another run."""
     st.subheader("Schedule")
     opened = experiment.opened
     if opened.application == FleetPlacement.name:
@@ -111,7 +109,8 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
         return
     if opened.application != Scheduling.name:
         st.info(
-            f"No schedule: the application {labels.escape_markdown(opened.application)} gives measures only. "
+            f"No schedule: the application {labels.escape_markdown(opened.application)} gives "
+            f"measures only. "
             f"Schedules are drawn where a cluster is simulated (`{Scheduling.name}`).",
             icon=":material/info:",
         )
@@ -144,7 +143,7 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
 
 
 def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
-    """Return the schedule of a run; None, with the reason drawn, if it cannot be had."""
+    """Return the schedule of a run; draw the reason and return None if there is none."""
     opened = experiment.opened
     values = tuple(experiment.space.values(run.configuration).items())
     try:
@@ -158,7 +157,7 @@ def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
 
 @st.cache_resource(show_spinner=False, max_entries=3)
 def _cached_application(key: tuple[str, str], _opened: ExperimentOpened) -> Application:  # noqa: ARG001
-    """Return the application; the key names it, what it is made of is not hashed."""
+    """Return the application of an experiment; only the key is hashed."""
     return rebuild(_opened)
 
 
@@ -170,12 +169,12 @@ def _simulate_cached(
     _application: Application,
 ) -> JobSchedule:
     jobs = schedule_of(_application, dict(values), seed)
-    _ = jobs.places  # made here once, where a spinner turns
+    _ = jobs.places  # compute places here once, under the spinner
     return jobs
 
 
 def _differs(run: Run, jobs: JobSchedule) -> None:
-    """Warn if the schedule is not the one that was measured."""
+    """Warn if the schedule differs from the measured one."""
     measures = {} if run.outcome is None else run.outcome.measures
     other = [
         name
@@ -202,7 +201,6 @@ def _gantts(
     window: TimeWindow,
     comparison: ScheduleComparison | None,
 ) -> None:
-    """Draw the jobs of a run, and on the same axis those of the other if wanted."""
     bys = [by for by in _BYS if by != "change" or comparison is not None]
     key = f"colour-{experiment.opened.experiment_id}-{comparison is not None}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -258,19 +256,20 @@ def _gantt(
 
 
 def _schedule_caption(jobs: JobSchedule, drawing: WindowDrawing, window: TimeWindow) -> None:
-    """Say what is drawn, what is not, and that places are not simulated."""
+    """Draw which jobs are shown and which are not, and that places are not simulated."""
     if drawing.n_jobs > drawing.n_drawn:
         st.info(
-            f"{drawing.n_jobs:,} jobs run in this window. The {drawing.n_drawn:,} largest of them, by "
-            f"processors and time, are drawn; the other {drawing.n_jobs - drawing.n_drawn:,} are shaded "
-            "grey: the darker, the more of the processors they take. Zoom in to see each job.",
+            f"{drawing.n_jobs:,} jobs run in this window. The {drawing.n_drawn:,} largest of them, "
+            "by processors and time, are drawn; the other "
+            f"{drawing.n_jobs - drawing.n_drawn:,} are shaded grey: the darker, the more of the "
+            "processors they take. Zoom in to see each job.",
             icon=":material/zoom_in:",
         )
     elif drawing.n_jobs == 0:
         st.info("No job runs in this window.", icon=":material/info:")
     text = (
-        f"{drawing.n_jobs:,} jobs in {duration(window.width_s)}. A click on one tells about it. The "
-        "simulator counts processors and does not name them: when and how wide a job ran is "
+        f"{drawing.n_jobs:,} jobs in {duration(window.width_s)}. A click on one tells about it. "
+        "The simulator counts processors and does not name them: when and how wide a job ran is "
         "simulated, its place is drawn, the lowest that are free."
     )
     away = jobs.n_jobs - int(jobs.ran.sum())
@@ -281,7 +280,7 @@ def _schedule_caption(jobs: JobSchedule, drawing: WindowDrawing, window: TimeWin
 
 
 def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
-    """Draw how much is in use and how many wait, of one run by partition, of two beside it."""
+    """Draw used resources and waiting jobs: of one run by partition, of two runs in total."""
     lines: list[StepLine] = []
     queues: list[StepLine] = []
     for run_id, jobs in schedules.items():
@@ -299,7 +298,8 @@ def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
         st.markdown(f"**{title} over time**")
         st.vega_lite_chart(
             low(curves(curve_lines, window.from_s, window.to_s, title.lower(), percent=percent)),
-            theme=None, width="stretch", alt=f"{title} over time: {_alt_text(curve_lines, percent)}",
+            theme=None, width="stretch",
+            alt=f"{title} over time: {_alt_text(curve_lines, percent)}",
         )  # fmt: skip
     if any(line.peaks for line in [*lines, *queues]):
         step = duration(window.width_s / MOST_POINTS)
@@ -321,7 +321,6 @@ def _alt_text(lines: list[StepLine], percent: bool) -> str:
 
 
 def _waits(experiment_id: str, schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
-    """Draw waits of the jobs that were submitted in the window, by class."""
     st.markdown("**Waits of the jobs submitted in the window**")
     by: JobGrouping = st.selectbox(
         "By", ["requested time", "processors", "partition", "user"],

@@ -1,4 +1,4 @@
-"""What is known of a run, and of two, as tables and sentences."""
+"""Tables and sentences about one run, and about two."""
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ _SHOWN_SERIES = 6
 
 
 def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
-    """Return parameter by parameter what the run was made with, beside today's."""
+    """Return the table of a run's levels, beside the baseline."""
     space, today = experiment.space, experiment.opened.baseline
     values = space.values(run.configuration)
     frame: dict[str, list[str]] = {
@@ -37,7 +37,7 @@ def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
 
 
 def measure_unit(experiment: Experiment, name: str) -> str:
-    """Return the unit of a measure, as far as it is known."""
+    """Return the unit of a measure; empty if it is unknown."""
     objective = experiment.opened.objective
     if name == str(objective.wrapper) and objective.unit:
         return objective.unit
@@ -47,7 +47,7 @@ def measure_unit(experiment: Experiment, name: str) -> str:
 
 
 def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
-    """Return every measure of a run with its unit, what the objective looks at first."""
+    """Return the table of a run's measures with units, measures of the objective first."""
     objective = experiment.opened.objective
     measures = run.outcome.measures if run.outcome is not None else run.reported or {}
     first = [name for name in objective.measures if name in measures]
@@ -55,7 +55,9 @@ def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "measure": names,
-            "value": [measure_text(measures[name], measure_unit(experiment, name)) for name in names],
+            "value": [
+                measure_text(measures[name], measure_unit(experiment, name)) for name in names
+            ],
             "counts for": [
                 _counts(experiment, name) if name in first else "" for name in names
             ],
@@ -70,9 +72,9 @@ def _counts(experiment: Experiment, name: str) -> str:
 
 
 def measure_text(value: Measure, unit: str) -> str:
-    """Return a measure as people read it; a series by its first numbers and its length.
+    """Return a measure as text; a series by its first numbers and its length.
 
-    >>> measured(9000.0, "s"), measured((1.0, 2.0), ""), measured(None, "s")
+    >>> measure_text(9000.0, "s"), measure_text((1.0, 2.0), ""), measure_text(None, "s")
     ('9,000 s (2 h 30 min)', '1, 2 (2 numbers)', 'unknown')
     """
     if not isinstance(value, tuple):
@@ -83,7 +85,7 @@ def measure_text(value: Measure, unit: str) -> str:
 
 
 def history(run: Run) -> list[str]:
-    """Return what became of a run, a sentence each: seed, times, worker, attempts.
+    """Return the history of a run in sentences: seed, times, worker, attempts.
 
     >>> from strategies import Configuration
     >>> history(Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0))
@@ -106,7 +108,7 @@ def history(run: Run) -> list[str]:
 
 
 def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
-    """Return the parameters in which two runs differ, with the level of each."""
+    """Return the table of parameters in which two runs differ."""
     space = experiment.space
     here, there = space.values(run.configuration), space.values(other.configuration)
     return pd.DataFrame(
@@ -121,7 +123,7 @@ def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFra
 
 
 def measures_beside(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
-    """Return the measures of two completed runs side by side, with the difference of numbers."""
+    """Return the table of measures of two completed runs, with differences of numbers."""
     objective = experiment.opened.objective
     here = {} if run.outcome is None else run.outcome.measures
     there = {} if other.outcome is None else other.outcome.measures

@@ -1,9 +1,7 @@
-"""*Space*: every configuration on one map, what was measured or is expected there, and the runs.
+"""The *Space* page: a map of all configurations, and the runs on parallel axes.
 
-A cell carries the levels it stands for, never its position: what is added to the queue is what was
-clicked, whatever has been drawn since.
-
-The runs over parallel axes, with one brush, and the table of what it keeps.
+A selected cell is kept by its levels, not by its position, so the queue gets the configuration that
+was clicked, even if the map changes.
 """
 
 from collections.abc import Sequence
@@ -55,7 +53,7 @@ MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 1_000, 9
 
 @dataclass(frozen=True, slots=True)
 class Brush:
-    """What a person has brushed: positions of axes, and the ends of the range over them."""
+    """Selected range over parallel axes: positions of the axes, and the ends of the range."""
 
     axes: tuple[int, ...]
     low: float
@@ -63,7 +61,7 @@ class Brush:
 
 
 def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """Draw runs over parallel axes, and those under the brush as a table."""
+    """Draw runs over parallel axes, and the selected runs as a table."""
     st.subheader("Runs, axis by axis")
     if not runs:
         st.info("No run is shown. Choose other runs at the top of the page, or submit some.")
@@ -111,7 +109,7 @@ def _latest(runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def brush_of(selection: object, n_axes: int) -> Brush | None:
-    """Return what is brushed; None if nothing is, or it is of axes that are not there any more."""
+    """Return the selected range; None without one, or if its axes have changed."""
     brush = selection.get(BRUSH) if hasattr(selection, "get") else None
     if not brush or not brush.get("at"):
         return None
@@ -125,7 +123,7 @@ def brush_of(selection: object, n_axes: int) -> Brush | None:
 def over_axes(
     experiment: Experiment, runs: Sequence[Run], names: Sequence[str]
 ) -> tuple[list[ParallelAxis], list[ParallelLine]]:
-    """Return the axes of some parameters and of the measured value, and the runs over them."""
+    """Return the axes of parameters and of the measured value, and a line for each run."""
     space = experiment.space
     parameters = [space.parameter(name) for name in names]
     values = [run.outcome.value for run in runs if run.outcome is not None]
@@ -150,7 +148,7 @@ def _at(parameter: Parameter, level_id: int) -> float:
 
 
 def _axis(parameter: Parameter) -> ParallelAxis:
-    """Return the axis of a parameter; of many levels some are written, the ends among them."""
+    """Return the axis of a parameter; with many levels only some are labelled, with both ends."""
     ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
     n = len(ids)
     few = min(n, _MOST_TICKS)
@@ -167,7 +165,7 @@ def _value_axis(title: str, values: Sequence[float]) -> ParallelAxis:
 
 
 def _along(value: float, values: Sequence[float]) -> float:
-    """Return where a value lies between the least (0) and the greatest (1), on its scale."""
+    """Return the position of a value between the smallest (0) and the largest (1)."""
     least, most = min(values), max(values)
     if least == most:
         return 0.5
@@ -186,7 +184,7 @@ def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
 
 
 def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
-    """Return runs as a table, the latest first."""
+    """Return the table of runs, latest first."""
     title = value_title(experiment)
     rows = [
         {
@@ -209,7 +207,7 @@ _CONSTRAINTS = {True: "met", False: "violated"}
 
 
 def words_of(run: Run) -> str:
-    """Return the state of a run as the filter calls it."""
+    """Return the state of a run as the filter names it."""
     return labels.STATES[run.state]
 
 
@@ -229,7 +227,7 @@ Rest = Literal["centre", "all", "chosen"]
 
 @dataclass(frozen=True, slots=True)
 class _MapKeys:
-    """Names of what is kept for an experiment in a person's session."""
+    """Keys of an experiment's map in the session state."""
 
     experiment_id: str
 
@@ -238,7 +236,7 @@ class _MapKeys:
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns the run that the person wants, if any."""
+    """Draw the page; return the intent to submit a run."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
     if not experiment.measured:
@@ -270,7 +268,6 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def _filter_runs(experiment: Experiment, keys: _MapKeys) -> tuple[Run, ...]:
-    """Draw the filter of the page. Returns the runs that pass."""
     states = st.pills(
         "Runs shown", _OFFERED, selection_mode="multi", default=list(_AT_FIRST),
         format_func=labels.STATES.__getitem__, key=keys.of("states"), persist_state="session",
@@ -303,7 +300,6 @@ def _mode(experiment: Experiment, keys: _MapKeys) -> Mode:
 
 
 def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold:
-    """Draw which parameters lie where; the arrangement stays until the person changes it."""
     space = experiment.space
     arrangement_key = keys.of("arranged")
     if arrangement_key not in st.session_state:
@@ -364,7 +360,7 @@ def _rest(keys: _MapKeys, varied: Sequence[str], centre: Centre | None) -> Rest:
 def _cached_map(
     experiment: Experiment, keys: _MapKeys, fold: Fold, mode: Mode, runs: Sequence[Run]
 ) -> SpaceMap:
-    """Return the map, made once for each state of the experiment and of the fields."""
+    """Return the map, computed once for each state of the experiment and of the fields."""
     run_ids = tuple(run.id for run in runs)
     key = (experiment.n_events, str(fold), mode, run_ids)
     cached = st.session_state.get(keys.of("map"))
@@ -378,7 +374,6 @@ def _cached_map(
 
 
 def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
-    """Draw the map, and keep what is clicked."""
     if space_map.mode in ("predicted", "uncertainty") and space_map.expected is None:
         st.info(too_few(experiment), icon=":material/hourglass_top:")
     if space_map.mode == "regions" and not space_map.regions:
@@ -387,7 +382,7 @@ def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
             "of regions under *Steering*, may show one.",
             icon=":material/hourglass_top:",
         )
-    with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
+    with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page
         picked = st.vega_lite_chart(
             space_map.spec, theme=None, width="content", key=keys.of("chart"), on_select="rerun",
             selection_mode=[CELL], alt=_alt(experiment, space_map),
@@ -397,7 +392,7 @@ def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
 
 
 def _keep(keys: _MapKeys, picked: object) -> None:
-    """Keep the cell that was clicked; a map that is drawn anew forgets it, the page does not."""
+    """Keep the clicked cell, because a redrawn map forgets it."""
     selection = getattr(picked, "selection", None) or {}
     points = selection.get(CELL) or []
     key = str(points[0].get(CELL, "")) if points else ""
@@ -420,7 +415,6 @@ def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
 
 
 def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
-    """Return what stands below the map, a sentence each."""
     grid, n = space_map.grid, len(experiment.measured)
     extent = f"of {experiment.space.size:,} configurations"
     notes = [
@@ -448,8 +442,8 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         notes.append(f"A slice at {labels.escape_markdown(at)}{more}.")
     if space_map.hidden:
         notes.append(
-            f"{labels.runs(space_map.hidden)} {'lies' if space_map.hidden == 1 else 'lie'} outside of it; "
-            "*all levels together* under *Axes* shows every run."
+            f"{labels.runs(space_map.hidden)} {'lies' if space_map.hidden == 1 else 'lie'} outside "
+            "of it; *all levels together* under *Axes* shows every run."
         )
     if grid.over:
         names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
@@ -474,7 +468,7 @@ def _as_table(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> No
 
 
 def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
-    """Return the cells of a map that say anything, the best first, regions by number."""
+    """Return the table of cells with values, best first, with region numbers."""
     title, grid = value_title(experiment), space_map.grid
     cells = range(len(grid.level_ids))
     rows = [cell_levels(grid, cell) for cell in cells]

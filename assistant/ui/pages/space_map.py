@@ -1,7 +1,4 @@
-"""The response map of an experiment, made ready to be drawn. Nothing is drawn here.
-
-One cell of the map: its levels, its runs or what is expected, its region, and what to do.
-"""
+"""The response map of an experiment, ready to draw, and the panel of its selected cell."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,19 +64,15 @@ _DIGITS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceMap:
-    """A map and what was found on the way.
+    """Map with its chart.
 
     Args:
-        mode: what its colour says.
-        grid: its cells.
-        measured: what the runs shown measured.
-        expected: what the model expects; None if that was not asked for or cannot be said.
-        regions: of good results, best first.
-        region_ids: the region of each cell, 0 for none.
+        expected: predictions; None if not requested or not possible.
+        regions: regions of good results, best first.
+        region_ids: region of each cell, 0 for none.
         admitted: see `response_map.Admitted`.
-        is_admission_known: false where only levels could be looked at.
-        hidden: runs that lie in no cell.
-        spec: the chart.
+        is_admission_known: false where only levels could be checked.
+        hidden: number of runs that lie in no cell.
     """
 
     mode: Mode
@@ -95,25 +88,20 @@ class SpaceMap:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The numbers behind the colour, NaN where there is none."""
+        """The values shown by the colour, NaN where there is none."""
         return displayed_values(self.mode, self.measured, self.expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """Where parameters are held that lie on no axis.
-
-    Args:
-        configuration: whose levels they are.
-        words: which one that is, as in "as in ...".
-    """
+    """Fixed levels of parameters on no axis, and their name as in "as in ..."."""
 
     configuration: Configuration
     words: str
 
 
 def centre_of(experiment: Experiment) -> Centre | None:
-    """Return the best configuration, else today's, else the first allowed one, if there is any."""
+    """Return the best configuration, else the baseline, else the first allowed one, if any."""
     if experiment.best is not None:
         return Centre(experiment.best.configuration, f"the best run ({experiment.best.id})")
     if experiment.opened.baseline is not None:
@@ -134,7 +122,7 @@ def value_title(experiment: Experiment) -> str:
 
 
 def too_few(experiment: Experiment) -> str:
-    """Say why nothing can be predicted; empty if it can."""
+    """Return the reason why nothing can be predicted; empty if it can."""
     n = len(experiment.measured)
     if n >= FEW:
         return ""
@@ -145,15 +133,9 @@ def too_few(experiment: Experiment) -> str:
 def draw_map(
     experiment: Experiment, fold: Fold, mode: Mode, runs: Sequence[Run], selected: str = ""
 ) -> SpaceMap:
-    """Return the map of an experiment.
+    """Return the map with values of ``runs``; predictions and regions use all runs.
 
-    Args:
-        experiment: what is known; predictions and regions rest on all of it.
-        fold: which parameters lie where.
-        mode: what the colour says.
-        runs: those that are marked and whose values are drawn.
-        selected: key of the cell that is selected.
-    Raises what `response_map.folded` does.
+    ``selected`` is the key of a cell. Raises the errors of `response_map.folded`.
     """
     space = experiment.space
     grid = build_grid(space, fold)
@@ -182,7 +164,7 @@ def draw_map(
 
 
 def region_map(experiment: Experiment) -> SpaceMap | None:
-    """Return the map of the regions as it is arranged at first; None if no cell is allowed."""
+    """Return the map of the regions in its default arrangement; None if no cell is allowed."""
     centre, model = centre_of(experiment), experiment.measured_anova
     if centre is None:
         return None
@@ -192,7 +174,7 @@ def region_map(experiment: Experiment) -> SpaceMap | None:
 
 
 def cell_of(grid: Grid, configuration: Configuration) -> int | None:
-    """Return the cell in which a configuration lies; None if it lies in none."""
+    """Return the cell of a configuration; None if there is none."""
     place = grid.place(configuration)
     return None if place is None else grid.cell(place)
 
@@ -200,7 +182,7 @@ def cell_of(grid: Grid, configuration: Configuration) -> int | None:
 def displayed_values(
     mode: Mode, cells: MeasuredCells, expected: ExpectedMeasureArrays | None
 ) -> NDArray[np.float64]:
-    """Return the numbers behind the colour of a map, NaN where there is none."""
+    """Return the values shown by the colour of a map, NaN where there is none."""
     if mode == "measured":
         return cells.values
     if expected is None:
@@ -209,7 +191,7 @@ def displayed_values(
 
 
 def cell_levels(grid: Grid, cell: int) -> dict[str, Level]:
-    """Return the levels of the parameters that a cell says, by their headings."""
+    """Return the levels of a cell, by heading of the parameter."""
     return {
         column(p): p.levels[level_id]
         for p, level_id in zip(grid.space.parameters, grid.level_ids[cell].tolist(), strict=True)
@@ -256,7 +238,7 @@ def _colour(
 
 
 def _nan_to_none(values: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers with a few digits, which is all that a colour shows and a tooltip says."""
+    """Return numbers rounded for the colour and the tooltip, with None for NaN."""
     return [None if isnan(x) else float(f"{x:.{_DIGITS}g}") for x in values.tolist()]
 
 
@@ -267,7 +249,7 @@ def _marks(
     runs: Sequence[Run],
     regions: Sequence[Region],
 ) -> list[MapMark]:
-    """Return one mark for each cell and kind; today and best come last."""
+    """Return one mark for each cell and kind; baseline and best come last."""
     marks: dict[tuple[int, int, Kind], str] = {}
 
     def mark(configuration: Configuration, kind: Kind, text: str = "") -> None:
@@ -306,7 +288,7 @@ def _by_result(mode: Mode) -> Callable[[Run], Kind | None]:
             return _WAITING.get(run.state)
         if not run.outcome.feasible:
             return "violates a constraint"
-        return None if mode == "measured" else "measured"  # its colour says it
+        return None if mode == "measured" else "measured"  # the colour already shows it
 
     return kind_of
 
@@ -323,7 +305,7 @@ def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
 
 
 def admission_words(state: int) -> str:
-    """Say whether what a cell stands for may be proposed."""
+    """Return in words whether the configurations of a cell may be proposed."""
     texts = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
     return texts.get(CellAdmission(state), "yes")
 
@@ -343,7 +325,7 @@ def cell_panel(
     key: str,
     centre: Centre | None,
 ) -> Intent | None:
-    """Draw what is known of the cell with a key. Returns a run that is wanted there."""
+    """Draw the cell with a key; return the intent to submit a run there."""
     rest = {} if centre is None else experiment.space.values(centre.configuration)
     try:
         configuration = from_key(experiment.space, key, rest)
@@ -364,7 +346,7 @@ def cell_panel(
 def _cell_summary(
     experiment: Experiment, space_map: SpaceMap, configuration: Configuration, centre: Centre | None
 ) -> None:
-    """Say of a cell in which configurations fall together which of them is meant."""
+    """Draw which of several configurations in the cell is meant."""
     over = space_map.grid.over
     cell = cell_of(space_map.grid, configuration)
     if not over or centre is None or cell is None:
@@ -384,7 +366,6 @@ def _cell_summary(
 def _lines(
     experiment: Experiment, space_map: SpaceMap, configuration: Configuration, runs: list[Run]
 ) -> list[str]:
-    """Return what is known of a configuration, a sentence each."""
     objective = experiment.opened.objective
     lines = [_run_line(experiment, run) for run in runs]
     standing = experiment.standings.get(configuration)
@@ -427,7 +408,6 @@ def _run_line(experiment: Experiment, run: Run) -> str:
 def _action(
     desk: ExperimentView, experiment: Experiment, configuration: Configuration, runs: list[Run]
 ) -> Intent | None:
-    """Draw what can be done with a configuration, or why nothing can."""
     space, active_runs = experiment.space, [r for r in runs if r.state is not RunState.CANCELLED]
     values = space.values(configuration)
     key_suffix = f"{experiment.opened.experiment_id}-{configuration.level_ids}"
@@ -439,7 +419,7 @@ def _action(
         run = desk.session.include(values, reason)
         st.session_state[counter_key] = (
             st.session_state.get(counter_key, 0) + 1
-        )  # the next reason is another
+        )  # a new reason for the next run
         return f"Run {run.id} waits in the queue."
 
     def repeat() -> str:
@@ -448,9 +428,7 @@ def _action(
         return f"Run {run.id} repeats run {active_runs[0].id}; it waits in the queue."
 
     reason = str(st.session_state.get(field, "")).strip()
-    if active_runs and st.session_state.get(
-        add
-    ):  # it was pressed when somebody else had been quicker
+    if active_runs and st.session_state.get(add):  # somebody else was faster
         return Intent("space", include)
     refused = _refusal(experiment, configuration, bool(active_runs))
     if refused:
@@ -476,7 +454,7 @@ def _action(
 
 
 def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool) -> str:
-    """Say why a configuration cannot be submitted; empty if it can."""
+    """Return the reason why a configuration cannot be submitted; empty if it can."""
     if experiment.finished is not None:
         return f"The experiment is finished ({experiment.finished.reason}); nothing is added."
     if has_run and experiment.opened.deterministic:
@@ -491,6 +469,6 @@ def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool
 
 
 def level_texts(experiment: Experiment, run: Run) -> dict[str, str]:
-    """Return a run's levels as text, by the names of the parameters with their units."""
+    """Return the levels of a run as text, by name of the parameter with its unit."""
     values = experiment.space.values(run.configuration)
     return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}

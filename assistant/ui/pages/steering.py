@@ -1,12 +1,6 @@
-"""Steering: everything that is agreed and how it chooses, to look up and to change.
+"""The *Steering* page: SLA, levels, region weights, strategy, auto-steering, rules and past runs.
 
-The agreement while it runs: its terms, and what changes them.
-
-Which levels and combinations may be proposed, and which are preferred: fields of *Steer*.
-
-What can be changed while it runs: how it chooses, the budget, levels, the watch, the past.
-
-How much each region counts in the division of the runs inside.
+All of them can be changed while the experiment runs.
 """
 
 import time
@@ -40,7 +34,7 @@ from strategies.steering.regions import Good
 
 
 def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the agreement and what changes it. Returns the change, if it is wanted."""
+    """Draw the SLA and its fields; return the intent to change it."""
     sla = experiment.sla
     agreed = "; ".join(sla_words(experiment)) or "no limit and no goal"
     st.caption(f"Now: {agreed}.")
@@ -91,7 +85,7 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
 
 
 def _deadline_s(text: str, place: str) -> float:
-    """Return a moment from a time from now such as ``30m``. Raises FieldError for its place."""
+    """Return the moment of a duration such as ``30m``; raise FormFieldError for its place."""
     try:
         settings = check_settings({"deadline": text.strip()}, "the deadline")
     except Exception as error:
@@ -103,7 +97,7 @@ def _deadline_s(text: str, place: str) -> float:
 
 
 def _check_cost(tariff: Tariff | None, experiment: Experiment, place: str) -> None:
-    """Raise FieldError for its place if the cost is by what there is not."""
+    """Raise FormFieldError for its place if the cost refers to an unknown measure."""
     if tariff is None:
         return
     opened = experiment.opened
@@ -117,7 +111,7 @@ Pair = tuple[str, Level]
 
 
 def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the fields. Returns what the person wants changed."""
+    """Draw which levels and combinations may be proposed; return the intent to change them."""
     space, session = experiment.space, desk.session
     open_ones = [
         (parameter.name, value)
@@ -130,7 +124,7 @@ def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         "suggestions keep to preferred levels, if there are any."
     )
     closed, preferred = labels.closed_levels(space), labels.preferred_levels(space)
-    intents = [  # all are drawn, whatever was pressed, so that nothing typed is lost
+    intents = [  # all are drawn, even after a press, so that no typed text is lost
         _choice(
             "Open level",
             "close-level",
@@ -164,7 +158,6 @@ _Action = tuple[str, Callable[[str, Level], None], str]
 def _choice(
     label: str, key: str, pairs: Sequence[Pair], actions: dict[str, _Action]
 ) -> Intent | None:
-    """Draw a choice of levels with a button for each action on it."""
     intent = None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         selected = st.selectbox(
@@ -232,7 +225,7 @@ def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
 
 
 def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw a weight for each region, where a share of the runs is spent inside them."""
+    """Draw a weight for each region, where a share of the runs is spent inside regions."""
     answer_at("weights")
     steering, rule = experiment.steering, experiment.watch.regions
     if steering.exploitation is None:
@@ -293,7 +286,7 @@ _ON_ADVICE: Mapping[str, OnWarning] = {
 def strategy_fields(
     key: str, present: str, options: Mapping[str, Level]
 ) -> tuple[str, dict[str, Level]]:
-    """Draw a choice of strategy with its own options. Returns both."""
+    """Draw the choice of a strategy and its options; return both."""
     names = list(strategy_names())
     name = st.selectbox(
         "Strategy",
@@ -371,7 +364,6 @@ def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def _automatic(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the switch between the person and the automatic mode."""
     answer_at("automatic")
     how = experiment.automatic
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -494,7 +486,7 @@ SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = 
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns what the person wants changed."""
+    """Draw the page; return the intent to change something."""
     intent = None
     names = list(SECTIONS)
     for tab, draw in zip(st.tabs(names), SECTIONS.values(), strict=True):

@@ -1,12 +1,7 @@
-"""Suggestions: the open warning, the frozen batch with runs of one's own, and how to get others.
+"""The *Suggestions* page: the open warning, the batch with the user's own runs, and new requests.
 
-A row is known by its batch and its position. If the batch on the screen is not the open one any
-more, because another window acted, every action on it is refused. What is ticked, changed and added
-stays with the batch: over page switches, other windows and a restart of the server.
-
-The full explanation of a suggestion, in a dialog over the page.
-
-The warning: what is likely, what could be done about it with the chance of each, the answer.
+A row is identified by batch and position. If another window has replaced the batch, every action on
+it is refused. Edits stay with the batch over page changes and a restart of the server.
 """
 
 from collections.abc import Callable
@@ -48,7 +43,7 @@ from strategies import StrategyError
 
 @st.dialog("Why it was suggested", width="large")
 def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
-    """Draw why each suggestion of a batch was made, one at a time."""
+    """Draw the reason of each suggestion of a batch, one at a time."""
     at = st.selectbox(
         "Suggestion",
         range(len(batch.suggestions)),
@@ -59,8 +54,8 @@ def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
         key=f"explain-{experiment.opened.experiment_id}-{batch.number}",
     )
     content = explanation(experiment, batch.suggestions[at])
-    for sentence in content.sentences:
-        st.markdown(labels.escape_markdown(sentence))
+    for line in content.sentences:
+        st.markdown(labels.escape_markdown(line))
     unit = experiment.opened.objective.unit
     value = labels.measure_title(str(experiment.opened.objective.wrapper), unit)
     rows = pd.DataFrame([asdict(row) for row in content.levels])
@@ -69,8 +64,8 @@ def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
     )
     st.dataframe(rows, hide_index=True, width="stretch", alt=f"levels of suggestion {at + 1}")
     st.caption(
-        f"Typical: the {labels.escape_markdown(value)} to expect of a configuration with this level, averaged "
-        "over all others, with a 95% interval."
+        f"Typical: the {labels.escape_markdown(value)} to expect of a configuration with this "
+        "level, averaged over all others, with a 95% interval."
     )
 
 
@@ -79,7 +74,7 @@ _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
 def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the open warning, if there is one. Returns how the person answers it."""
+    """Draw the open warning, if any; return the intent to answer it."""
     advice = experiment.open_advice
     answer_at("advice")
     if advice is None or experiment.finished is not None:
@@ -124,7 +119,6 @@ def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
 def _share(
     experiment: Experiment, advice: MissWarning, session_id: str, answer: _Answering
 ) -> Intent | None:
-    """Draw the slider of the exploitation level with its buttons."""
     proposed = advice.exploitation if advice.basis == "paper" else None
     at = experiment.watch.advised if proposed is None else proposed
     share = st.slider(
@@ -154,7 +148,6 @@ def _share(
 
 
 def _alternatives(advice: MissWarning, answer: _Answering) -> Intent | None:
-    """Draw what could be done, the best chance first, with a button each."""
     if not advice.alternatives:
         st.caption("Nothing that was looked at would raise the chance.")
     intent = None
@@ -187,8 +180,8 @@ NUMBER, TAKE, EXPECTED, KIND, WHY = "no.", "take", "expected", "kind", "why"
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns what the person wants done."""
-    # A box for each part: what comes and goes in one must not move the others.
+    """Draw the page; return the intent of the pressed button."""
+    # One box for each part, so that changes in one part do not move the others.
     with st.container():
         intent = warning_section(desk, experiment)
     with st.container():
@@ -277,10 +270,7 @@ def _stale_notice(desk: ExperimentView, experiment: Experiment, batch: BatchSugg
 
 @st.fragment(run_every=EVERY_S)
 def _news(desk: ExperimentView, batch: BatchSuggested) -> None:
-    """Say that results came in after the batch was made, with the choice to keep or renew it.
-
-    Drawn anew every few seconds; the list below stays as it is.
-    """
+    """Draw that results arrived after the batch was made, with a choice to keep or renew it."""
     try:
         desk.session.catch_up()
     except AssistantError as error:
@@ -288,7 +278,7 @@ def _news(desk: ExperimentView, batch: BatchSuggested) -> None:
         return
     experiment = desk.session.experiment
     if not _is_open(experiment, batch):
-        st.rerun()  # another window acted: the whole page says so
+        st.rerun()  # another window acted: redraw the whole page
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     n = sum(run.ended_s is not None and run.ended_s > batch.at_s for run in over)
     key = _keep_batch(experiment, batch)
@@ -322,7 +312,7 @@ def _renew_batch(experiment: Experiment) -> str:
 
 
 def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDraft) -> BatchDraft:
-    """Draw the table over its base. Returns the draft that it shows."""
+    """Draw the table from its base; return the edited draft."""
     space = experiment.space
     frame = _frame(experiment, batch, base)
     columns: dict[str, Any] = {
@@ -389,10 +379,7 @@ def _frame(experiment: Experiment, batch: BatchSuggested | None, base: BatchDraf
 def _preview(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, *, is_over: bool
 ) -> tuple[str, SubmissionPreview | None]:
-    """Say what the list is predicted to give, and what of it would be refused.
-
-    Of a list that cannot be submitted any more, ``is_over``, the reason stands above it already.
-    """
+    """Draw the predicted value of the list, and its refusals unless ``is_over``."""
     try:
         preview = submission_preview(experiment, batch, draft)
         numbered = [
@@ -419,7 +406,6 @@ def _submit(
     draft: BatchDraft,
     preview: SubmissionPreview,
 ) -> str:
-    """Submit the list: all of it, or nothing where any of it cannot be."""
     session = desk.session
     session.catch_up()
     experiment = session.experiment
@@ -450,7 +436,7 @@ def _submit(
 def _keep_unsubmitted(
     desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, left: list[ManualRun]
 ) -> None:
-    """Keep of a list what was not submitted: the person's own runs, and an untouched batch."""
+    """Keep what was not submitted: the user's own runs, and an untouched batch."""
     experiment = desk.session.experiment
     rest = (*left, *(run for run in draft.own if not run.taken))
     if batch is not None and _is_open(experiment, batch):
@@ -464,7 +450,6 @@ def _keep_unsubmitted(
 def _manual_run_form(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
-    """Draw the levels of a run of one's own, which is added to the list."""
     if experiment.finished is not None:
         return None
     space, key = experiment.space, f"own-{desk.session.id}"
@@ -512,7 +497,7 @@ def _manual_run_form(
 def _refuse_twice(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, manual_run: ManualRun
 ) -> None:
-    """Raise what is wrong with a run of one's own: not allowed, run before, or on the list."""
+    """Raise an error if an own run is not allowed, was run before, or is on the list."""
     configuration = configuration_of(experiment.space, manual_run)
     alone = submission_preview(experiment, None, BatchDraft(own=(manual_run,)))
     submit_runs(experiment, alone.wanted, 0.0)

@@ -1,9 +1,7 @@
-"""The list that a person makes of a batch: what is left out, what is changed, what is her own.
+"""The user's draft of a batch: suggestions left out, changed levels, and own runs.
 
-A value of texts, as they stand in the table: it can be kept, merged into the next drawing, and put
-into the address of the page, so that a browser brings it back to a server that was started anew.
-
-What this screen holds: which batch is shown, and the list that is being made of it.
+It holds texts as in the table, so it can be kept, merged into the next drawing, and written into
+the address of the page, from which it survives a restart of the server.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from assistant.presentation.text.number_format import level
 from strategies import Configuration, Level, ParameterSpace, StrategyError
 
 MOST_TEXT = 3_000
-"""Characters of an address that a draft may take; a longer one is not put there."""
+"""Most characters of a draft in an address; a longer draft is not written there."""
 
 _MOST_READ = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class ManualRun:
-    """A configuration of the person's own: a level as text for each parameter, in their order."""
+    """Configuration by the user: the level of each parameter as text, in their order."""
 
     levels: tuple[str, ...]
     reason: str = ""
@@ -39,12 +37,12 @@ class ManualRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchDraft:
-    """What is made of a batch; rows are the batch's by position from 0, then the person's own.
+    """Draft of a batch; rows are the suggestions by position from 0, then the user's own runs.
 
     Args:
-        left: positions of suggestions that are not taken.
-        edits: other levels, as text, of some parameters of a suggestion.
-        own: the person's own runs.
+        left: positions of suggestions that are left out.
+        edits: changed levels, as text, by suggestion and parameter.
+        own: the user's own runs.
     """
 
     left: frozenset[int] = frozenset()
@@ -53,7 +51,7 @@ class BatchDraft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the batch stands as it was suggested."""
+        """Whether the batch is unchanged."""
         return not self.left and not self.edits and not self.own
 
     def ticked(self, n: int, taken: bool) -> BatchDraft:
@@ -69,20 +67,20 @@ class BatchDraft:
         return replace(self, own=tuple(own))
 
     def adding(self, one: ManualRun) -> BatchDraft:
-        """Return the draft with one more run of the person's own."""
+        """Return the draft with one more run of the user."""
         return replace(self, own=(*self.own, one))
 
     def tidied(self) -> BatchDraft:
-        """Return the draft without runs of the person's own that are not taken."""
+        """Return the draft without own runs that are left out."""
         return replace(self, own=tuple(one for one in self.own if one.taken))
 
     @property
     def own_only(self) -> BatchDraft:
-        """The draft for another batch: only what is the person's own goes with her."""
+        """The draft for another batch: only the user's own runs."""
         return BatchDraft(own=self.own)
 
     def text(self, of: str) -> str:
-        """Return the draft as text for an address; ``of`` says what it belongs to."""
+        """Return the draft as text for an address; ``of`` identifies its batch."""
         told = {
             "of": of,
             "left": sorted(self.left),
@@ -94,14 +92,9 @@ class BatchDraft:
 
     @classmethod
     def read(cls, text: str, of: str, n: int, space: ParameterSpace) -> BatchDraft:
-        """Return the draft of a text; an empty one if it belongs elsewhere or cannot be read.
+        """Return the draft of a text; an empty one if unreadable or not of batch ``of``.
 
-        Args:
-            text: from an address, which anybody can write: what it holds is looked at again when it
-                is submitted.
-            of: what it must belong to.
-            n: suggestions of that batch.
-            space: whose parameters its levels are of.
+        Anybody can write an address, so the draft is checked again at submission.
         """
         try:
             packed = base64.urlsafe_b64decode(text[:MOST_TEXT] + "=" * (-len(text) % 4))
@@ -132,7 +125,7 @@ class BatchDraft:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionRow:
-    """One row of the list as it is shown: levels as text, in the parameters' order."""
+    """Row of the list: levels as text, in the order of the parameters."""
 
     levels: tuple[str, ...]
     taken: bool
@@ -142,7 +135,7 @@ class SuggestionRow:
 def rows_of(
     space: ParameterSpace, batch: BatchSuggested | None, draft: BatchDraft
 ) -> tuple[SuggestionRow, ...]:
-    """Return the rows of a batch under a draft."""
+    """Return the rows of a batch with the changes of a draft."""
     rows = []
     for position, suggestion in enumerate(() if batch is None else batch.suggestions):
         values = space.values(suggestion.configuration)
@@ -158,14 +151,7 @@ def draft_of(
     rows: Sequence[tuple[tuple[str, ...], bool]],
     own: Sequence[ManualRun],
 ) -> BatchDraft:
-    """Return the draft that a table shows: levels and tick of each row.
-
-    Args:
-        space: of the experiment.
-        batch: whose suggestions come first.
-        rows: as they are in the table now.
-        own: of the base of that table, for their reasons.
-    """
+    """Return the draft that a table shows; ``own`` has the reasons of own runs."""
     suggestions = () if batch is None else batch.suggestions
     n = len(suggestions)
     left = frozenset(i for i, (_, taken) in enumerate(rows[:n]) if not taken)
@@ -184,14 +170,12 @@ def draft_of(
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPreview:
-    """What a draft would submit.
+    """Runs that a draft would submit.
 
     Args:
-        keep: positions of the batch that are taken.
-        edits: other levels of these.
-        own: values and reason of each run of the person's own that is taken.
-        rows: the row of each run that would be submitted, from 0, in the order of ``wanted``.
-        wanted: these runs.
+        keep: positions of the batch that are taken; ``edits`` has their changed levels.
+        own: values and reason of each own run that is taken.
+        rows: row of each run in ``wanted``, from 0.
     """
 
     keep: tuple[int, ...]
@@ -204,11 +188,7 @@ class SubmissionPreview:
 def submission_preview(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> SubmissionPreview:
-    """Return what a draft would submit.
-
-    Raises:
-        StrategyError: a text that is no level.
-    """
+    """Return the runs that a draft would submit; raise StrategyError if a text is no level."""
     space = experiment.space
     n = 0 if batch is None else len(batch.suggestions)
     keep = tuple(i for i in range(n) if i not in draft.left)
@@ -225,13 +205,13 @@ def submission_preview(
 
 
 def values_of(space: ParameterSpace, one: ManualRun) -> dict[str, Level]:
-    """Return the values of a run of the person's own. Raises StrategyError for no level."""
+    """Return the values of an own run; raise StrategyError if a text is no level."""
     pairs = zip(space.parameters, one.levels, strict=True)
     return {parameter.name: parameter.parse(text) for parameter, text in pairs}
 
 
 def configuration_of(space: ParameterSpace, one: ManualRun) -> Configuration:
-    """Return its configuration. Raises StrategyError if it is not of the space or excluded."""
+    """Return the configuration of an own run; raise StrategyError if it is not allowed."""
     configuration = space.from_values(values_of(space, one))
     space.check(configuration)
     return configuration
@@ -241,12 +221,12 @@ _PARAMETER = "list"
 
 
 def release_batch(experiment_id: str) -> None:
-    """Let the next drawing show the batch that is open then."""
+    """Show the open batch from the next drawing on."""
     st.session_state.pop(_batch_key(experiment_id), None)
 
 
 def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
-    """Return the batch that this screen shows: the open one when it was first drawn."""
+    """Return the batch on this screen: the batch that was open when it was first drawn."""
     key = _batch_key(experiment.opened.experiment_id)
     number = st.session_state.get(key)
     if number is None:
@@ -258,7 +238,7 @@ def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
 
 
 def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
-    """Return what the table is drawn from."""
+    """Return the draft from which the table is drawn."""
     of = _draft_key(experiment, batch)
     draft: BatchDraft | None = st.session_state.get(f"base-{of}")
     if draft is None:
@@ -266,7 +246,7 @@ def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
         text = st.query_params.get(_PARAMETER, "")
         draft = BatchDraft.read(text, of, n, experiment.space) if text else BatchDraft()
     elif table_key(experiment, batch, draft) not in st.session_state:
-        # The page was left, and its widgets are forgotten: what they held goes into the base.
+        # The page was left and its widgets are gone: what they held goes into the base.
         draft = st.session_state.get(f"draft-{of}", draft)
     st.session_state[f"base-{of}"] = draft
     _into_address("" if draft.is_empty else draft.text(of))
@@ -274,12 +254,12 @@ def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
 
 
 def keep(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
-    """Keep the list as the table shows it."""
+    """Keep the draft that the table shows."""
     st.session_state[f"draft-{_draft_key(experiment, batch)}"] = draft
 
 
 def current_draft(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
-    """Return the list as it was last kept; an empty one if none was."""
+    """Return the draft as last kept; an empty one by default."""
     draft: BatchDraft = st.session_state.get(f"draft-{_draft_key(experiment, batch)}", BatchDraft())
     return draft
 
@@ -291,7 +271,7 @@ def put(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft)
 
 
 def table_key(experiment: Experiment, batch: BatchSuggested | None, drawn_from: BatchDraft) -> str:
-    """Return the key of the table: the same wherever and whenever it is drawn from this base."""
+    """Return the key of the table, which depends only on experiment, batch and base."""
     of = _draft_key(experiment, batch)
     return f"editor-{of}-{zlib.crc32(drawn_from.text(of).encode()):08x}"
 

@@ -1,7 +1,7 @@
-"""Asking for suggestions: the first runs, the next ones, or others than those on the list.
+"""Requests for suggestions: the initial design, the next batch, or replacements for the list.
 
-What is wrong with a batch is not recorded; it says what helps: a level that is closed, a
-combination that is never proposed again, or a row that is left out.
+Complaints about a batch are not recorded. They lead to an action: close a level, exclude a
+combination, or leave out a row.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 def request_section(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
-    """Draw how suggestions are asked for. Returns what the person wants."""
+    """Draw the fields of a request; return the intent."""
     if experiment.finished is not None:
         st.info(
             f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}"
@@ -66,7 +66,7 @@ def request_section(
 def replacement_intent(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, n: int
 ) -> Intent:
-    """Return the wish for ``n`` other suggestions; runs of the person's own stay on the list."""
+    """Return the intent to get ``n`` other suggestions; own runs stay on the list."""
     return _request(desk, experiment, batch, lambda: desk.session.suggest(n))
 
 
@@ -96,10 +96,7 @@ def _next(
 
 
 def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int) -> str | None:
-    """Say that there is no model yet, and draw how the first runs are chosen.
-
-    Returns the strategy that chooses them; None if the one in force does.
-    """
+    """Draw the choice of the initial design; return its strategy, None for the current one."""
     results = "1 result" if n_results == 1 else f"{n_results} results"
     st.info(
         f"The model is too young to say what is good: it needs {FEW} results and has {results}. "
@@ -127,7 +124,7 @@ def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int
 def _initial(
     desk: ExperimentView, experiment: Experiment, n: int, how: str | None
 ) -> BatchSuggested:
-    """Propose the first runs; a strategy for them alone is in force just so long."""
+    """Propose the initial design; its own strategy is used only for that."""
     session, steering = desk.session, experiment.steering
     if how is None:
         return session.initial_evaluation(n)
@@ -161,7 +158,6 @@ def _request(
 def _confirm(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
-    """Draw a button that suggests replicates of what is recommended, while that is not sure."""
     if experiment.opened.deterministic:
         return None
     recommended = recommend(experiment)
@@ -175,13 +171,9 @@ def _confirm(
     return _request(desk, experiment, batch, lambda: desk.session.confirm(n))
 
 
-# -- what is wrong with these ------------------------------------------------------------------
-
-
 def _taken_runs(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> list[tuple[int, Configuration]]:
-    """Return the rows of the list that are taken, with their configurations."""
     try:
         preview = submission_preview(experiment, batch, draft)
     except StrategyError:
@@ -202,7 +194,7 @@ def _leave_out(
 
 
 def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
-    """Name the row that may turn out worst, with a button that leaves it out."""
+    """Draw the row with the largest risk of a bad result, with a button to leave it out."""
     objective = experiment.opened.objective
     sign = 1.0 if objective.goal == "minimise" else -1.0
     bounds = [
@@ -229,7 +221,7 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
 def _slow(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> None:
-    """Name the row that is expected to take longest; without a model what any run takes."""
+    """Draw the row with the longest expected runtime; without a model, the usual runtime."""
     rows = _taken_runs(experiment, batch, draft)
     durations = (
         expected_durations(experiment, [configuration for _, configuration in rows])
@@ -260,7 +252,6 @@ def _slow(
 def _bad(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> Intent | None:
-    """Draw what shall never be proposed again: a level, or one combination."""
     n = 0 if batch is None else len(batch.suggestions)
     rows = _taken_runs(experiment, batch, draft.ticked(n, True))
     if not rows:

@@ -1,10 +1,7 @@
-"""The fields of the page *What if*: what is remembered of them, the address, how they are drawn.
+"""The *What if* page: forecast of another share, budget, deadline, goal, strategy or weight.
 
-What is filled in stands in the address, so that a colleague can open the same question, and stays
-when the page is left. A field that nobody touched follows the experiment; the others keep what was
-typed. Whatever is drawn anew, what stands in a field is taken in first, so that nothing is lost.
-
-What if: another share, budget, deadline, goal or strategy, seen before it is made.
+The fields are kept in the address, so a colleague can open the same question, and survive a change
+of page. An untouched field follows the experiment. Before each redraw the typed text is read.
 """
 
 from collections.abc import Mapping
@@ -56,18 +53,17 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What this page remembers of one experiment on one screen.
+    """State of the page for one experiment in one browser.
 
     Args:
-        terms_at_start: agreement and steering when the draft was begun.
-        terms_drawn: those that the fields were drawn for.
-        draft: what was filled in.
-        version: of the fields; another one draws them anew.
-        address: what this page wrote into the address.
-        unread: sentences on what of the address cannot be read.
-        anchors: level ids of the best configuration of each region whose weight was drawn, with
-            how much it counted then.
-        confirmation: what is to be confirmed: what was in force, and the change in words.
+        terms_at_start: SLA and steering when the draft was begun.
+        terms_drawn: SLA and steering for which the fields were drawn.
+        version: version of the fields; a new one redraws them.
+        address: parameters that this page wrote into the address.
+        unread: sentences on unreadable parts of the address.
+        anchors: level ids of the best configuration of each region with a drawn weight, and that
+            weight.
+        confirmation: SLA and steering when the question was drawn, and the change in words.
     """
 
     terms_at_start: SlaAndSteering
@@ -89,13 +85,13 @@ def _prefix(experiment: Experiment, version: int) -> str:
 
 
 def read_state(experiment: Experiment, now_s: float) -> PageState:
-    """Take in what was typed, and what the address says; keep it, and write the address."""
+    """Read the fields and the address; keep the state and write the address."""
     now = in_force(experiment)
     old: PageState = st.session_state.get(_key(experiment)) or PageState(now, now)
     draft, version, unread = _draft_of_fields(experiment, old, now_s), old.version, old.unread
     address = {name: st.query_params[name] for name in NAMES if name in st.query_params}
     is_new = bool(address) and address != old.address
-    if is_new:  # somebody opened another question
+    if is_new:  # the user opened another question
         (draft, unread), version = from_query(address, now_s), version + 1
     draft = without_defaults(draft, now)
     written = query(draft)
@@ -109,7 +105,7 @@ def read_state(experiment: Experiment, now_s: float) -> PageState:
         terms_at_start=now if draft == UNTOUCHED else old.terms_at_start,
         terms_drawn=now,
         draft=draft,
-        version=version + (now != old.terms_drawn),  # a field that nobody touched follows
+        version=version + (now != old.terms_drawn),  # untouched fields follow the experiment
         address=written,
         unread=unread if is_new or draft == old.draft else (),
     )
@@ -118,14 +114,14 @@ def read_state(experiment: Experiment, now_s: float) -> PageState:
 
 
 def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> WhatIfDraft:
-    """Return what stands in the fields, wherever they were drawn; else what was kept."""
+    """Return the draft in the fields if they were drawn, else the kept draft."""
     prefix, state, draft = _prefix(experiment, old.version), st.session_state, old.draft
     if f"{prefix}-goal" not in state:
         return draft
     budget = state.get(f"{prefix}-budget")
     deadline = str(state.get(f"{prefix}-deadline", ""))
     at_s = draft.deadline_s
-    if deadline != draft.deadline:  # a time from now counts from when it was typed
+    if deadline != draft.deadline:  # a duration counts from the moment when it was typed
         at_s = typed_deadline(deadline, now_s)
     is_split = state.get(f"{prefix}-split", False)
     weights = [(ids, weight) for ids, weight in draft.weights if region_of(experiment, ids) is None]
@@ -148,13 +144,10 @@ def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> Wh
         strategy=state.get(f"{prefix}-strategy", draft.strategy),
         weights=tuple(weights),
     )
-    return without_defaults(
-        draft, old.terms_drawn
-    )  # what stands there as it was drawn was not typed
+    return without_defaults(draft, old.terms_drawn)  # unchanged fields were not typed
 
 
 def _factors(experiment: Experiment) -> dict[int, float]:
-    """Return how much each region counts now, by its number."""
     regions = what_if_comparison.regions_of(experiment)
     steering, rule = experiment.steering, experiment.watch.regions
     factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
@@ -162,7 +155,7 @@ def _factors(experiment: Experiment) -> dict[int, float]:
 
 
 def reset_fields(experiment: Experiment) -> None:
-    """Put every field back to how things are."""
+    """Reset every field to the current value."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(
         old, draft=UNTOUCHED, version=old.version + 1, confirmation=None, unread=(), anchors=()
@@ -170,23 +163,20 @@ def reset_fields(experiment: Experiment) -> None:
 
 
 def set_confirmation(experiment: Experiment, parts: tuple[str, ...] | None) -> None:
-    """Ask for a confirmation, or ask no more."""
+    """Ask for a confirmation; None drops the question."""
     old: PageState = st.session_state[_key(experiment)]
     asking = None if parts is None else (in_force(experiment), parts)
     st.session_state[_key(experiment)] = replace(old, confirmation=asking)
 
 
 def accept_current(experiment: Experiment) -> None:
-    """Go on from how the experiment is now."""
+    """Use the current SLA and steering as the new start of the draft."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(old, terms_at_start=in_force(experiment))
 
 
-# -- fields ------------------------------------------------------------------------------------
-
-
 def draw_fields(experiment: Experiment, state: PageState, change_question: WhatIfQuestion) -> None:
-    """Draw every field, with what is refused beside it."""
+    """Draw every field with its refusal."""
     prefix, draft, sla = _prefix(experiment, state.version), state.draft, experiment.sla
     unit = experiment.opened.objective.unit
     _share(experiment, prefix, draft)
@@ -256,7 +246,7 @@ def draw_fields(experiment: Experiment, state: PageState, change_question: WhatI
 
 @cache
 def _strategies() -> tuple[tuple[str, ...], str]:
-    """Return the names of the strategies and what they are: finding them takes a while."""
+    """Return names and descriptions of the strategies; cached, because loading takes a while."""
     names = strategy_names()
     lines = [f"{name}: {strategy_entry(name).summary}" for name in names]
     return names, "\n\n".join([*lines, "Another strategy comes with its own options."])
@@ -272,7 +262,6 @@ def _refusal(change_question: WhatIfQuestion, place: Place) -> None:
 
 
 def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
-    """Draw the share inside regions as a slider with a box for the number."""
     present = experiment.steering.exploitation
     share = (NONE if present is None else round(100 * present)) if draft.share is None else (
         draft.share)  # fmt: skip
@@ -304,7 +293,6 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
 
 
 def _follow(key: str, changed: str) -> None:
-    """Let the slider follow its box, and the box its slider."""
     if st.session_state[changed] is None:
         st.session_state[changed] = st.session_state[key]
     st.session_state[key] = st.session_state[changed]
@@ -329,8 +317,8 @@ def _weights(
             st.number_input(
                 f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
                 disabled=not is_split,
-                help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. 1 is as it "
-                "is found, 2 twice as much; nothing goes into a region of weight 0.",
+                help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. "
+                "1 is as it is found, 2 twice as much; nothing goes into a region of weight 0.",
             )  # fmt: skip
     if not is_split:
         st.caption("Weights count once a share is kept for regions.")
@@ -341,7 +329,7 @@ _AT = "what-if"
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page. Returns the change, once it is confirmed."""
+    """Draw the page; return the intent to make the change, once confirmed."""
     st.subheader("What if")
     now_s = desk.session.now_s()
     state = read_state(experiment, now_s)
@@ -389,13 +377,10 @@ def _stale(experiment: Experiment, state: PageState) -> None:
         st.button("Go on from here", key=f"{_AT}-seen", on_click=accept_current, args=(experiment,))
 
 
-# -- the preview -------------------------------------------------------------------------------
-
-
 def _sides(
     experiment: Experiment, now_s: float, change_question: WhatIfQuestion
 ) -> tuple[WhatIfSide, WhatIfSide | None]:
-    """Return both sides; of one state, one second and one question they are computed once."""
+    """Return both sides, computed once for each state, second and question."""
     state = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
     cached: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
     sides = cached[1] if cached[0] == state else {}
@@ -415,7 +400,7 @@ def _sides(
 def _next_suggestions(
     experiment: Experiment, change_question: WhatIfQuestion, now_s: float
 ) -> None:
-    """Draw the suggestions that would come next, for who wants to see them: they take a while."""
+    """Draw the next suggestions on request, because they take a while."""
     if not st.toggle("Show what would be suggested next", key=f"{_AT}-next"):
         return
     change = change_question.change if change_question.is_asked else SteeringChange()
@@ -447,20 +432,16 @@ def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
 
 
 def _map(experiment: Experiment) -> None:
-    """Draw the regions on the map of the space."""
     drawing = space_map.region_map(experiment)
     if drawing is None:
         return
     n = len(drawing.regions)
-    with st.container(horizontal=True, wrap=False):  # it scrolls, and not the whole page
+    with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page
         st.vega_lite_chart(
             drawing.spec, theme=None, width="content", key=f"{_AT}-map",
             alt=f"{n} {'region' if n == 1 else 'regions'} on the map of all configurations",
         )  # fmt: skip
     st.caption("The map with its axes and its cells is on *Space*.")
-
-
-# -- apply and discard -------------------------------------------------------------------------
 
 
 def _decision(
@@ -470,7 +451,6 @@ def _decision(
     change_question: WhatIfQuestion,
     now_s: float,
 ) -> Intent | None:
-    """Draw *Apply*, which asks once, and *Discard*."""
     answer_at(_AT)
     parts = parts_of(change_question.change, experiment)
     hindered = (

@@ -1,4 +1,4 @@
-"""What a change would come to, drawn: how things are now beside how they would be then."""
+"""Comparison on *What if*: tiles, tables and charts of the present and the changed experiment."""
 
 from collections.abc import Sequence
 
@@ -37,14 +37,7 @@ _PENDING = {
 def sides_section(
     experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, changes: Sequence[str]
 ) -> None:
-    """Draw both sides.
-
-    Args:
-        experiment: as it is.
-        now: as things are.
-        then: as they would be; None where nothing is changed.
-        changes: what is changed, in words.
-    """
+    """Draw both sides; without a change ``then`` is None."""
     later = now if then is None else then
     if then is None:
         st.info(
@@ -78,11 +71,8 @@ def sides_section(
         st.dataframe(table, hide_index=True, width="stretch", alt="now and then, side by side")
 
 
-# -- tiles and the table -----------------------------------------------------------------------
-
-
 def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
-    """Return both sides as cells; without a change there is no column of then."""
+    """Return the table of both sides; one column without a change."""
     subject = ForecastSubject.of(experiment)
     best = _best_title(now.forecast if then is None else then.forecast)
     sides = {"now": now} if then is None else {"now": now, "then": then}
@@ -188,7 +178,7 @@ def _runs_cell(runs: int | None) -> str:
 
 
 def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion]) -> pd.DataFrame:
-    """Return suggestions as they are shown: the levels, and why."""
+    """Return the table of suggestions with levels and reasons."""
     space = experiment.space
     return pd.DataFrame(
         {
@@ -202,13 +192,10 @@ def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion])
     )
 
 
-# -- charts ------------------------------------------------------------------------------------
-
-
 def _rows(
     experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None
 ) -> tuple[Destination, ...]:
-    """Return where runs go: each region that there is, then what the strategy chooses freely."""
+    """Return where runs go: each region, then the strategy's free choice."""
     later = now if then is None else then
 
     def into(side: WhatIfSide, region: int) -> int | None:
@@ -286,7 +273,8 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
         return
     st.markdown("**Chance to reach the goal**")
     alt = "; ".join(
-        f"{when} {percent(chance.chance)}, {band_words((chance.low, chance.high))} depending on the space"
+        f"{when} {percent(chance.chance)}, {band_words((chance.low, chance.high))} "
+        "depending on the space"
         for when, chance in (("now", was), ("then", would))
         if chance is not None
     )
@@ -295,11 +283,8 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
     )
 
 
-# -- regions -----------------------------------------------------------------------------------
-
-
 def regions_of(experiment: Experiment) -> tuple[Region, ...]:
-    """Return the regions as they are now, the best mean first; found once for each state."""
+    """Return the current regions, best mean first, computed once for each state."""
     state = (experiment.opened.experiment_id, experiment.n_events)
     cached: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
     if cached is None or cached[0] != state:
@@ -309,12 +294,12 @@ def regions_of(experiment: Experiment) -> tuple[Region, ...]:
 
 
 def name_of(experiment: Experiment, region: Region) -> str:
-    """Return a region's number with where it lies."""
+    """Return the number of a region with its levels."""
     return f"region {region.id}: {labels.box_words(experiment.space, region.box)}"
 
 
 def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
-    """Return the regions as they are shown: where, how many, and what goes there."""
+    """Return the table of regions: levels, number of members, and runs that go there."""
     objective = experiment.opened.objective
     counted = {entry.id: entry for entry in now.forecast.paper.regions}
     later = {entry.region: entry for entry in (now if then is None else then).inside}
@@ -339,7 +324,7 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
 
 
 def pending_words(experiment: Experiment) -> str:
-    """Say what the columns of the table count."""
+    """Return an explanation of the columns of the table."""
     return (
         "Good ones are the configurations that make the region, evaluated all results in it; "
         f"pending are {_PENDING[experiment.watch.pending]}. The weight is that of the division."
@@ -347,7 +332,7 @@ def pending_words(experiment: Experiment) -> str:
 
 
 def region_rule_words(experiment: Experiment) -> str:
-    """Say how regions are found, and what is missing while there is none."""
+    """Return how regions are found, and what is missing while there is none."""
     rule, objective = experiment.watch.regions, experiment.opened.objective
     at = None if rule.threshold is None else objective.value_of(rule.threshold)
     good = _GOOD[rule.good].format(

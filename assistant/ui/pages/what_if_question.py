@@ -1,9 +1,7 @@
-"""What was filled in on the page *What if*: as fields, and as an address. Values only.
+"""The question of *What if*: a draft of the fields, its address, its change, and its application.
 
-What is None was left as it is, so that it follows the experiment. Regions are numbered anew with
-every result: a weight stands with the level ids of its region's best configuration.
-
-What is thought of on the page *What if*: what a draft asks, and how it is applied.
+None means that a field is unchanged and follows the experiment. Regions are renumbered with every
+result, so a weight is stored with the level ids of the best configuration of its region.
 """
 
 import datetime
@@ -27,23 +25,23 @@ from strategies.space.parameter import parse_number
 
 NONE: Final = "none"
 SlaAndSteering = tuple[Sla, Steering]
-"""Agreement and steering that a person saw to be in force."""
+"""SLA and steering that the user saw."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfDraft:
-    """What was filled in; None is left as it is.
+    """Draft of the fields, as typed; None is unchanged.
 
     Args:
-        budget: runs in all; `EMPTIED` where nothing stands in the field.
-        share: of the runs inside regions, in whole percent; "none" keeps no share.
-        goal: as it was typed; empty takes the goal away.
-        deadline: as it was typed.
-        deadline_s: the moment that was meant, seconds since 1970-01-01 UTC: a time from now counts
-            from when it was typed; None if it cannot be read.
-        cost: as it was typed.
-        strategy: a registered name.
-        weights: level ids of a configuration, with how much its region counts.
+        budget: number of runs; `EMPTIED` if the field is empty.
+        share: share of the runs inside regions, in whole per cent; "none" keeps no share.
+        goal: goal; empty removes it.
+        deadline: duration or moment.
+        deadline_s: moment of the deadline, seconds since 1970-01-01 UTC; a duration counts from
+            when it was typed. None if unreadable.
+        cost: limit of the cost.
+        strategy: registered name.
+        weights: level ids of a configuration, with the weight of its region.
     """
 
     budget: int | None = None
@@ -57,18 +55,12 @@ class WhatIfDraft:
 
 
 UNTOUCHED: Final = WhatIfDraft()
-"""Nothing was filled in."""
 
 EMPTIED: Final = -1
-"""Of the runs in all: nothing stands in the field."""
 
 
 def typed_deadline(text: str, now_s: float) -> float | None:
-    """Return the moment that is meant, in whole seconds since 1970-01-01 UTC; None if unreadable.
-
-    Args:
-        text: a time from now such as ``30m``, or a moment in UTC.
-        now_s: when it was typed.
+    """Return the moment in seconds since 1970-01-01 UTC; None for unreadable text.
 
     >>> typed_deadline("30m", 100.5), typed_deadline("1970-01-01 00:10 UTC", 0.0)
     (1901.0, 600.0)
@@ -86,18 +78,13 @@ def typed_deadline(text: str, now_s: float) -> float | None:
         return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
     try:
         seconds = check_settings({"deadline": stripped}, "the deadline").deadline
-    except Exception:  # of the settings or of the simulator, which reads durations
+    except Exception:  # of the settings, or of the simulator, which reads durations
         return None
     return None if seconds is None else float(math.ceil(now_s + seconds))
 
 
 def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
-    """Return a draft without what is so already: it is left as it is. Weights stay.
-
-    Args:
-        draft: what stands in the fields.
-        terms: agreement and steering that are in force, or that the fields were drawn for.
-    """
+    """Return the draft with None for each value that equals ``terms``; weights stay."""
     sla, steering = terms
     share = NONE if steering.exploitation is None else round(100 * steering.exploitation)
     goal = None if draft.goal is None else draft.goal.strip()
@@ -125,11 +112,8 @@ def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
     return replace(draft, **empty)
 
 
-# -- the address -------------------------------------------------------------------------------
-
-
 def query(draft: WhatIfDraft) -> dict[str, str]:
-    """Return a draft as the parameters of an address; what is left as it is has none."""
+    """Return the draft as parameters of an address; unchanged fields have none."""
     parameters: dict[str, str] = {}
     if draft.budget is not None:
         parameters["budget"] = str(draft.budget)
@@ -152,12 +136,7 @@ def query(draft: WhatIfDraft) -> dict[str, str]:
 
 
 def from_query(parameters: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
-    """Return what an address asks, and sentences on what of it cannot be read.
-
-    Args:
-        parameters: the parameters of the address; others than those of `query` are not looked at.
-        now_s: seconds since 1970-01-01 UTC.
-    """
+    """Return the draft of an address, and sentences on its unreadable parts."""
     unread: list[str] = []
 
     def number(name: str) -> int | None:
@@ -208,7 +187,6 @@ def _dotted(ids: tuple[int, ...]) -> str:
 
 
 def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...], bool]:
-    """Return the weights of an address, and whether it could be read."""
     weights: list[tuple[tuple[int, ...], float]] = []
     for part in filter(None, text.split(",")):
         dotted, _, number = part.partition(":")
@@ -222,7 +200,6 @@ def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...]
 
 Place = Literal["share", "budget", "deadline", "cost", "goal", "strategy", "weights"]
 _Part = dict[str, Any]
-"""Some fields of a `SteeringChange`."""
 
 _TIME = "Write a time from now, such as 90s, 30m or 2h, or a moment in UTC such as {moment}."
 _REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steering*."
@@ -230,12 +207,11 @@ _REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steerin
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """A draft as it is understood.
+    """Change that a draft describes, without the refused parts.
 
     Args:
-        change: what is asked; it leaves out what is refused.
-        refused: what cannot be, by the field that it belongs beside.
-        notes: sentences on what is left out, since it does not apply now.
+        refused: reasons of refusals, by field.
+        notes: sentences on parts that do not apply now and are left out.
     """
 
     change: SteeringChange
@@ -244,19 +220,14 @@ class WhatIfQuestion:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything is changed, and nothing refused."""
+        """Whether something is changed and nothing is refused."""
         return not self.refused and self.change != SteeringChange()
 
 
 def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
-    """Return what a draft asks of an experiment; a draft that is `settled`.
+    """Return the question of a draft from `without_defaults`.
 
-    Each field is thought of by itself first, so that a refusal stands beside it.
-
-    Args:
-        draft: as it was filled in.
-        experiment: as it is now.
-        now_s: seconds since 1970-01-01 UTC.
+    Each field is checked by itself first, so that a refusal stands beside its field.
     """
     refused: dict[Place, str] = {}
     parts: dict[str, Any] = {}
@@ -268,7 +239,7 @@ def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIf
             with_share = {name: parts[name] for name in ("exploitation",) if name in parts}
             apply_change(
                 experiment, now_s, SteeringChange(**with_share | part)
-            )  # weights go with a share
+            )  # weights need a share
         except (AssistantError, StrategyError) as error:
             refused[place] = sentence(error)
         else:
@@ -348,14 +319,12 @@ def _number(text: str) -> float:
 
 
 def _share_then(draft: WhatIfDraft, experiment: Experiment) -> float | None:
-    """Return the share inside regions as it would be."""
     part = _share(draft, experiment, 0.0)
     share: float | None = part.get("exploitation", experiment.steering.exploitation)
     return share
 
 
 def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
-    """Say what of a draft is left out, since it does not apply now."""
     if draft.share not in (None, NONE) and not _regions(experiment):
         yield f"A share of {draft.share} % inside regions waits until there is a region."
     if draft.weights and _share_then(draft, experiment) is None:
@@ -369,7 +338,7 @@ def _regions(experiment: Experiment) -> tuple[Region, ...]:
 
 
 def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
-    """Return the number that the region of a configuration has now; None if it is in none."""
+    """Return the current number of the region of a configuration; None if it is in no region."""
     regions = _regions(experiment)
     space, radius = experiment.space, experiment.watch.regions.radius
     sizes = [parameter.n_levels for parameter in space.parameters]
@@ -380,7 +349,7 @@ def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
 
 
 def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
-    """Return what a change comes to, in words: each part as it would be afterwards."""
+    """Return the new values of a change in words, one text for each part."""
     parts: list[str] = []
     unit = experiment.opened.objective.unit
     if change.exploitation is None:
@@ -406,17 +375,12 @@ def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
 
 
 def in_force(experiment: Experiment) -> SlaAndSteering:
-    """Return what a person sees to be in force now."""
+    """Return the SLA and steering in force."""
     return experiment.sla, experiment.steering
 
 
 def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
-    """Return what of agreement and steering is not as it was seen, in words; empty if nothing is.
-
-    Args:
-        terms: what was in force then.
-        experiment: as it is now.
-    """
+    """Return the differences between ``terms`` and the current SLA and steering, in words."""
     (sla, steering), sentences = terms, list[str]()
     now, tariff = experiment.sla, experiment.sla.tariff
 
@@ -454,7 +418,7 @@ def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, .
 
 
 def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> str:
-    """Say why a change can be thought of, and not be made; empty if it can."""
+    """Return why a change can be forecast but not applied; empty if it can be applied."""
     if experiment.finished is not None:
         return (
             f"This experiment is finished ({experiment.finished.reason}): what is shown is what "
@@ -472,21 +436,15 @@ def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> s
 def apply(
     session: SteerableSession, draft: WhatIfDraft, terms: SlaAndSteering, parts: tuple[str, ...]
 ) -> None:
-    """Make the change of a draft, all of it or nothing.
+    """Apply the change of a draft, all of it or nothing.
 
-    Everything is checked before the first event is written: agreement, steering, then weights, in
-    the order of the command line.
-
-    Args:
-        session: takes the decisions.
-        draft: what was filled in.
-        terms: what was in force when she was asked.
-        parts: what she was asked, as `parts_of` told it.
+    ``terms`` and ``parts`` are what the user confirmed. Everything is checked before the first
+    event is written: SLA, steering, then weights, in the order of the command line.
 
     Raises:
-        FieldError: the experiment is another one by now; nothing is changed then.
-        GoneOnError: somebody decided something in the same instant.
-        AssistantError, StrategyError: what the change itself is refused for.
+        FormFieldError: the experiment has changed since; nothing is changed then.
+        GoneOnError: another decision was made in the same instant.
+        AssistantError, StrategyError: the change is refused.
     """
     session.catch_up()
     latest, now_s = session.experiment, session.now_s()
@@ -500,9 +458,7 @@ def apply(
     hindered = hindrance(change, latest, now_s)
     if hindered:
         raise FormFieldError("what-if", hindered)
-    apply_change(
-        latest, now_s, change
-    )  # refuses, before anything is written, what would be refused
+    apply_change(latest, now_s, change)  # raises before the first event if any part is refused
     with session.only_on(latest.version):
         sla = changed_sla(latest, change)
         if sla != latest.sla:
@@ -510,6 +466,6 @@ def apply(
         if change.strategy is not None or change.exploitation != "keep":
             session.change_strategy(change.strategy, None, change.exploitation)
         for ids, weight in draft.weights if change.weights else ():
-            region = region_of(session.experiment, ids)  # numbers may have moved since
+            region = region_of(session.experiment, ids)  # region numbers may have changed
             if region is not None:
                 session.weigh_region(region, weight)

@@ -1,6 +1,7 @@
-"""Workload: what a job log holds, before anything is simulated.
+"""The *Workload* page: the profile of a job log before simulation, and a capacity plan.
 
-*Capacity*: how many servers suffice in 95 % of the futures that a model of the log generates.
+*Capacity* answers how many servers suffice in 95 % of the futures that a model of the log
+generates.
 """
 
 import zoneinfo
@@ -13,6 +14,8 @@ import streamlit as st
 
 from assistant.presentation.charts import capacity as specs
 from assistant.presentation.text.number_format import duration
+from assistant.simtools import CAPACITY_DEFINITIONS as DEFINITIONS
+from assistant.simtools import GENERATORS, CapacityPlan, ProfileWindow, Workload, WorkloadProfile
 from assistant.simtools.capacity import HEADINGS, answer, curves, notes, rows, share_words
 from assistant.simtools.workload_log import (
     days_of,
@@ -39,10 +42,6 @@ from assistant.ui.pages.workload_background import (
 from assistant.ui.pages.workload_charts import described_chart
 from assistant.ui.pages.workload_generation import LogView
 from assistant.ui.pages.workload_log import LogSelection, choose_log
-from sim.generators.cloud.capacity import DEFINITIONS, CapacityPlan
-from sim.generators.registry import GENERATORS
-from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
-from sim.model.workload import Workload
 
 PLACE = "workload-capacity"
 _CAPACITY_KEY = "workload-capacity"
@@ -54,11 +53,11 @@ _COLUMNS = (
     "supposition", "jobs", "servers, fluid", "interval (fluid)", "servers, first fit",
     "interval (first fit)", "median", "most",
 )  # fmt: skip
-"""Those of `HEADINGS`; a table of pandas needs names that differ."""
+"""Column names for `HEADINGS`; pandas needs different names."""
 
 
 def capacity_section(view: LogView) -> Intent | None:
-    """Draw the fields, the button, and the plan. Returns the wish to make one."""
+    """Draw the fields, the button and the plan; return the intent to make a plan."""
     wish = _plan_fields(view)
     planned = _latest_plan()
     answer_at(PLACE)
@@ -87,12 +86,12 @@ def capacity_section(view: LogView) -> Intent | None:
 
 
 def _plan_fields(view: LogView) -> PlanRequest:
-    """Draw the fields and return what they ask for."""
     names = [entry.name for entry in GENERATORS]
     usual = "resampling" if view.profile.described.n_users is None else "three_stage"
     first, second, third = st.columns(3)
     generator = first.selectbox(
-        "Generator", names, names.index(usual), key=f"{_CAPACITY_KEY}-generator", persist_state="session",
+        "Generator", names, names.index(usual), key=f"{_CAPACITY_KEY}-generator",
+        persist_state="session",
         help="It is fitted to this log, and the futures are drawn from it.",
     )  # fmt: skip
     cores = second.number_input(
@@ -109,8 +108,8 @@ def _plan_fields(view: LogView) -> PlanRequest:
     )  # fmt: skip
     first, second, third = st.columns(3)
     days = first.number_input(
-        "Days", 0.01, _MOST_DAYS, 7.0, format="%g", key=f"{_CAPACITY_KEY}-days", persist_state="session",
-        help="The servers shall suffice for so long.",
+        "Days", 0.01, _MOST_DAYS, 7.0, format="%g", key=f"{_CAPACITY_KEY}-days",
+        persist_state="session", help="The servers shall suffice for so long.",
     )  # fmt: skip
     share = second.number_input(
         "Share of the futures [%]", 1.0, 100.0, 95.0, format="%g", key=f"{_CAPACITY_KEY}-share",
@@ -145,7 +144,7 @@ def _parts(text: str | None, by: str) -> tuple[str, ...]:
 
 
 def _latest_plan() -> PlanResult | None:
-    """Return what came of the last plan; draw it while it goes on."""
+    """Return the last plan; draw the progress while it is made."""
     result_key = f"{_CAPACITY_KEY}-made"
     try:
         planned = plan_jobs().fetch(job_owner(_KIND))
@@ -162,7 +161,6 @@ def _latest_plan() -> PlanResult | None:
 
 
 def _plan_progress() -> None:
-    """Draw how long it has taken, and the button that ends it."""
     attempt: JobHandle[PlanResult] | None = plan_jobs().of(job_owner(_KIND))
     if attempt is None or attempt.is_over:
         st.rerun()
@@ -181,7 +179,7 @@ def _not_done(planned: PlanResult) -> None:
 
 
 def _plan(plan: CapacityPlan) -> None:
-    """Draw a plan: the answer, what to know of it, its cases, and how many suffice how often."""
+    """Draw a plan: result, notes, cases, and shares of futures by number of servers."""
     st.subheader("Servers")
     st.markdown(f"**{escape_markdown(answer(plan))}**")
     st.caption(escape_markdown(plan.source))
@@ -215,15 +213,11 @@ _THIS, _MAKE, _PLAN = "This log", "Generate and compare", "Capacity"
 _DAY_S = 86_400.0
 _MOST_PROCS = 10**12
 LOGS = Path("copperline-out") / "logs"
-"""Where an uploaded log is kept if a sweep shall use it, unless the person says otherwise."""
+"""Default folder of an uploaded log that a sweep uses."""
 
 
 def page(first_path: str | None = None) -> Intent | None:
-    """Draw the page. Returns the wish to tune the scheduler for the log, if there is one.
-
-    Args:
-        first_path: path of the log of the open experiment, which is shown first.
-    """
+    """Draw the page; return the intent to tune the scheduler for the selected log."""
     st.subheader("Workload")
     selection = choose_log(_KEY, first_path)
     if selection is None:
@@ -253,7 +247,7 @@ def page(first_path: str | None = None) -> Intent | None:
 
 
 def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | None]:
-    """Draw which jobs are looked at, and against which machine."""
+    """Draw the choice of the jobs, and of the machine size."""
     mark = f"{_KEY}-{log.digest[:12]}"
     with st.expander("Which jobs, and on which machine"):
         left, middle, right = st.columns(3)
@@ -279,7 +273,7 @@ def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | N
 
 
 def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
-    """Draw the choice of days; the whole log if it has one day only."""
+    """Draw the choice of days; the whole log if it has only one day."""
     days = days_of(log, zone)
     if days is None:
         n_days = int(log.span_s // _DAY_S) + 1
@@ -302,7 +296,6 @@ def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
 
 
 def _summary_tiles(log: Workload, profile: WorkloadProfile) -> None:
-    """Draw the tiles and what stands out."""
     described = profile.described
     st.markdown(f"**{escape_markdown(described.name)}**")
     with st.container(horizontal=True):
@@ -327,7 +320,6 @@ def _tile(label: str, value: str, below: str | None = None) -> None:
 def _log_actions(
     selection: LogSelection, profile: WorkloadProfile, *, is_part: bool
 ) -> Intent | None:
-    """Draw what can be done with the log."""
     keep = ""
     if selection.upload is not None:
         keep = st.text_input(
@@ -366,7 +358,7 @@ def _log_actions(
 
 
 def _form(path: str, reading: Mapping[str, str]) -> Form:
-    """Return *New* filled in with a log and the rules that it is read by; the example without."""
+    """Return the form of *New* with a log and its reading rules; the example without a log."""
     if not path:
         return Form()
     extra_tables = {"application": {"reading": dict(reading)}} if reading else {}
@@ -374,11 +366,7 @@ def _form(path: str, reading: Mapping[str, str]) -> Form:
 
 
 def _keep_upload(data: bytes, target: str) -> str:
-    """Write an uploaded log where it is wanted and return the path.
-
-    Raises:
-        FieldError: another file is there, or it cannot be written.
-    """
+    """Write an uploaded log; raise FormFieldError if another file is there or writing fails."""
     if not target.strip():
         raise FormFieldError(_KEY, "Say where the uploaded log shall be kept.")
     path = Path(target.strip()).expanduser()
@@ -397,7 +385,6 @@ def _keep_upload(data: bytes, target: str) -> str:
 
 
 def _notes(log: Workload) -> None:
-    """Draw what reading had to decide."""
     if not log.notes:
         return
     label = "1 note" if len(log.notes) == 1 else f"{len(log.notes)} notes"
@@ -407,7 +394,6 @@ def _notes(log: Workload) -> None:
 
 
 def _compare(profile: WorkloadProfile) -> None:
-    """Draw a second log beside this one, if asked for."""
     st.subheader("Compare with another log")
     is_comparing = st.toggle("Compare", key=f"{_KEY}-compare", persist_state="session")
     if not is_comparing:
@@ -422,7 +408,7 @@ def _compare(profile: WorkloadProfile) -> None:
 
 
 def _identity(log: Workload) -> tuple[object, ...]:
-    """Return everything that a profile depends on."""
+    """Return the values on which a profile depends."""
     return log.name, log.digest, log.max_procs, log.start_unix_s, log.time_zone
 
 

@@ -1,7 +1,4 @@
-"""Models that are fitted and workloads that are drawn while the page goes on.
-
-Plans of capacity that are made while the page goes on.
-"""
+"""Background jobs of *Workload*: fits of models, generated workloads, and capacity plans."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,19 +9,22 @@ from uuid import uuid4
 
 import streamlit as st
 
+from assistant.simtools import (
+    CapacityPlan,
+    Model,
+    ProfileWindow,
+    Workload,
+    load_model,
+    save_model,
+    write_workload,
+)
 from assistant.simtools.capacity import plan_from_table
 from assistant.simtools.workload_generation import read_drawn
 from assistant.simtools.workload_log import file_name
 from assistant.ui.jobs import BackgroundJob, JobRegistry, work_folder
 from assistant.ui.pages.workload_log import LogSelection
-from sim.formats.registry import write_workload
-from sim.generators.cloud.capacity import CapacityPlan
-from sim.generators.generator import Model, load_model, save_model
-from sim.metrics.workload_profile import ProfileWindow
-from sim.model.workload import Workload
 
 MOST_GENERATION_JOBS = 8
-"""Of fits and draws at a time, over all browsers; a further one ends the oldest."""
 
 _OWNER = "workload-state-owner"
 
@@ -33,13 +33,7 @@ Failed = Literal["refused", "stopped", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """What a model is asked for.
-
-    Args:
-        generator: its kind.
-        knobs: how it is fitted.
-        log: identity of the log that it learns from, with the window.
-    """
+    """Request for a fitted model; ``log`` identifies the log and its window."""
 
     generator: str
     knobs: tuple[tuple[str, float], ...]
@@ -48,7 +42,7 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What a workload is asked for; equal wishes give equal workloads."""
+    """Request for a generated workload; equal requests give equal workloads."""
 
     model: str
     settings: str
@@ -59,15 +53,13 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """What came of some work.
+    """Result of a fit or a draw.
 
     Args:
-        wish: what was asked for.
-        state: whether it is there, was refused, was stopped or broke.
-        model: fitted, or drawn from.
-        workload: drawn; None of a fit.
-        sentence: why there is nothing.
-        notes: what of the workload was lost on the way here.
+        model: model that was fitted or used.
+        workload: generated workload; None for a fit.
+        sentence: reason if there is no result.
+        notes: warnings about parts of the workload that were lost in conversion.
     """
 
     wish: FitRequest | GenerationRequest
@@ -79,11 +71,9 @@ class GenerationResult:
 
 
 class FitJob(BackgroundJob):
-    """A model under way.
+    """Fit of a model.
 
-    Raises:
-        OSError: the process could not be started.
-        SimError: the log of an upload cannot be kept for it.
+    Raises OSError if the process cannot start, SimError if the log of an upload cannot be written.
     """
 
     def __init__(self, wish: FitRequest, selection: LogSelection, window: ProfileWindow) -> None:
@@ -101,7 +91,7 @@ class FitJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> GenerationResult | None:
-        """Return the model, once; None while it goes on. Its files are gone afterwards."""
+        """Return the model once and remove the files; None while the fit goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -113,11 +103,7 @@ class FitJob(BackgroundJob):
 
 
 class GenerationJob(BackgroundJob):
-    """A workload under way.
-
-    Raises:
-        OSError: the process could not be started.
-    """
+    """Generation of a workload; raises OSError if the process cannot be started."""
 
     def __init__(self, wish: GenerationRequest, model: Model) -> None:
         folder = work_folder("copperline-draw-")
@@ -135,7 +121,7 @@ class GenerationJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> GenerationResult | None:
-        """Return the workload, once; None while it goes on. Its files are gone afterwards."""
+        """Return the workload once and remove the files; None while the job goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -159,13 +145,13 @@ def generation_jobs() -> JobRegistry[GenerationResult]:
 
 
 def job_owner(kind: str) -> str:
-    """Return the name under which this browser's fit or draw is kept."""
+    """Return the name of this browser's fit or draw in the registry."""
     name: str = st.session_state.setdefault(_OWNER, uuid4().hex)
     return f"{name}-{kind}"
 
 
 def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
-    """Return settings as one text: those of fields, and lines of the form ``name=value``."""
+    """Return settings as one text: values of fields, and lines ``name=value``."""
     lines = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
     return json.dumps([*lines, *more])
 
@@ -178,7 +164,7 @@ def _failure_result(
 
 
 def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
-    """Return what became of a command and the sentence for people; None if it did well."""
+    """Return the state of a failed command and its sentence; None on success."""
     if stopped:
         return "stopped", ""
     if code == 0:
@@ -192,7 +178,7 @@ def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed,
 
 
 def log_file(selection: LogSelection, folder: Path) -> str:
-    """Return the file of a log, and write one if there is none."""
+    """Return the file of a log; write one if there is none."""
     if selection.path is not None:
         return str(Path(selection.path).absolute())
     if selection.upload is not None:
@@ -205,29 +191,24 @@ def log_file(selection: LogSelection, folder: Path) -> str:
 
 
 def seconds_argument(number: float) -> str:
-    """Return a number of seconds as the command line takes it."""
+    """Return a number of seconds as an argument of the command line."""
     return f"{number:.6f}s"
 
 
 MOST_PLANS = 4
-"""Plans at a time, over all browsers; a further one ends the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is asked; equal wishes give equal plans.
+    """Request for a capacity plan; equal requests give equal plans.
 
     Args:
-        generator: that is fitted to the log.
-        cores: of a server.
-        mem_bytes: of a server; 0 is not looked at.
-        days: that count.
-        futures: of each case.
-        share: of them in which the servers suffice.
-        scales: a case each.
-        settings: what if, NAME=VALUE.
-        seed: of the first future.
-        log: identity of the log, with the window.
+        mem_bytes: memory of a server; 0 ignores memory.
+        days: length of each future.
+        share: share of the futures in which the servers must suffice.
+        scales: factors of the load, one case each.
+        settings: changes of the model, ``NAME=VALUE``.
+        log: identity of the log and its window.
     """
 
     generator: str
@@ -244,14 +225,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What came of it.
-
-    Args:
-        wish: what was asked.
-        state: whether it is there, was refused, was stopped or broke.
-        plan: None unless it is there.
-        sentence: why not.
-    """
+    """Result of a plan; without a plan the sentence is the reason."""
 
     wish: PlanRequest
     state: Literal["done", "refused", "stopped", "broken"]
@@ -260,11 +234,9 @@ class PlanResult:
 
 
 class PlanJob(BackgroundJob):
-    """A plan under way.
+    """Computation of a capacity plan.
 
-    Raises:
-        OSError: the process could not be started.
-        SimError: the log of an upload cannot be kept for it.
+    Raises OSError if the process cannot start, SimError if the log of an upload cannot be written.
     """
 
     def __init__(self, wish: PlanRequest, selection: LogSelection, window: ProfileWindow) -> None:
@@ -290,7 +262,7 @@ class PlanJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> PlanResult | None:
-        """Return the plan, once; None while it goes on. Its files are gone afterwards."""
+        """Return the plan once and remove the files; None while the job goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -305,5 +277,5 @@ class PlanJob(BackgroundJob):
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def plan_jobs() -> JobRegistry[PlanResult]:
-    """Return the plans of this process that are under way."""
+    """Return the running plans of this process."""
     return JobRegistry(MOST_PLANS)

@@ -1,7 +1,4 @@
-"""The charts of a workload, each with what it says in words and as a table.
-
-A log and a workload that was generated, side by side: verdict, figures, charts, downloads.
-"""
+"""Charts of a workload with text and table, and the comparison of a log with a generated one."""
 
 import io
 import tempfile
@@ -17,6 +14,15 @@ from assistant.presentation.charts import workload as specs
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.charts.workload import ClassShare, LoadPoint
 from assistant.presentation.text.number_format import number
+from assistant.simtools import (
+    Model,
+    ProfileWindow,
+    Workload,
+    WorkloadComparison,
+    WorkloadProfile,
+    save_model,
+)
+from assistant.simtools import compare_workloads as compare
 from assistant.simtools.workload_generation import (
     ComparisonRow,
     as_bytes,
@@ -41,10 +47,6 @@ from assistant.simtools.workload_log import (
 )
 from assistant.ui.charting import low
 from assistant.ui.labels import escape_markdown
-from sim.generators.generator import Model, save_model
-from sim.generators.validation import WorkloadComparison, compare
-from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
-from sim.model.workload import Workload
 
 _CURVES = {
     "procs": ("processors of a job", False),
@@ -55,7 +57,7 @@ _CURVES = {
 
 
 def draw_profile(profile: WorkloadProfile) -> None:
-    """Draw everything there is."""
+    """Draw all charts of a profile."""
     _load(profile)
     _arrivals(profile)
     st.subheader("Sizes and run times")
@@ -76,7 +78,7 @@ def draw_profile(profile: WorkloadProfile) -> None:
 
 
 def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
-    """Draw two logs over each other, and their figures side by side."""
+    """Draw the distributions of two logs together, and their figures side by side."""
     names = _two_names(first_profile.described.name, two.described.name)
     first, second = summary(first_profile), summary(two)
     rows = [{"": name, names[0]: first[name], names[1]: second[name]} for name in first]
@@ -96,7 +98,7 @@ def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
 
 
 def percentile_table(profile: WorkloadProfile) -> pd.DataFrame:
-    """Return the table of percentiles as it is shown."""
+    """Return the table of percentiles."""
     rows = []
     for row in percentiles(profile):
         statistics = row.summary
@@ -245,8 +247,8 @@ def _requests(profile: WorkloadProfile) -> None:
         tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(requests.used))] + ["over 100 %"]
         counts = [*requests.used, requests.n_exceeded]
         alt = (
-            f"jobs by how much of their request they used; {share(counts[0], requests.n_jobs)} used up "
-            f"to a tenth, {share(requests.n_exceeded, requests.n_jobs)} ran longer"
+            f"jobs by how much of their request they used; {share(counts[0], requests.n_jobs)} "
+            f"used up to a tenth, {share(requests.n_exceeded, requests.n_jobs)} ran longer"
         )
         table = pd.DataFrame(
             {"used of the request": name, "jobs": n, "share": share(n, requests.n_jobs)}
@@ -329,7 +331,7 @@ def _curves(
 
 
 def _at(values: Sequence[float], shares: Sequence[float], quantile: float) -> float:
-    """Return the least value that so large a share is at most."""
+    """Return the smallest value whose cumulative share reaches a quantile."""
     return next(
         value for value, cumulative in zip(values, shares, strict=True) if cumulative >= quantile
     )
@@ -340,7 +342,7 @@ def _two_names(first: str, two: str) -> tuple[str, str]:
 
 
 def described_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
-    """Draw a chart with what it says in words and as a table."""
+    """Draw a chart with its description and its table."""
     st.vega_lite_chart(spec, theme=None, width="stretch", alt=alt)
     if caption:
         st.caption(escape_markdown(caption))
@@ -352,7 +354,7 @@ _MIMES = {".swf": "text/plain", ".jsonl": "application/jsonl"}
 
 
 def draw_comparison(log: Workload, profile: WorkloadProfile, generated: Workload) -> None:
-    """Draw how like the generated workload is to the log."""
+    """Draw how similar the generated workload is to the log."""
     with st.spinner("Comparing …"):
         comparison = _cached_comparison(
             _identity(log), _identity(generated), profile.procs, log, generated
@@ -382,7 +384,7 @@ def draw_comparison(log: Workload, profile: WorkloadProfile, generated: Workload
 
 
 def download_buttons(model: Model, workload: Workload, key: str) -> None:
-    """Draw the buttons that hand out a generated workload and its model."""
+    """Draw the download buttons of a generated workload and its model."""
     name = file_name(workload.name)
     with st.container(horizontal=True):
         for ending in writable_endings():

@@ -1,4 +1,4 @@
-"""*Generate and compare*: a model of the log or of a paper, and what is drawn from it beside it."""
+"""*Generate and compare* on *Workload*: models of the log, and workloads generated from them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,6 +7,16 @@ from typing import Any
 
 import streamlit as st
 
+from assistant.simtools import (
+    GENERATORS,
+    Generator,
+    Model,
+    PolicyOption,
+    ProfileWindow,
+    Workload,
+    WorkloadProfile,
+    published_model,
+)
 from assistant.simtools.workload_generation import abbreviated_value
 from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
 from assistant.ui.jobs import JobHandle
@@ -23,11 +33,6 @@ from assistant.ui.pages.workload_background import (
     settings_text,
 )
 from assistant.ui.pages.workload_log import LogSelection
-from sim.generators.generator import Generator, Model
-from sim.generators.registry import GENERATORS, published_model
-from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
-from sim.model.workload import Workload
-from sim.policies.policy import PolicyOption
 
 PLACE = "workload-make"
 _KEY = "workload-make"
@@ -35,20 +40,12 @@ _EVERY_S = 0.5
 _FITTED, _PUBLISHED = "Fitted to this log", "Published"
 _MOST_SCALE, _MOST_DAYS = 1000.0, 3650.0
 _MOST_WHOLE = 2**53 - 1
-"""That a browser can tell from the next."""
+"""Largest whole number that a browser represents exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The log that the page shows.
-
-    Args:
-        selection: how it was chosen.
-        window: which of its jobs.
-        log: those jobs.
-        profile: their profile.
-        identity: everything that they depend on.
-    """
+    """The jobs of a log in a window, with their profile; ``identity`` identifies them."""
 
     selection: LogSelection
     window: ProfileWindow
@@ -58,7 +55,7 @@ class LogView:
 
 
 def generation_section(view: LogView) -> Intent | None:
-    """Draw the choice of a model, its fields, what was drawn from it, and the comparison."""
+    """Draw the choice of a model, its fields, the generated workload, and the comparison."""
     generator = _generator()
     published = generator.published is not None
     choices = [_FITTED, _PUBLISHED] if published else [_FITTED]
@@ -93,7 +90,7 @@ def _generator() -> Generator:
 
 
 def _fit_model(generator: Generator, view: LogView) -> tuple[Intent | None, Model | None]:
-    """Draw the knobs and the button of a fit; return its wish, and the model if it is there."""
+    """Draw the settings and the button of a fit; return its intent, and the model if ready."""
     knobs: dict[str, float] = {}
     if generator.knobs:
         with st.expander("How it is fitted"):
@@ -145,7 +142,6 @@ def _knob(generator: Generator, knob: PolicyOption) -> float:
 
 
 def _draw(model: Model) -> Intent | None:
-    """Draw the fields of a model and of the draw; return the wish to draw from it."""
     settings = _parameters(model)
     left, middle, right = st.columns(3)
     days = left.number_input(
@@ -167,7 +163,7 @@ def _draw(model: Model) -> Intent | None:
 
 
 def _parameters(model: Model) -> str:
-    """Draw the parameters of a model as fields; return those that differ from its own."""
+    """Draw the parameters of a model as fields; return the changed ones as text."""
     mark = f"{_KEY}-{model.digest[:12]}"
     fields = {name: value for name, value in model.parameters.items() if _is_plain(value)}
     changes: dict[str, Any] = {}
@@ -188,7 +184,10 @@ def _parameters(model: Model) -> str:
             )  # fmt: skip
             lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
             st.dataframe(
-                {"name": [n for n, _ in further], "value": [abbreviated_value(v) for _, v in further]},
+                {
+                    "name": [n for n, _ in further],
+                    "value": [abbreviated_value(v) for _, v in further],
+                },
                 hide_index=True, height=240, alt="the other parameters of the model",
             )  # fmt: skip
     return settings_text(changes, lines)
@@ -211,7 +210,7 @@ def _field(key: str, name: str, value: Any) -> Any:
 
 
 def _leaves(parameters: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Return the entries of tables and lists by their dotted names, as far as they are plain."""
+    """Return the scalar entries of nested tables and lists by their dotted names."""
     leaves: list[tuple[str, Any]] = []
     for name, value in parameters.items():
         if isinstance(value, Mapping):
@@ -236,7 +235,7 @@ def _begin(kind: str, make: Callable[[], JobHandle[GenerationResult]]) -> Intent
 
 
 def _latest_result(kind: str) -> GenerationResult | None:
-    """Return what came of the last fit or draw; draw it while it goes on."""
+    """Return the last result of a fit or draw; draw the progress while it goes on."""
     result_key = f"{_KEY}-made-{kind}"
     try:
         result = generation_jobs().fetch(job_owner(kind))
@@ -253,7 +252,6 @@ def _latest_result(kind: str) -> GenerationResult | None:
 
 
 def _watch(kind: str) -> None:
-    """Draw how long it has taken, and the button that ends it."""
     attempt: JobHandle[GenerationResult] | None = generation_jobs().of(job_owner(kind))
     if attempt is None or attempt.is_over:
         st.rerun()
@@ -273,7 +271,6 @@ def _not_done(result: GenerationResult, stopped: str) -> None:
 
 
 def _result(result: GenerationResult, view: LogView) -> None:
-    """Draw what was drawn from a model, beside the log."""
     if (
         result.workload is None
         or result.model is None
@@ -285,8 +282,8 @@ def _result(result: GenerationResult, view: LogView) -> None:
     st.subheader("Generated")
     scale = "" if wish.scale == 1.0 else f" at {wish.scale:g} times the arrivals"
     st.markdown(
-        f"**{escape_markdown(workload.name)}**: {workload.n_jobs:,} jobs in {wish.days:g} days{scale}, drawn "
-        f"from `{result.model.generator}` with seed {wish.seed}."
+        f"**{escape_markdown(workload.name)}**: {workload.n_jobs:,} jobs in {wish.days:g} days"
+        f"{scale}, drawn from `{result.model.generator}` with seed {wish.seed}."
     )
     for note in result.notes:
         st.caption(escape_markdown(note))

@@ -1,4 +1,4 @@
-"""Choosing a job log: the built-in one, a path, or an upload; and reading it, told in words."""
+"""Choice of a job log: built-in, path or upload, with the rules for reading it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from assistant.simtools import Workload
 from assistant.simtools.workload_log import (
     built_in,
     read_log,
@@ -17,7 +18,6 @@ from assistant.simtools.workload_log import (
 )
 from assistant.ui.intents import sentence
 from assistant.ui.labels import escape_markdown
-from sim.model.workload import Workload
 
 Source = Literal["example", "path", "upload"]
 _SOURCES: dict[Source, str] = {
@@ -30,13 +30,12 @@ _FORMATS = "SWF, JSONL, or a table of openb, Philly, CloudSimPy or tasks, plain 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """A log that was read.
+    """Job log that was read.
 
     Args:
-        log: the jobs.
-        path: of the file; None if it is none here.
+        path: path of the file; None without a file on this machine.
         upload: name and content of an uploaded file.
-        reading: the rules other than the defaults that it was read by.
+        reading: reading rules that differ from the defaults.
     """
 
     log: Workload
@@ -46,14 +45,9 @@ class LogSelection:
 
 
 def choose_log(key: str, first_path: str | None = None) -> LogSelection | None:
-    """Draw the choice of a log and read it.
+    """Draw the choice of a log and read it, ``first_path`` by default.
 
-    Args:
-        key: begins the keys of the fields.
-        first_path: path that is shown first, as long as nobody chooses another.
-
-    Returns:
-        None if there is none yet, or if it cannot be read; what to do is drawn then.
+    Returns None if no log is selected or it cannot be read; the next step is drawn then.
     """
     state = st.session_state
     if first_path is not None and state.get(f"{key}-came") != first_path:
@@ -119,7 +113,6 @@ def _from_upload(key: str) -> LogSelection | None:
 
 
 def _reading(key: str) -> dict[str, str]:
-    """Draw the reading rules and return those that are chosen."""
     with st.expander("How it is read"):
         names = [f"{rule} = {choice}" for rule, choice in reading_choices()]
         rules = st.multiselect(
@@ -137,14 +130,14 @@ def _reading(key: str) -> dict[str, str]:
 
 
 class DuplicateRuleError(Exception):
-    """One rule was chosen in two ways."""
+    """A rule was selected twice, in different fields."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(f"The rule {rule} is chosen twice; a log is read in one way. Drop one.")
 
 
 def _refusal_buttons(key: str, error: Exception) -> None:
-    """Draw why a log cannot be read, with the rules that would let it pass as buttons."""
+    """Draw why a log cannot be read, with buttons for rules that would permit it."""
     text = str(error) if isinstance(error, DuplicateRuleError) else sentence(error)
     st.error(escape_markdown(text), icon=":material/error:")
     with st.container(horizontal=True):
@@ -161,7 +154,7 @@ def _add(key: str, rule: str) -> None:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """Return what changes when a file does; None if there is none, which the reader will say."""
+    """Return a value that changes with the file; None without a file."""
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""The Joulie generator: AI workloads made of pods, with arrivals, families and profiles."""
+"""The Joulie generator: AI workloads of pods, with arrivals, families and profiles."""

@@ -1,18 +1,18 @@
-"""Calibration: measured pods correct a Joulie model's rates, sensitivities and utilisations.
+"""Calibration of a Joulie model: measured pods correct rates, sensitivities and utilisations.
 
-Joulie's page names this as not yet there. Of a pod with known work units U, request R, measured
-utilisation u, duration D and relative speed c of the device that it waits for,
+Joulie's page plans this. For a pod with work units U, request R, measured utilisation u, duration
+D and relative speed c of the device that it waits for,
 
-    U / (D R max(u, least_utilisation)) = r (1 - s (1 - c)) e,
+  U / (D R max(u, least_utilisation)) = r (1 - s (1 - c)) e,
 
-with the rate r of one core or GPU, the sensitivity s to throttling and a lognormal error e: what
-the generator says of work units, and what sensitivity means (`sim.model.tasks.TaskWork`). All r and s
-of a device are had by least squares on the logarithms of both sides, with intervals from the
-curvature at the minimum. Pods without GPUs tell of cores; of pods with GPUs, those whose cores
-were throttled no more than their GPUs tell of GPUs. Launchers, parameter servers and controllers
-may outlast their work, so each of these roles has a factor of its own, and tells of its sensitivity
-only. The utilisations of GPUs are a mean for the number of GPUs plus a shift of the family (0 for
-single-GPU training), by linear least squares.
+with the rate r of one core or GPU, the sensitivity s to throttling (see
+`sim.model.tasks.TaskWork`) and a lognormal error e. All r and s of a device come from least
+squares on the logarithms of both sides, with intervals from the curvature at the minimum. Pods
+without GPUs determine the values of cores; pods whose cores were throttled no more than their GPUs
+determine those of GPUs. Launchers, parameter servers and controllers may outlast their work, so
+each of these roles has its own factor and determines only its sensitivity. GPU utilisations are a
+mean for the number of GPUs plus a shift of the family (0 for single-GPU training), by linear least
+squares.
 """
 
 import math
@@ -35,7 +35,7 @@ Rows = NDArray[np.bool_]
 
 
 FEWEST_ROWS = 10
-"""Of throttled pods that a sensitivity rests on, of pods a rate, of workloads a mean."""
+"""Least number of throttled pods for a sensitivity, of pods for a rate, of workloads for a mean."""
 
 REFERENCE = "single_gpu_training"
 LEAST_SPEED = 1e-6
@@ -44,7 +44,7 @@ MILLI = 1000.0
 
 @dataclass(frozen=True)
 class _PodMeasurements:
-    """Telemetry beside what was known: columns [n_rows] (see `Telemetry`)."""
+    """Telemetry with known values of its pods: columns [n_rows] (see `Telemetry`)."""
 
     telemetry: Telemetry
     tasks: Tasks
@@ -57,18 +57,18 @@ class _PodMeasurements:
 
 
 def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[ParameterEstimate, ...]]:
-    """Return a model with what measurements tell, and the table of its changes.
+    """Return a model calibrated to measurements, and the table of its changes.
 
-    What too few rows tell stays as it was. Ranges of CPU utilisation become those of a uniform
-    variable with the mean and the spread that were measured, over workloads.
+    Parameters with too few rows stay. Ranges of CPU utilisation become those of a uniform variable
+    with the measured mean and spread over workloads.
 
     Args:
-        model: of the generator ``joulie``.
-        telemetry: of pods of a workload with Joulie's families.
+        model: model of the generator ``joulie``.
+        telemetry: measurements of pods of a workload with Joulie's families.
 
     Raises:
-        WorkloadError: another generator's model, parameters that cannot be, a workload without
-            families, or measurements of too few pods for anything.
+        WorkloadError: another generator's model, invalid parameters, a workload without families,
+            or measurements of too few pods.
     """
     if model.generator != NAME:
         raise WorkloadError(f"the model is of '{model.generator}'; '{NAME}' is calibrated.")
@@ -172,11 +172,11 @@ def _least_squares(
     """Fit a rate and the sensitivities of groups.
 
     Args:
-        names: the parameter of the rate, its value, and that of sensitivities.
+        names: name of the rate parameter, its value, and name of the sensitivities.
         rate: units by second, request and utilisation, of each pod.
-        speed: relative speed of the device.
-        group: where its sensitivity stands in the model.
-        before: sensitivities now, by group; those of groups that are too rarely throttled stay.
+        speed: relative speed of the device, of each pod.
+        group: group of each pod, with one sensitivity in the model.
+        before: present sensitivities by group, kept for groups that are too rarely throttled.
     """
     from scipy import optimize
 
@@ -244,7 +244,7 @@ def _speed(sensitivity: Floats, slower: Floats) -> Floats:
 
 
 def _half(left: Floats, slope: Floats) -> Floats:
-    """Return half the width of the intervals at 95 % of a least-squares minimum."""
+    """Return half the width of the 95 % intervals at a least-squares minimum."""
     freedom = max(len(left) - slope.shape[1], 1)
     variance = float(left @ left) / freedom
     half_width: Floats = Z * np.sqrt(variance * np.diag(np.linalg.inv(slope.T @ slope)))
@@ -296,7 +296,7 @@ def _cpu_utilisation(
 
 
 def _per_workload(values: Floats, mine: Rows, job: Ints) -> Floats:
-    """Return the mean over the pods of each workload, whose profile is one."""
+    """Return the mean over the pods of each workload, which share a profile."""
     _, which = np.unique(job[mine], return_inverse=True)
     counts = np.bincount(which)
     means: Floats = np.bincount(which, weights=values[mine]) / counts if len(counts) else values[:0]

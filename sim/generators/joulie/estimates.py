@@ -1,6 +1,6 @@
-"""What was learnt, with intervals: shares, lognormal laws with clamps, means.
+"""Estimates with intervals for a Joulie model: shares, clamped lognormals, means and arrivals.
 
-Arrivals of a log as Joulie's: a rate, a multiplier for every hour of the day, bursts.
+Arrivals are a rate, a multiplier for every hour of the day, and bursts.
 """
 
 import math
@@ -18,26 +18,23 @@ from sim.model.workload import Workload
 Floats = NDArray[np.float64]
 
 
-Z = 1.959963984540054
-"""Of a normal variable, 95 % lie within so many standard deviations."""
+Z = 1.959963984540054  # 95 % quantile of |x| for a standard normal x
 
 CLAMP_TIES = 3
-"""An extreme that occurs so often, or more often, is a clamp and not a value."""
+"""Number of equal extremes from which on they are a clamp."""
 
 LARGEST_SIGMA = 10.0
 
 
 @dataclass(frozen=True)
 class ParameterEstimate:
-    """A number of a model that data changed.
+    """An estimated number of a model.
 
     Attributes:
-        parameter: its place in the model, such as ``families.debug_eval.duration_sec.median``.
-        before: what it was.
-        after: what it is.
-        low: from here, at 95 %; None if no interval can be had.
-        high: to here.
-        n: rows or units that it rests on.
+        parameter: path in the model, such as ``families.debug_eval.duration_sec.median``.
+        before, after: value before and after the fit.
+        low, high: 95 % interval; None if unknown.
+        n: number of rows or units of the estimate.
     """
 
     parameter: str
@@ -59,7 +56,7 @@ def share_of(parameter: str, before: float, hits: float, n: int) -> ParameterEst
 
 
 def mean_of(parameter: str, before: float, values: Floats) -> ParameterEstimate:
-    """Return a mean with its normal interval; two values or more."""
+    """Return a mean with its normal interval; it needs two values."""
     mean = float(values.mean())
     half = Z * float(values.std(ddof=1)) / math.sqrt(len(values))
     return ParameterEstimate(parameter, before, mean, mean - half, mean + half, len(values))
@@ -67,13 +64,7 @@ def mean_of(parameter: str, before: float, values: Floats) -> ParameterEstimate:
 
 @dataclass(frozen=True)
 class LawFit:
-    """A lognormal law with clamps, as likely as can be, and how sure that is.
-
-    Attributes:
-        law: the law.
-        median_low: of the interval of the median at 95 %; so the others.
-        n: values.
-    """
+    """A clamped lognormal fit, with 95 % intervals of its median and sigma."""
 
     law: ClampedLognormal
     median_low: float
@@ -83,7 +74,7 @@ class LawFit:
     n: int
 
     def learnt(self, parameter: str, before: ClampedLognormal) -> tuple[ParameterEstimate, ...]:
-        """Return the four numbers of the law as rows of a table."""
+        """Return the four numbers of the distribution as estimates."""
         law = self.law
         return (
             ParameterEstimate(
@@ -106,21 +97,21 @@ def fit_law(
     factor: Floats | float = 1.0,
     half: Floats | float = 0.0,
 ) -> LawFit | None:
-    """Fit a clamped lognormal law by maximum likelihood.
+    """Fit a clamped lognormal distribution by maximum likelihood.
 
     Values at a clamp are known only to lie beyond it (Tobin 1958). The clamps are those of the
     prior, unless values lie beyond them or pile up at another extreme.
 
     Args:
         values: float64 [n], above 0.
-        prior: says where clamps may be.
-        factor: of each value on the law's median, known, applied before the clamps.
-        half: values are rounded, and were up to so much less or more; 0 is not rounded.
+        prior: distribution with the usual clamps.
+        factor: known factor of each value on the median, before the clamps.
+        half: largest rounding error of the values; 0 is not rounded.
 
     Returns:
-        None if the values do not tell a spread, or no maximum is found.
+        None if the values have no spread, or no maximum is found.
     """
-    from scipy import optimize  # as slow to import as all the rest of `sim.api` together
+    from scipy import optimize  # slow to import
 
     if len(values) < 2 or np.ptp(values) == 0:
         return None
@@ -154,8 +145,8 @@ def _negative_log_likelihood(
 ) -> Callable[[Floats], float]:
     """Return minus the log-likelihood as a function of mu and the logarithm of sigma.
 
-    What is known of a value is that it is it, or that it lies between two bounds: those of its
-    rounding, of which one at or beyond a clamp is none.
+    A value is known exactly or between the bounds of its rounding; a bound at or beyond a clamp
+    does not count.
     """
     low, high = values - half, values + half
     is_known = (half == 0) & (values > least) & (values < most)
@@ -182,7 +173,7 @@ def _negative_log_likelihood(
 
 
 def _log_between(low: Floats, high: Floats) -> Floats:
-    """Return the logarithm of the chance that a standard normal variable lies between bounds."""
+    """Return the logarithm of the probability that a standard normal variable lies between bounds."""
     from scipy.special import log_ndtr
 
     flip = low > 0  # where both are above the middle, the other tail has the digits
@@ -192,7 +183,7 @@ def _log_between(low: Floats, high: Floats) -> Floats:
 
 
 def _clamps(values: Floats, half: Floats, prior: ClampedLognormal) -> tuple[float, float]:
-    """Return the clamps; what is rounded piles up everywhere, and moves them only from beyond."""
+    """Return the clamps; rounded values pile up everywhere, and move clamps only from beyond."""
     smallest, largest = float((values + half).min()), float((values - half).max())
     exact = not half.any()
     piled = [exact and int((values == end).sum()) >= CLAMP_TIES for end in (smallest, largest)]
@@ -216,29 +207,27 @@ def _curvature(f: Callable[[Floats], float], at: Floats) -> Floats:
 
 HOURS, HOUR_S = 24, 3600.0
 MOST_DAYS = 36_600
-LEAST_DAYS = 2.0
-"""Of a log that tells hourly multipliers."""
+LEAST_DAYS = 2.0  # for hourly multipliers
 
-LEAST_BURST_DAYS = 14
-"""Whole days of a log that tells bursts."""
+LEAST_BURST_DAYS = 14  # whole days, for bursts
 
 BURST_DIVISOR = 16.0
-"""`burst_mean_jobs` is divided by it and added to the multiplier (the program's rule)."""
+"""Divisor of `burst_mean_jobs` before it is added to the multiplier (the program's rule)."""
 
 ROUNDS = 200
 
 
 @dataclass(frozen=True)
 class ArrivalFit:
-    """What a log tells about arrivals.
+    """Fit of the arrivals of a log.
 
     Attributes:
         parameters: values of parameters, by name.
         learnt: the same with intervals.
-        unchanged_notes: sentences about what stays as published, and why.
-        dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, after the
-            hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN if
-            there are no hours.
+        unchanged_notes: sentences on parameters that stay as published, with reasons.
+        dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, given the
+            hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN
+            without hours.
     """
 
     parameters: dict[str, object]
@@ -248,14 +237,14 @@ class ArrivalFit:
 
 
 def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
-    """Learn the parameters of arrivals.
+    """Fit the parameters of arrivals.
 
     The multipliers average to 1 over the day, so that `mean_inter_arrival_sec` is that of a whole
-    day. If a log does not say when it starts, its hours are not those of a day: the multipliers
-    stay, and the mean is that at multiplier 1. Intervals are widened by the dispersion.
+    day. If the start of a log is unknown, its hours are not those of a day: the multipliers stay,
+    and the mean is that at multiplier 1. Intervals are widened by the dispersion.
 
     Raises:
-        WorkloadError: all jobs are submitted at once, or within more than a century.
+        WorkloadError: all jobs are submitted at once, or over more than a century.
     """
     span_s = workload.span_s
     if workload.n_jobs < 2 or span_s == 0:
@@ -333,12 +322,7 @@ def _rate_only(workload: Workload, prior: JoulieParameters, clock: WallClock) ->
 
 @dataclass(frozen=True)
 class _Cells:
-    """Submissions by day and hour of the wall clock: float64 [n_days, 24] each.
-
-    Attributes:
-        counts: of submissions.
-        exposure: hours of the cell between the first and the last submission.
-    """
+    """Submissions and covered hours by day and hour of the wall clock: float64 [n_days, 24] each."""
 
     counts: Floats
     exposure: Floats
@@ -356,7 +340,7 @@ class _Cells:
         return cls(counts.astype(np.float64), exposure)
 
     def rates(self) -> Floats:
-        """Submissions in an hour, by hour of the day; half a job more, so that none is 0."""
+        """Return submissions per hour, by hour of the day; half a job more, so that none is 0."""
         hourly_rates: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
         return hourly_rates
 
@@ -381,11 +365,11 @@ class _Bursts:
 
 
 def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Bursts | None:
-    """Fit bursts as a mixture over days, by expectation and maximisation (Dempster 1977).
+    """Fit bursts as a mixture over days, by expectation maximisation (Dempster 1977).
 
     A day has none, or one, in an hour that is equally likely to be any of the `burst_hours`. All
-    likelihoods are divided by the dispersion of the other hours, so that a log that is noisy at
-    all hours is not taken for one with bursts. Returns None if they explain too little (BIC).
+    likelihoods are divided by the dispersion of the other hours, so that general noise does not
+    count as bursts. Returns None if bursts explain too little (BIC).
     """
     days = cells.whole_days()
     hours = np.array(sorted(set(prior.burst_hours)), dtype=np.int64)
@@ -446,7 +430,7 @@ def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Burst
 
 
 def _factor(weights: Floats, counts: Floats, base: Floats, extra: float) -> float:
-    """Return the multiplier that makes the bursts likeliest: where the score is 0."""
+    """Return the likeliest multiplier of bursts, where the score is 0."""
     low, high = 0.0, 1e6
     for _ in range(80):
         middle = (low + high) / 2 if high < 2 * max(low, 1e-3) else math.sqrt(max(low, 1e-3) * high)

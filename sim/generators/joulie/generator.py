@@ -1,13 +1,4 @@
-"""The Joulie generator, as it is registered.
-
-When Joulie's logical workloads are submitted.
-
-What Joulie's logical workloads are: family, GPUs, duration, profile, intent.
-
-The pods of Joulie's logical workloads: structure, requests, work units, sensitivities.
-
-What a Joulie model states beforehand of the workloads that are drawn from it.
-"""
+"""The Joulie generator: logical workloads, their submissions and pods, and their moments."""
 
 import json
 import math
@@ -61,8 +52,7 @@ Rows = NDArray[np.bool_]
 LEAST_MULTIPLIER = 0.05
 HOUR_S = 3600.0
 MOST_DAYS = 36_525
-BURST_SHARE = 16.0
-"""`burst_mean_jobs` is divided by this before it is added to the multiplier."""
+BURST_SHARE = 16.0  # divisor of `burst_mean_jobs` before it is added to the multiplier
 
 _BLOCK = 65_536
 
@@ -70,8 +60,8 @@ _BLOCK = 65_536
 def multipliers(p: JoulieParameters, n_days: int, streams: RandomStreams) -> NDArray[np.float64]:
     """Return the multiplier of the rate in every hour: float64 [n_days, 24].
 
-    A day has a burst with a probability of its own, and a dip with another, each in one hour that
-    is drawn evenly from those that are told.
+    A day has a burst with a probability, and a dip with another, each in one hour that is drawn
+    evenly from the parameter's hours.
     """
     table = np.tile(np.array(p.hourly_multipliers), (n_days, 1))
     uniform = streams.of("burst").random((n_days, 2))
@@ -93,14 +83,14 @@ def _one_hour(
 
 
 def arrivals(p: JoulieParameters, horizon: Horizon, streams: RandomStreams) -> NDArray[np.float64]:
-    """Return when workloads are submitted: float64 [n], seconds from midnight, whole milliseconds.
+    """Return the submissions of workloads: float64 [n], seconds from midnight, whole milliseconds.
 
-    The time to the next submission is exponential, with the mean over the multiplier of the hour
-    in which it begins, also where it ends in a later hour: so says the page. Within an hour all
-    are had from one sum of standard exponential variables.
+    By the page, the time to the next submission is exponential, with the mean over the multiplier
+    of the hour in which it begins, also where it ends in a later hour. All submissions of an hour
+    come from one sum of standard exponential variables.
 
     Raises:
-        WorkloadError: none falls into the duration, more than `MOST_JOBS` do, or too many days.
+        WorkloadError: no submissions within the duration, more than `MOST_JOBS`, or too many days.
     """
     check_number_of_jobs(_expected(p, horizon))
     n_days = math.ceil(horizon.duration_s / (24 * HOUR_S)) + 1
@@ -130,7 +120,7 @@ def arrivals(p: JoulieParameters, horizon: Horizon, streams: RandomStreams) -> N
 
 
 def _expected(p: JoulieParameters, horizon: Horizon) -> float:
-    """Return how many submissions are expected, about."""
+    """Return the approximate number of submissions."""
     mean = float(np.mean(np.maximum(p.hourly_multipliers, LEAST_MULTIPLIER)))
     expected = horizon.duration_s * horizon.scale * mean / p.mean_inter_arrival_sec
     return expected if p.jobs is None else min(expected, p.jobs)
@@ -145,7 +135,7 @@ class _Gaps:
         self._first = 0
 
     def upto(self, value: float, first: int) -> NDArray[np.float64]:
-        """Return the sums from place `first` up to the first that is not below `value`."""
+        """Return the sums from index `first` up to the first that is not below `value`."""
         while self._sums[-1] < value or first - self._first >= len(self._sums):
             more = self._sums[-1] + np.cumsum(self._rng.standard_exponential(_BLOCK))
             self._sums = np.concatenate([self._sums[first - self._first :], more])
@@ -166,11 +156,10 @@ class LogicalWorkloads:
 
     Attributes:
         family: int64, index into `KINDS`.
-        gpus: int64, 0 if it needs none.
+        gpus: int64, 0 without GPUs.
         duration_s: float64, whole milliseconds.
         profile: float64 [n, 5], see `SIGNALS`; four digits.
         intent: int64, index into `INTENTS`.
-        is_amd: bool.
     """
 
     family: Ints
@@ -200,7 +189,6 @@ def draw_workloads(p: JoulieParameters, n: int, streams: RandomStreams) -> Logic
 
 
 def _draw_outcome(probabilities: tuple[float, ...], uniform: Floats) -> NDArray[np.intp]:
-    """Return which of the outcomes each uniform number falls into."""
     bounds = np.cumsum(probabilities)[:-1]
     return np.searchsorted(bounds, uniform, side="right")
 
@@ -215,7 +203,7 @@ def _family(families: list[WorkloadFamily], needs_gpus: NDArray[np.bool_], unifo
 
 
 def _of_family(families: list[WorkloadFamily], name: str, family: Ints) -> Floats:
-    """Return a number of the family of every row; ``a.b`` is the number b of its law a."""
+    """Return a number of the family of every row; ``a.b`` is the number b of its distribution a."""
 
     def number_of(member: WorkloadFamily) -> float:
         law, _, number = name.rpartition(".")
@@ -246,7 +234,7 @@ def _duration_s(
 def lognormal(
     families: list[WorkloadFamily], law: str, family: Ints, normal: Floats, is_clamped: bool = True
 ) -> Floats:
-    """Return lognormal variables by a law of the family of each row, from standard normal ones."""
+    """Return lognormal variables of the families of rows, from standard normal variables."""
     values = _of_family(families, f"{law}.median", family) * np.exp(
         _of_family(families, f"{law}.sigma", family) * normal
     )
@@ -257,7 +245,7 @@ def lognormal(
 
 
 def mean_gpu_utilisation(p: JoulieParameters, gpus: Ints) -> Floats:
-    """Return the mean for each number of GPUs: that of the next number of the table."""
+    """Return the mean utilisation for each number of GPUs: that of the next number in the table."""
     place = np.searchsorted(np.array(p.gpu_utilisation_counts), gpus, side="left")
     means = np.array(p.gpu_utilisation_means)
     return means[np.minimum(place, len(means) - 1)]
@@ -369,7 +357,7 @@ def pods_of(p: JoulieParameters, workloads: LogicalWorkloads, streams: RandomStr
 def _n_workers(
     p: JoulieParameters, workloads: LogicalWorkloads, structure: Ints, streams: RandomStreams
 ) -> Ints:
-    """Return how many pods share the work: one, a worker a GPU, or trials."""
+    """Return the number of pods that share the work: one, a worker per GPU, or trials."""
     workers = np.where(structure == SINGLE, 1, np.maximum(workloads.gpus, p.least_workers))
     most = np.where(workloads.gpus >= p.many_gpus, p.hpo_max_trials_many, p.hpo_max_trials)
     most = np.where(workloads.gpus == 0, p.hpo_max_trials_no_gpu, most)
@@ -388,9 +376,9 @@ def _requests(
     n_jobs: int,
     streams: RandomStreams,
 ) -> tuple[Floats, Floats]:
-    """Return cores and GiB of workers (of a helper: of the workers that it helps).
+    """Return cores and GiB of workers (of a helper: of its workers).
 
-    The workers of a job are alike, its trials are not: trial k of every job has a stream.
+    The workers of a job are equal, its trials are not: trial k of every job has a stream.
     """
     normals = []
     for resource in ("cpu", "memory"):
@@ -462,7 +450,7 @@ def _roles(
 
 
 def _texts(p: JoulieParameters, workloads: LogicalWorkloads, job: Ints) -> dict[str, Sequence[str]]:
-    """Return what files have beside the columns; nothing if it is as usual."""
+    """Return the texts that columns cannot hold; none for usual values."""
     texts: dict[str, Sequence[str]] = {}
     if p.namespace != USUAL_NAMESPACE:
         texts["namespace"] = [p.namespace] * len(job)
@@ -488,7 +476,7 @@ NORMAL = NormalDist()
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return jobs a day, the logarithm of the run time and the number of pods of a workload."""
+    """Return moments of jobs per day, logarithm of the run time and pods of a workload."""
     p = parameters_of(model)
     kinds = list(_kinds(p))
     weights = np.array([weight for weight, _, _ in kinds])
@@ -502,7 +490,7 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def _mixed(weights: NDArray[np.float64], parts: NDArray[np.float64]) -> ModelMoment:
-    """Return the moment of a mixture of parts of which mean and mean square are known."""
+    """Return the moment of a mixture of parts with known mean and mean square."""
     mean, square = (float(weights @ parts[:, column]) for column in (0, 1))
     return ModelMoment(mean, math.sqrt(max(square - mean * mean, 0.0)))
 
@@ -536,7 +524,6 @@ def _log_runtime(p: JoulieParameters, family: WorkloadFamily, gpus: int) -> tupl
 
 
 def _n_pods(p: JoulieParameters, family: WorkloadFamily, gpus: int) -> tuple[float, float]:
-    """Return mean and mean square of the number of pods."""
     workers = max(gpus, p.least_workers)
     counts = [1]
     if family.structure == "launcher":
@@ -551,9 +538,10 @@ def _n_pods(p: JoulieParameters, family: WorkloadFamily, gpus: int) -> tuple[flo
 
 
 def _jobs_per_day(p: JoulieParameters) -> ModelMoment:
-    """Return it in the long run, without the few that dips and bursts shift over their ends.
+    """Return jobs per day in the long run, without shifts at the ends of dips and bursts.
 
-    An hour has its rate's number, but that its first arrival comes at the rate of the hour before.
+    An hour has the number of its rate, except that its first arrival has the rate of the hour
+    before.
     """
     usual = np.maximum(np.array(p.hourly_multipliers), LEAST_MULTIPLIER)
     in_an_hour = HOUR_S / p.mean_inter_arrival_sec
@@ -578,7 +566,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     its duration.
 
     Raises:
-        WorkloadError: parameters that cannot be, or no or too many workloads.
+        WorkloadError: invalid parameters, or no or too many workloads.
     """
     p = parameters_of(model)
     offset_s = arrivals(p, horizon, streams.inside("arrivals"))
@@ -596,11 +584,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def check(model: Model) -> None:
-    """Refuse a model that cannot be one of this generator.
-
-    Raises:
-        WorkloadError: the parameter, and what is allowed.
-    """
+    """Raise `WorkloadError` for an invalid parameter, with what is allowed."""
     parameters_of(model)
 
 

@@ -1,22 +1,20 @@
-"""Workloads as manifests of Kubernetes: what to submit to a real cluster, as YAML.
+"""Kubernetes manifests of workloads as YAML, to submit to a real cluster.
 
-Joulie's page names this as not yet there. A logical workload becomes
+Joulie's page plans this. A logical workload becomes
 
 - ``PyTorchJob`` (kubeflow.org/v1) if it is a single-GPU or a distributed training: the launcher is
-  its Master, and the workers its Workers; or, as told, a distributed training an ``MPIJob``
+  its Master, and the workers its Workers; or, by choice, a distributed training an ``MPIJob``
   (kubeflow.org/v2beta1) with a Launcher;
 - ``TFJob`` (kubeflow.org/v1) with PS and Worker if it has parameter servers;
 - ``Experiment`` of Katib (kubeflow.org/v1beta1) if it searches hyperparameters: its trials are
-  Jobs, and Katib itself is the controller;
-- a ``Job`` (batch/v1) a task otherwise, and if the tasks are a gang, a ``PodGroup``
-  (scheduling.x-k8s.io/v1alpha1) that they belong to.
+  Jobs, and Katib is the controller;
+- otherwise a ``Job`` (batch/v1) per task, with a ``PodGroup`` (scheduling.x-k8s.io/v1alpha1) for a
+  gang.
 
-Gangs of Kubeflow's jobs are their ``schedulingPolicy``. A replica has one template, so pods of one
-role that differ get the largest of their requests. The containers sleep as long as the workload
-runs (a trial then reports an accuracy of 0, since Katib waits for one); what they would compute
-stands in annotations.
-
-Values as YAML 1.2 text, in blocks: tables, lists, texts, whole numbers and truth values.
+Gangs of Kubeflow's jobs are their ``schedulingPolicy``. A replica has one template, so different
+pods of one role get the largest of their requests. The containers sleep as long as the workload
+runs (a trial then reports an accuracy of 0, for which Katib waits); the work stands in
+annotations.
 """
 
 import json
@@ -42,10 +40,11 @@ MOST_DEPTH = 64
 
 
 def yaml_text(value: Any) -> str:
-    """Return a table or list as a YAML document, which ends with a line end.
+    """Return a dictionary or list as a YAML 1.2 document, in blocks.
 
     Raises:
-        WorkloadError: something in it is none of what the module says.
+        WorkloadError: a value other than dictionaries, lists, texts, whole numbers and truth
+            values.
     """
     return "\n".join(_lines(value, 0)) + "\n"
 
@@ -100,22 +99,22 @@ def _escaped(letter: str) -> str:
 
 MEBIBYTE, MILLI = 2**20, 1000
 LONGEST_NAME = 52
-"""Kubernetes adds to the names of jobs, up to 63 letters in all."""
+"""Kubernetes adds a suffix to the names of jobs, up to 63 letters in all."""
 
 Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ManifestStyle:
-    """How manifests are written.
+    """Options of manifests.
 
     Attributes:
-        image: of every container; it needs the command ``sleep``.
-        distributed: what a distributed training becomes.
-        namespace: of everything; None takes that of each workload.
-        scheduler: name of the scheduler of the pods, which must know gangs for gangs; empty leaves
-            it to the cluster.
-        whole_gpus: a share of a GPU, which Kubernetes cannot be asked for, becomes a whole one.
+        image: image of every container; it needs the command ``sleep``.
+        distributed: kind of a distributed training.
+        namespace: common namespace; None takes that of each workload.
+        scheduler: name of the scheduler of the pods, which must support gangs if there are any;
+            empty leaves it to the cluster.
+        whole_gpus: whether to round shares of a GPU up, because Kubernetes has only whole ones.
     """
 
     image: str = "busybox:1.36"
@@ -136,15 +135,15 @@ class ManifestStyle:
 def render_manifests(
     workload: Workload, jobs: Iterable[int] | None = None, style: ManifestStyle | None = None
 ) -> Iterator[str]:
-    """Render jobs, one YAML text each (of several documents if it needs them).
+    """Yield the manifests of jobs, one YAML text each (of one or more documents).
 
     Args:
-        workload: its jobs have tasks.
-        jobs: rows of it; None is all.
-        style: None is `ManifestStyle()`.
+        workload: workload whose jobs have tasks.
+        jobs: rows of the workload; None is all.
+        style: options; None is `ManifestStyle()`.
 
     Raises:
-        WorkloadError: there are no tasks, there is no such row, or a share of a GPU is asked for.
+        WorkloadError: there are no tasks, there is no such row, or a share of a GPU is requested.
     """
     if workload.tasks is None:
         raise WorkloadError(
@@ -165,7 +164,7 @@ def write_manifests(
     jobs: Iterable[int] | None = None,
     style: ManifestStyle | None = None,
 ) -> int:
-    """Write manifests of jobs into one file, and return how many jobs there are in it.
+    """Write manifests of jobs into one file, and return the number of jobs.
 
     Raises:
         WorkloadError: as `render_manifests`, or the file cannot be written.
@@ -180,8 +179,6 @@ def write_manifests(
 
 @dataclass(frozen=True)
 class _Job:
-    """One job on its way to YAML."""
-
     workload: Workload
     tasks: Tasks
     row: int
@@ -318,7 +315,7 @@ class _Job:
         return {**labels, "workload-type": family} if family else labels
 
     def _annotations(self) -> dict[str, str]:
-        """Return what no field of Kubernetes says: time, work and profile; per pod as lists."""
+        """Return values without a Kubernetes field: time, work and profile; per pod as lists."""
         annotations = {
             "submit-offset-sec": f"{self.workload.submit_s[self.row]:.15g}",
             "duration-sec": f"{self.workload.runtime_s[self.row]:.15g}",
@@ -410,7 +407,7 @@ class _Job:
 
 
 def quantity(n_bytes: int) -> str:
-    """Return bytes as Kubernetes writes them, in the largest unit that is exact."""
+    """Return bytes in Kubernetes notation, in the largest unit that is exact."""
     for unit, size in (("Gi", GIB), ("Mi", MEBIBYTE)):
         if n_bytes % size == 0:
             return f"{n_bytes // size}{unit}"

@@ -1,16 +1,13 @@
-"""Families of the jobs of a log, and what their durations, requests and profiles say.
+"""The fit of a Joulie model: known columns are fitted, all other parameters stay as published.
 
-A workload of Joulie's tells the family of every job. Other logs do not, and these rules stand in:
+A workload of Joulie's own has the family, pods and profiles of every job. In other logs these
+rules decide:
 
 - a job with GPUs that runs for less than `short_s` is ``debug_eval``; of the longer ones nothing
-  tells trainings and experiments apart, so they keep the published mix among themselves, and their
-  medians the published ratios: the level and the spread are learnt from all of them together;
+  distinguishes trainings and experiments, so they keep the published mix among themselves and the
+  published ratios of their medians: level and spread are fitted to all of them together;
 - a job without GPUs that takes `many_cores` or more is ``cpu_analytics``, another one
   ``cpu_preprocess`` (by `LONG_CPU_S` if its cores are unknown).
-
-What a workload of Joulie's own tells, whose jobs have families, pods and profiles.
-
-A Joulie model of a workload: what its columns tell is learnt, all else stays as published.
 """
 
 import math
@@ -51,18 +48,17 @@ Ints = NDArray[np.int64]
 Rows = NDArray[np.bool_]
 
 
-SHORT_S = 900.0
-"""The published trainings run for no less."""
+SHORT_S = 900.0  # least duration of the published trainings
 
 MANY_CORES = 22.6
-"""The geometric mean of the published medians of the two families without GPUs, 16 and 32."""
+"""Geometric mean of the published median cores of the two families without GPUs, 16 and 32."""
 
 LONG_CPU_S = 1273.0
-"""The same of their durations, 900 and 1,800 s."""
+"""Geometric mean of their durations, 900 and 1,800 s."""
 
 LEAST_PER_GPU_GIB = 0.25
 LEAST_OF_SIGMA = 0.1
-"""Of the spread of families together, that is left to each of them."""
+"""Least share of the common spread of families that each of them keeps."""
 
 MILLI = 1000.0
 TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.startswith("hpo"))
@@ -70,14 +66,14 @@ TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.s
 
 @dataclass
 class FamilyFit:
-    """What has been learnt so far.
+    """Results of the fit so far.
 
     Attributes:
-        families: as they are now.
+        families: families as fitted so far.
         parameters: values of other parameters.
-        learnt: rows of the table.
-        words: what was learnt, for people.
-        unchanged_notes: sentences about what stays as published, and why.
+        learnt: estimates.
+        words: names of fitted parts, for people.
+        unchanged_notes: sentences on parts that stay as published, with reasons.
     """
 
     families: dict[str, WorkloadFamily]
@@ -89,12 +85,12 @@ class FamilyFit:
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a log tells of the pods of its jobs: float64 [n_jobs], NaN where unknown.
+    """Requests of jobs and their pods: float64 [n_jobs], NaN where unknown.
 
     Attributes:
         gpus: whole GPUs of all pods together; a share of one counts as one.
-        cores: of a pod.
-        mem_gib: of a pod.
+        cores: cores of a pod.
+        mem_gib: memory of a pod.
         pod_gpus: whole GPUs of a pod.
     """
 
@@ -105,7 +101,7 @@ class JobNeeds:
 
     @classmethod
     def of(cls, workload: Workload) -> "JobNeeds":
-        """Return what a log tells of its jobs."""
+        """Return the requests of the jobs of a log."""
         tasks = workload.tasks
         if tasks is None:
             unknown = np.full(workload.n_jobs, np.nan)
@@ -127,13 +123,13 @@ class JobNeeds:
 def fit_by_rules(
     workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
 ) -> FamilyFit:
-    """Learn families of a log that does not tell them; see the module.
+    """Fit the families of a log without known families, by the rules of this module.
 
     Args:
-        workload: the log.
-        prior: what stays where nothing is learnt.
-        knobs: `short_s`, `many_cores`, `least_rows`, and `untold_gpu_ratio`: the share of jobs with
-            GPUs if the log tells of none.
+        workload: log.
+        prior: parameters for all that is not fitted.
+        knobs: `short_s`, `many_cores`, `least_rows`, and `untold_gpu_ratio`: share of jobs with
+            GPUs if the log does not contain it.
     """
     family_fit = FamilyFit(dict(prior.families))
     needs, least_rows = JobNeeds.of(workload), int(knobs["least_rows"])
@@ -174,13 +170,13 @@ def fit_by_rules(
 def learn_gpus(
     family_fit: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats
 ) -> None:
-    """Learn the share of jobs with GPUs, and of each number of them.
+    """Fit the share of jobs with GPUs, and that of each number of them.
 
     Args:
-        family_fit: is changed.
-        prior: says what it was.
+        family_fit: results, which are changed.
+        prior: parameters before the fit.
         has_gpus: bool [n_jobs].
-        gpus: of some jobs with GPUs, whose number is known.
+        gpus: numbers of GPUs of jobs where they are known.
     """
     row = share_of("gpu_ratio", prior.gpu_ratio, int(has_gpus.sum()), len(has_gpus))
     family_fit.parameters["gpu_ratio"] = row.after
@@ -205,7 +201,7 @@ def _learn_shares(
     n: int,
     remaining: tuple[str, ...],
 ) -> None:
-    """Learn shares of families; those of `remaining` share what is left as they did before."""
+    """Fit shares of families; those of `remaining` divide the rest as before."""
     rest = n - sum(counts.values())
     usual = sum(prior.families[name].share for name in remaining)
     for name, count in counts.items():
@@ -235,7 +231,7 @@ def _learn_laws(
     for law, values in (
         ("duration_sec", workload.runtime_s), ("cpu", needs.cores), ("memory_gib", memory),
     ):  # fmt: skip
-        positive = values[rows & (values > 0)]  # of unknown ones nothing is above 0
+        positive = values[rows & (values > 0)]  # unknown values are not above 0
         learn_law(family_fit, names, law, partial(fit_law, positive), positive, least_rows)
 
 
@@ -247,10 +243,10 @@ def learn_law(
     values: Floats,
     least_rows: int,
 ) -> None:
-    """Learn one law of one family, or of several that stay to each other as they were.
+    """Fit one distribution of one family, or of several with fixed ratios of their medians.
 
-    The logarithms of several lognormal families in fixed ratios spread by the square of their own
-    sigma plus the variance of their medians' logarithms; the latter is known and taken off.
+    The variance of the logarithms of several lognormal families is the square of their sigma plus
+    the variance of their medians' logarithms; the latter is known and subtracted.
     """
     laws: list[ClampedLognormal] = [getattr(family_fit.families[name], law) for name in names]
     shares = np.array([family_fit.families[name].share for name in names])
@@ -292,7 +288,7 @@ def learn_law(
 
 
 def has_families(workload: Workload) -> bool:
-    """Tell whether the groups of jobs are Joulie's families: their pods have work units."""
+    """Return whether the groups of jobs are Joulie's families, whose pods have work units."""
     tasks = workload.tasks
     is_joulies = tasks is not None and tasks.work is not None
     return is_joulies and bool(((workload.group >= 0) & (workload.group < len(KINDS))).all())
@@ -308,10 +304,10 @@ def _pods_with_work(workload: Workload) -> tuple[Tasks, TaskWork]:
 def fit_by_pods(
     workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
 ) -> FamilyFit:
-    """Learn all that such a workload tells.
+    """Fit all parts of a workload with families, pods and profiles.
 
-    The number of GPUs is that of all pods of a job; that of an experiment (HPO) is not told by its
-    trials. Ranges of uniform signals are the smallest and the largest that were seen.
+    The number of GPUs is that of all pods of a job; an experiment (HPO) has an unknown number.
+    Ranges of uniform signals are the smallest and the largest observed values.
     """
     tasks, work = _pods_with_work(workload)
     family_fit = FamilyFit(dict(prior.families))
@@ -374,7 +370,7 @@ def _learn_pod_laws(
 
 
 def _pods(tasks: Tasks, family: WorkloadFamily, rows: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return pods that do the work: one of each job if they are alike, all trials."""
+    """Return the pods that do the work: one of each job if they are equal, all trials."""
     if family.role not in tasks.roles:
         return np.zeros(0, dtype=np.intp)
     pods = np.flatnonzero((tasks.role == tasks.roles.index(family.role)) & rows[tasks.job])
@@ -440,7 +436,7 @@ def _learn_gpu_utilisation(
 
 
 def _learn_intents(family_fit: FamilyFit, prior: JoulieParameters, workload: Workload) -> None:
-    """Learn the shares of intents from what pods demand of the power profile of machines."""
+    """Fit the shares of intents by the demands of pods on the power profile of machines."""
     tasks, _ = _pods_with_work(workload)
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     demand = tasks.demand[first]
@@ -478,13 +474,13 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True)
 class JoulieFit:
-    """A model and where its numbers come from.
+    """A fitted model with its estimates.
 
     Attributes:
-        model: the model.
-        learnt: every number that data changed, with its interval.
-        unchanged_notes: sentences about what stays as published, and why.
-        dispersion: of hourly submissions, 1 is Poisson; NaN where hours are unknown.
+        model: model.
+        learnt: every estimate, with its interval.
+        unchanged_notes: sentences on parameters that stay as published, with reasons.
+        dispersion: dispersion of hourly submissions, 1 is Poisson; NaN where hours are unknown.
     """
 
     model: Model
@@ -494,7 +490,7 @@ class JoulieFit:
 
 
 def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit a model; see the module.
+    """Return a model fitted to a workload.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
@@ -503,11 +499,11 @@ def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -> JoulieFit:
-    """Fit a model and say what was learnt.
+    """Fit a model and return it with its estimates.
 
     Args:
-        workload: a log, or what a generator made.
-        knobs: see `KNOBS`; the others are as usual.
+        workload: log or generated workload.
+        knobs: values of `KNOBS`; others have their usual values.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.

@@ -1,6 +1,6 @@
-"""Retargeting: pods of a trace are told which machines of a concrete cluster they are for.
+"""Node affinities of the pods of a trace, changed for the machines of a concrete cluster.
 
-Joulie's page and its experiment 02: only where pods may go changes. Work, times, names and the
+After Joulie's page and its experiment 02: only the affinities change. Work, times, names and the
 records of logical workloads stay, so all traces derived from one have the same jobs.
 """
 
@@ -23,12 +23,12 @@ FOR_CPUS = Term(KIND, "In", ("cpu-only",))
 
 @dataclass(frozen=True)
 class TargetNode:
-    """A machine that pods may be for.
+    """A machine for pods.
 
     Attributes:
-        family: of its hardware, such as ``NVIDIA-H100``.
-        gpu_resource: what its GPUs are asked for as, such as ``amd.com/gpu``; empty if it has none.
-        labels: of the machine, which pods that are for it demand.
+        family: hardware family, such as ``NVIDIA-H100``.
+        gpu_resource: resource name of its GPUs, such as ``amd.com/gpu``; empty without GPUs.
+        labels: labels that pods for this machine demand.
     """
 
     family: str
@@ -37,7 +37,7 @@ class TargetNode:
 
 
 def family_first(nodes: Sequence[TargetNode]) -> tuple[TargetNode, ...]:
-    """Return one machine of each family, by name, then all others: so few jobs meet them all."""
+    """Return one machine of each family, by name, then all others, so that few jobs use all families."""
     first: dict[str, int] = {}
     for place, node in enumerate(nodes):
         first.setdefault(node.family, place)
@@ -52,18 +52,18 @@ def retarget(
     by_family: bool = False,
     whole_jobs: bool = False,
 ) -> Workload:
-    """Return the workload with its pods told where they may run. Doing it again changes nothing.
+    """Return the workload with node affinities for a cluster; a repetition changes nothing.
 
     Pods without GPUs are for machines without (``joulie.io/hw.kind`` In ``cpu-only``). Pods with
-    GPUs take turns over the machines that have some, `family_first`: each asks for the resource of
-    its turn's machine and demands the labels of it.
+    GPUs take turns over the machines with GPUs, `family_first`: each requests the resource of its
+    machine and demands the labels of it.
 
     Args:
-        workload: one with pods, such as the Joulie generator draws.
-        nodes: the machines of the cluster.
-        by_family: pods also demand the family of their turn's machine (``joulie.io/gpu.product``).
-        whole_jobs: a turn is a job's, so that its pods get GPUs of one vendor. Else it is a pod's,
-            as in Joulie's experiment.
+        workload: workload with pods, such as the Joulie generator draws.
+        nodes: machines of the cluster.
+        by_family: whether pods also demand the family of the machine (``joulie.io/gpu.product``).
+        whole_jobs: whether a turn is that of a job, so that its pods get GPUs of one vendor,
+            instead of that of a pod, as in Joulie's experiment.
 
     Raises:
         WorkloadError: a workload without pods, or pods for which there is no machine.
@@ -100,7 +100,7 @@ def retarget(
 
 
 def without_power_terms(workload: Workload) -> Workload:
-    """Return the workload with pods that do not look at power profiles: same jobs, other places.
+    """Return the workload with pods that do not demand power profiles.
 
     Raises:
         WorkloadError: a workload without pods.
@@ -129,7 +129,7 @@ def _named(resources: tuple[str, ...], codes: NDArray[np.int64]) -> tuple[str, .
 
 
 def _begins_turn(tasks: Tasks, has_gpus: NDArray[np.bool_], whole_jobs: bool) -> NDArray[np.bool_]:
-    """Tell with which pods a new turn begins: with each that has GPUs, or the first of a job."""
+    """Return which pods begin a new turn: each with GPUs, or the first one of a job."""
     if not whole_jobs:
         return has_gpus
     rows = np.flatnonzero(has_gpus)
@@ -156,7 +156,7 @@ def _with_terms(
     target: NDArray[np.int64],
     terms_of: Callable[[tuple[Term, ...], int], tuple[Term, ...]],
 ) -> Tasks:
-    """Return tasks whose terms are what `terms_of` makes of the old ones and the target's place."""
+    """Return tasks whose terms are `terms_of` the old terms and the index of the target."""
     before = [*tasks.affinities, ()]
     pairs, which = np.unique(np.column_stack([tasks.demand, target]), axis=0, return_inverse=True)
     terms = [terms_of(before[demand], node) for demand, node in pairs.tolist()]

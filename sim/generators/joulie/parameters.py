@@ -1,24 +1,19 @@
-"""The parameters of the Joulie generator, with the values of its page.
+"""Parameters of the Joulie generator: published values, checks, and profile bundles (JSON files).
 
-Joulie's page "Workload Generation", and where the page gives no number the program behind it
-(``workloadgen`` of the Joulie project). A later version of the program differs in some rules; what
-it does is named in `HEAD` and is had by telling a model those parameters. Names are the page's
-knobs in snake case.
+Sources: Joulie's page "Workload Generation", and where the page gives no number the program behind
+it (``workloadgen`` of the Joulie project). `HEAD` has the different rules of a later version of
+the program. Names are the page's knobs in snake case.
 
-Quirks of the program that are switches here, off as on the page:
+Quirks of the program are switches here, off as on the page:
 
-- `split_work`: it divides the GPU work of a job among its workers and trials, so that a job on 8
+- `split_work`: the GPU work of a job is divided among its workers and trials, so that a job on 8
   GPUs is done 8 times sooner than its ``durationSec`` says. The page's formula and its example
-  (14,400 s at utilisation 0.47: 6,800 units for each of 4 workers) do not.
+  (14,400 s at utilisation 0.47: 6,800 units for each of 4 workers) do not do so.
 - `least_workers`: distributed and parameter-server jobs are meant to have 2 workers or more, and
-  have 1 if they have 1 GPU. The page says one worker a GPU; 2 gives what was meant.
-- `cpu_per_gpu`: the cores of a pod are drawn once, however many GPUs it has.
+  have 1 if they have 1 GPU. The page has one worker per GPU; 2 gives the intended number.
+- `cpu_per_gpu`: the cores of a pod are drawn once, for any number of GPUs.
 
-One quirk is not offered: the program seeds the intents of some pods with the length of their name.
-
-A model's parameters, which may be anything that JSON can say, become those of the generator.
-
-Profile bundles: the priors of a Joulie model as one JSON file, to be handed on and read by hand.
+One quirk is left out: the program seeds the intents of some pods with the length of their name.
 """
 
 import json
@@ -57,7 +52,7 @@ HEAD: Mapping[str, Json] = {
     "split_work": True,
     "emit_head_fields": True,
 }
-"""What the later version of the program does otherwise: ``model.told(HEAD)``."""
+"""Rules of the later version of the program, for ``model.with_parameters(HEAD)``."""
 
 Structure = Literal["single", "launcher", "parameter_server", "controller"]
 Pair = tuple[float, float]
@@ -65,13 +60,12 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class ClampedLognormal:
-    """A lognormal variable, clamped.
+    """A clamped lognormal variable.
 
     Attributes:
         median: above 0.
         sigma: standard deviation of the logarithm, from 0.
-        least: smaller values become this.
-        most: larger values become this.
+        least, most: clamps.
     """
 
     median: float
@@ -85,24 +79,25 @@ class WorkloadFamily:
     """A kind of workload.
 
     Attributes:
-        share: of the workloads with GPUs, or of those without.
-        needs_gpus: which of the two.
+        share: share of the workloads with GPUs, or of those without.
+        needs_gpus: whether workloads have GPUs.
         duration_sec: seconds.
         duration_factor_many: factor on durations from `many_gpus` GPUs on, before the clamp.
         gpu_utilisation_shift: added to the mean for the number of GPUs.
-        cpu_utilisation: from, to; uniform. So `memory_intensity`, `io_intensity` and
-            `cpu_feed_intensity` (0 without GPUs).
-        cpu_class: such as ``cpu.mixed``; empty is none. So `gpu_class`.
-        structure: of pods: ``single`` (one pod with all GPUs), ``launcher`` (and a worker a GPU),
-            ``parameter_server`` (one or two, and a worker a GPU), ``controller`` (and trials).
-        role: of the pods that have the GPUs.
-        gang: pods compute only together.
+        cpu_utilisation, memory_intensity, io_intensity, cpu_feed_intensity: bounds of uniform
+            variables; the last is 0 without GPUs.
+        cpu_class, gpu_class: class such as ``cpu.mixed``, or empty.
+        structure: structure of pods: ``single`` (one pod with all GPUs), ``launcher`` (and a
+            worker per GPU), ``parameter_server`` (one or two, and a worker per GPU),
+            ``controller`` (and trials).
+        role: role of the pods with the GPUs.
+        gang: whether pods compute only together.
         cpu: cores of a pod.
-        memory_gib: of a pod, per GPU of it if it needs GPUs.
+        memory_gib: memory of a pod, per GPU of it if it needs GPUs.
         memory_base_gib: added to that.
-        work_share: of the job's CPU work that the workers or trials share evenly.
-        cpu_sensitivity: to throttling, from 0 to 1, of pods whose role has none; `gpu_sensitivity`
-            of all.
+        work_share: share of the job's CPU work that the workers or trials divide evenly.
+        cpu_sensitivity: sensitivity to throttling, from 0 to 1, of pods whose role has none.
+        gpu_sensitivity: sensitivity of all pods.
     """
 
     share: float
@@ -129,13 +124,13 @@ class WorkloadFamily:
 
 @dataclass(frozen=True)
 class HelperRole:
-    """A pod without GPUs that a workload has beside its workers.
+    """A pod without GPUs that supports the workers of a workload.
 
     Attributes:
-        cpu_share: of a worker's cores, then clamped to `cpu_least` and `cpu_most`.
-        memory_share: of a worker's memory, then clamped; GiB.
-        work_share: of the job's CPU work, over all such pods of the job.
-        cpu_sensitivity: to throttling.
+        cpu_share: share of a worker's cores, then clamped to `cpu_least` and `cpu_most`.
+        memory_share: share of a worker's memory, then clamped; GiB.
+        work_share: share of the job's CPU work, of all such pods of the job.
+        cpu_sensitivity: sensitivity to throttling.
     """
 
     cpu_share: float
@@ -199,7 +194,7 @@ FAMILIES: Mapping[str, WorkloadFamily] = {
         role="analytics", memory_base_gib=0.0, cpu_sensitivity=0.90,
     ),
 }  # fmt: skip
-"""In the order of their numbers: the group and queue of a job. A model has these and no others."""
+"""All families of a model, in the order of their numbers: the group and queue of a job."""
 
 HELPERS: Mapping[str, HelperRole] = {
     "launcher": HelperRole(0.5, 1.0, 4.0, 0.4, 1.0, 8.0, 0.25, 0.25),
@@ -210,57 +205,44 @@ HELPERS: Mapping[str, HelperRole] = {
 
 @dataclass(frozen=True)
 class JoulieParameters:
-    """All parameters; the defaults are published.
+    """All parameters of the generator, with the published values as defaults.
 
     Attributes:
-        jobs: at most so many logical workloads; None is as many as arrive in the duration.
+        jobs: largest number of logical workloads; None is as many as arrive in the duration.
         mean_inter_arrival_sec: seconds, at multiplier 1.
-        hourly_multipliers: of the rate of arrivals in each hour of the day; a model may also say
-            ``"page"`` or ``"head"``.
-        burst_day_probability: that a day has a burst: one of the `burst_hours`, in which the
+        hourly_multipliers: factors on the rate of arrivals in each hour of the day; a model may
+            also contain ``"page"`` or ``"head"``.
+        burst_day_probability: probability that a day has a burst in one of the `burst_hours`: the
             multiplier is times `burst_multiplier` plus `burst_mean_jobs` / 16.
-        burst_multiplier: see there.
-        burst_mean_jobs: see there.
-        burst_hours: see there.
-        dip_day_probability: that a day has a dip: one of the `dip_hours`, in which the multiplier
-            is times `dip_multiplier`. 0 on the page.
-        dip_multiplier: see there.
-        dip_hours: see there.
+        dip_day_probability: probability that a day has a dip in one of the `dip_hours`: the
+            multiplier is times `dip_multiplier`. 0 on the page.
         gpu_ratio: share of workloads with GPUs.
-        gpu_counts: how many they may have.
-        gpu_count_probabilities: of these.
-        gpu_utilisation_counts: numbers of GPUs, growing; a workload with another number has the
-            mean of the next larger one.
+        gpu_counts, gpu_count_probabilities: possible numbers of GPUs and their probabilities.
+        gpu_utilisation_counts: growing numbers of GPUs; other numbers take the next larger one.
         gpu_utilisation_means: mean GPU utilisation of these.
-        gpu_utilisation_spread: half the width of the uniform noise on it.
-        gpu_utilisation_spread_many: the same from `many_gpus` GPUs on.
-        many_gpus: see there.
-        least_utilisation: work units count utilisations below this as this.
-        perf_ratio: share of workloads that must not be on machines with the power profile eco.
-        eco_ratio: share that must be on such machines.
+        gpu_utilisation_spread, gpu_utilisation_spread_many: half the width of its uniform noise,
+            below and from `many_gpus` GPUs on.
+        least_utilisation: lower bound of utilisations in work units.
+        perf_ratio: share of workloads that must not run on machines with the power profile eco.
+        eco_ratio: share of workloads that must run on such machines.
         compute_bound_boost: factor on `perf_ratio`, up to 1 in all, for workloads that are
             compute-bound on CPU or GPU; 1 on the page, 3.5 later.
-        no_affinity_only: no workload has an intent.
-        amd_ratio: share of GPU workloads that ask for ``amd.com/gpu``; 0 on the page.
-        cpu_work_rate_per_core: CPU units per core and second.
-        gpu_work_rate_per_gpu: GPU units per GPU and second.
-        split_work: see the module.
-        least_workers: see the module.
-        cpu_per_gpu: a pod's cores are times its GPUs (and stay below the most of the law).
-        two_servers_from: workers from which on there are two parameter servers.
-        hpo_max_trials: of an experiment; at least 2 are made, uniformly up to it.
-        hpo_max_trials_many: the same from `many_gpus` GPUs on.
-        hpo_max_trials_no_gpu: the same without GPUs.
-        namespace: of Kubernetes.
-        emit_workload_records: files have a record per logical workload beside those of its pods.
-        emit_head_fields: files have ``intentClass`` and ``tags``, as of the later version.
-        epoch_unix_s: Unix time of the midnight from which submit times count.
-        time_zone: in which that is a midnight.
-        families: by name, see `FAMILIES`.
-        helpers: by role, see `HELPERS`.
-        phases: of the work of workloads, by family, see `sim.generators.joulie.phases`; none on the
-            page.
-        phase_concentration: how near the shares of each workload are to those given; 0 is equal.
+        no_affinity_only: whether no workload has an intent.
+        amd_ratio: share of GPU workloads that request ``amd.com/gpu``; 0 on the page.
+        cpu_work_rate_per_core, gpu_work_rate_per_gpu: units per core or GPU and second.
+        split_work, least_workers: see the module.
+        cpu_per_gpu: whether a pod's cores are multiplied by its GPUs (up to the clamp).
+        two_servers_from: number of workers from which on there are two parameter servers.
+        hpo_max_trials: largest number of trials of an experiment, drawn uniformly from 2.
+        hpo_max_trials_many, hpo_max_trials_no_gpu: the same from `many_gpus` GPUs on, or without
+            GPUs.
+        emit_workload_records: whether files have a record per logical workload beside those of
+            pods.
+        emit_head_fields: whether files have ``intentClass`` and ``tags``, as in the later version.
+        epoch_unix_s: Unix time of the midnight (in `time_zone`) from which submit times count.
+        phases: phases of the work by family, see `sim.generators.joulie.phases`; none on the page.
+        phase_concentration: concentration of each workload's shares around the given ones; 0 is
+            equal.
     """
 
     jobs: int | None = None
@@ -319,8 +301,7 @@ def published_joulie() -> Model:
 
 _Table = TypeVar("_Table", ClampedLognormal, WorkloadFamily, HelperRole)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
-SLACK = 1e-6
-"""How far a sum of probabilities may be from 1."""
+SLACK = 1e-6  # tolerance of the sum of probabilities
 
 Range = tuple[float, float]
 
@@ -343,7 +324,7 @@ RANGES: Mapping[str, Range] = {
     "memory_most": (0, 1e6), "work_share": (0, 1e6), "phase_concentration": (0, 1e6),
 }
 # fmt: on
-"""Of numbers that are not from 0 to 1."""
+"""Of numbers that are not from 0 to 1"""
 
 WHOLE = frozenset(
     {"burst_hours", "dip_hours", "gpu_counts", "gpu_utilisation_counts"}
@@ -355,7 +336,7 @@ def parameters_of(model: Model) -> JoulieParameters:
     """Return the parameters of a model.
 
     Raises:
-        WorkloadError: one is missing, unknown, or has a value that cannot be.
+        WorkloadError: one is missing, unknown, or invalid.
     """
     entries = _table(JoulieParameters, model.parameters, "a model of 'joulie'")
     arguments = {
@@ -452,7 +433,7 @@ def _table(kind: type, entries: Json, where: str) -> dict[str, Json]:
 
 
 def _value(name: str, value: Json, label: str, kind: type = JoulieParameters) -> Any:
-    """Return a plain value of a table, checked by the type of the field and by its range."""
+    """Return a plain value, checked by the type of the field and by its range."""
     hint = next(table_field.type for table_field in fields(kind) if table_field.name == name)
     if hint is bool:
         if type(value) is not bool:
@@ -527,15 +508,15 @@ def export_bundle(
     """Write the parameters of a Joulie model as a bundle.
 
     Args:
-        model: a model of the generator ``joulie``.
-        path: of a file whose name ends in .json; written whole or not at all.
-        name: of the bundle; None takes the file's.
-        notes: for people.
-        only_changed: leave out what is as published.
+        model: model of the generator ``joulie``.
+        path: path of a file whose name ends in .json; written completely or not at all.
+        name: name of the bundle; None takes the file's.
+        notes: notes for people.
+        only_changed: whether to leave out published values.
 
     Raises:
-        WorkloadError: another generator's model, parameters that cannot be, a name that is none,
-            or the file cannot be written.
+        WorkloadError: another generator's model, invalid parameters or name, or the file cannot be
+            written.
     """
     file = Path(path)
     if model.generator != NAME:
@@ -568,14 +549,14 @@ def export_bundle(
 
 
 def import_bundle(path: str | PathLike[str]) -> Model:
-    """Read a bundle; what it does not tell is as published.
+    """Read a bundle; missing parameters have their published values.
 
     Returns:
         A model whose source names the bundle and its source.
 
     Raises:
-        TraceError: no such file, no bundle, another version, an unknown entry, or a parameter that
-            cannot be, with what is allowed.
+        TraceError: no such file, no bundle, another version, an unknown entry, or an invalid
+            parameter, with what is allowed.
     """
     file = Path(path)
     bundle = _read(file)
@@ -621,7 +602,7 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _merged(usual: Json, changes: Json, where: str) -> Json:
-    """Return what is told over what is usual, table by table; an unknown name is refused."""
+    """Return nested objects with changes, and refuse unknown names."""
     if not isinstance(changes, Mapping):
         raise WorkloadError(f"{where} are {quoted_text(repr(changes))}; they must be a table.")
     merged = dict(usual)

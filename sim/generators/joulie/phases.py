@@ -1,10 +1,10 @@
-"""Phases of a workload: the shared profile, told apart by what part of the work is being done.
+"""Phases of a workload: parts of its work, each with its own profile.
 
-Joulie's page names this as not yet there: its profiles are averages over a whole workload. Here a
-family may have phases, each a share of the work and, for every signal, a factor on the shared
-profile. Whatever the factors, the phases average to the profile, so that a simulation that knows
-nothing of phases sees what it saw before: the factors are divided by their mean, and where a phase
-would leave the range from 0 to 1, all phases of that signal are drawn towards the profile evenly.
+Joulie's page plans this: its profiles are averages over a whole workload. Here a family may have
+phases, each a share of the work and, for every signal, a factor on the shared profile. The phases
+always average to the profile, so that simulations without phases do not change: the factors are
+divided by their mean, and where a phase would leave the range from 0 to 1, all phases of that
+signal move evenly towards the profile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ class WorkloadPhase:
     """A part of the work of a workload.
 
     Attributes:
-        name: for people.
-        share: of the work, from 0 to 1.
-        cpu_utilisation: factor on the shared profile, from 0; so the other signals.
+        name: name for people.
+        share: share of the work, from 0 to 1.
+        cpu_utilisation: factor on the shared profile, from 0, like those of the other signals.
     """
 
     name: str
@@ -48,12 +48,11 @@ class WorkloadPhase:
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """On the signals, in the order of `SIGNALS`."""
+        """Factors on the signals, in the order of `SIGNALS`."""
         return tuple(getattr(self, name) for name in SIGNALS)
 
 
-Phases = Mapping[str, Sequence[WorkloadPhase]]
-"""By family; one that is not there has no phases."""
+Phases = Mapping[str, Sequence[WorkloadPhase]]  # by family; a missing family has no phases
 
 _TRAINING = (
     WorkloadPhase("load", 0.05, 1.5, 0.1, 1.2, 3.0, 1.5),
@@ -70,19 +69,19 @@ USUAL_PHASES: Phases = {
         WorkloadPhase("write", 0.15, 0.7, 1.0, 0.8, 1.8, 1.0),
     ),
 }
-"""A start of ours; no source gives numbers. No model has phases unless it is told."""
+"""Example values of ours; no source has numbers. A model has phases only if it names them."""
 
 
 def phases_of(entries: Any, families: Sequence[str]) -> dict[str, tuple[WorkloadPhase, ...]]:
-    """Return phases by family, of what JSON can say.
+    """Return phases by family from JSON values.
 
     Args:
         entries: lists of tables by family; `{}` is no phases.
-        families: names that are known.
+        families: known names of families.
 
     Raises:
-        WorkloadError: an unknown family or entry, a number that cannot be, or shares that do not
-            sum to 1.
+        WorkloadError: an unknown family or entry, an invalid number, or shares that do not sum to
+            1.
     """
     if not isinstance(entries, Mapping):
         raise WorkloadError(f"parameter 'phases' is {entries!r}; allowed are lists by family.")
@@ -108,12 +107,12 @@ def with_phases(
     """Return a workload whose tasks have phases.
 
     Args:
-        workload: its groups are places in `families`, its tasks have profiles.
-        phases: by family; a workload of another family has one phase, the profile itself.
-        families: names.
-        draws: a stream of its own.
-        concentration: of the Dirichlet law that the shares of each workload are drawn from,
-            around those given; 0 takes those given for all.
+        workload: workload whose groups are indices of `families` and whose tasks have profiles.
+        phases: phases by family; a workload of another family has one phase, the profile itself.
+        families: names of families.
+        draws: random generator.
+        concentration: concentration of the Dirichlet distribution of each workload's shares around
+            the given ones; 0 takes the given ones for all.
 
     Raises:
         WorkloadError: the workload has no profiles.
@@ -153,8 +152,8 @@ def profiles_of_phases(profile: Floats, shares: Floats, factors: Floats) -> Floa
     Args:
         profile: float64 [n, 5], from 0 to 1.
         shares: float64 [n, n_phases]; each row sums to 1.
-        factors: float64 [n, n_phases, 5], from 0; of each signal the mean over the shares is above
-            0.
+        factors: float64 [n, n_phases, 5], from 0; the mean over the shares is above 0 for each
+            signal.
 
     Returns:
         float64 [n, n_phases, 6]: shares and signals; phases of share 0 are all 0.
@@ -170,7 +169,7 @@ def profiles_of_phases(profile: Floats, shares: Floats, factors: Floats) -> Floa
 
 
 def _dirichlet(expected: Floats, concentration: float, uniform: Floats) -> Floats:
-    """Draw shares around those given, of one uniform number each (gamma by its quantiles)."""
+    """Draw shares around the expected ones from one uniform number each (gamma quantiles)."""
     from scipy.special import gammaincinv
 
     weights = np.zeros((len(uniform), len(expected)))
