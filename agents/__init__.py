@@ -1,7 +1,4 @@
-"""Simulated analysts who use the assistant's public API, and studies of them.
-
-It imports the public API of `assistant`.
-"""
+"""Simulated analysts who use the assistant's API, and studies of them; may import `assistant`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

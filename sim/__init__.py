@@ -1,4 +1,4 @@
-"""Embedded simulators of clusters, useful without the rest of Copperline.
+"""Simulators of computer clusters, usable without the rest of Copperline.
 
 >>> from sim import ClusterSpec, Scenario, default_workload, simulate, summarise
 >>> scenario = Scenario(default_workload(seed=1, n_jobs=50), ClusterSpec.single(160))

@@ -1,4 +1,4 @@
-"""The one door: load, generate or describe a workload, check and simulate a scenario, measure it.
+"""The public interface: load, generate or describe a workload, and check, simulate and measure.
 
 Shells and applications need no deeper module. Importing this one is cheap; SimPy and Numba are
 imported when a simulation needs them.
@@ -411,20 +411,22 @@ def explain(scenario: Scenario, job_id: int) -> JobExplanation:
         job_id: number of the job in the log.
 
     Raises:
-        SimError: as `sim.explain.explain` does.
+        SimError: the errors of `sim.explain.explain`.
     """
     from sim.engines.process import run
 
     return _explain.explain(
-        scenario, job_id, lambda run_of, observer: run(run_of, kernel="interpreted", witness=observer)
+        scenario,
+        job_id,
+        lambda run_of, observer: run(run_of, kernel="interpreted", witness=observer),
     )
 
 
 def wait_for_compiler() -> None:
-    """Compile the simulator now if need be, wait for it, and make sure that it can be loaded.
+    """Compile the simulator if necessary, wait for it, and check that it can be loaded.
 
     Raises:
-        EngineError: it cannot be had.
+        EngineError: it cannot be compiled or loaded.
     """
     from sim.engines.compilation import compile_now
 
@@ -439,12 +441,12 @@ def simulate(
     Args:
         scenario: workload, cluster and policies.
         engine: name of an engine in `sim.engines.ENGINES`. All give the same result, bit by bit.
-        monitor: also record queue lengths and processors in use over time.
+        monitor: whether to record queue lengths and processors in use over time.
 
     Raises:
         UnknownNameError: no such engine, order, backfilling rule or option.
-        EngineError: the engine cannot do what is asked, or nothing can be compiled here.
-        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        EngineError: the engine cannot do what is requested, or nothing can be compiled here.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
     """
     options_of(scenario)
     return run_engine(scenario, engine, monitor=monitor)
@@ -457,21 +459,21 @@ def simulate_algorithm(
     tick_s: float | None = None,
     monitor: Monitor | None = None,
 ) -> AlgorithmRun:
-    """Simulate instances of tasks that an object places, on the SimPy engine.
+    """Simulate instances of tasks that an algorithm object places, on the SimPy engine.
 
     Args:
-        scenario: with allocation ``instances``. Its order is that of `LiveCluster.ready_tasks`;
-            what goes where is up to the algorithm, so that backfill and placement do not count.
-        algorithm: has a method ``algorithm(cluster, clock)`` that returns a machine and a task, of
-            which one more instance is placed there, and (None, None) when it wants no more. An
-            object or a function that is called so will do, as CloudSimPy's are.
-        tick_s: ask it every so many seconds, as CloudSimPy does (1); None asks at the end of every
-            instant at which something comes, ends or changes its speed.
-        monitor: what to record; None records nothing.
+        scenario: scenario with allocation ``instances``. Its order is that of
+            `LiveCluster.ready_tasks`; backfill and placement are ignored.
+        algorithm: object with a method ``algorithm(cluster, clock)``, or a function, as in
+            CloudSimPy. It returns a machine and a task, of which one more instance is placed there,
+            or (None, None) when it wants no more.
+        tick_s: interval of its calls in seconds, 1 in CloudSimPy; None calls it at the end of every
+            instant with an arrival, an end or a change of speed.
+        monitor: settings of the records; None records nothing.
 
     Raises:
-        ScenarioError: what cannot be placed, an answer that cannot be carried out, or tasks that
-            the algorithm leaves waiting for ever.
+        ScenarioError: a task that cannot be placed, an answer that cannot be carried out, or tasks
+            that the algorithm leaves waiting for ever.
     """
     from sim.engines.algorithm_engine import run
 
@@ -481,17 +483,17 @@ def simulate_algorithm(
 def load_workload(
     path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
 ) -> Workload:
-    """Read a workload; its format is told by its content, see `sim.formats.registry.FORMATS`.
+    """Read a workload; its format follows from its content, see `sim.formats.registry.FORMATS`.
 
     Args:
-        path: the file, plain or gzip.
-        rules: what to do with the peculiarities of real logs in the Standard Workload Format; None
-            is `ReadingRules()`.
-        first: keep the first so many jobs that the rules let pass (by default those that ran), in
-            submit order. None keeps all. A note says how many jobs the log has.
+        path: file, plain or gzip.
+        rules: treatment of the peculiarities of logs in the Standard Workload Format; None is
+            `ReadingRules()`.
+        first: number of first jobs to use, among those that the rules accept (by default those that
+            ran), in submit order. None uses all. A note says how many jobs the log has.
 
     Raises:
-        TraceError: file, line, field, value and what is allowed.
+        TraceError: an unreadable file; the error has file, line, field, value and what is allowed.
         WorkloadError: `first` is less than 1, the file is a model, or rules are given for a format
             that has none.
     """
@@ -502,8 +504,8 @@ def load_workload(
     if first_jobs.n_jobs == workload.n_jobs:
         return workload
     sentence = (
-        f"the first {first_jobs.n_jobs:,} of {workload.n_jobs:,} jobs are used; the other notes count "
-        "the whole log."
+        f"the first {first_jobs.n_jobs:,} of {workload.n_jobs:,} jobs are used; the other notes "
+        "count the whole log."
     )
     return replace(
         first_jobs, notes=(ReadingNote("first", first_jobs.n_jobs, sentence), *workload.notes)
@@ -511,11 +513,11 @@ def load_workload(
 
 
 def check_scenario(scenario: Scenario) -> None:
-    """Refuse, before anything slow begins, a scenario that `simulate` would refuse.
+    """Raise the errors of `simulate` for a scenario, before anything slow begins.
 
     Raises:
         UnknownNameError: no such order or backfilling rule.
-        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
     """
     check_policies(scenario)
     if scenario.allocation == "instances":
@@ -525,12 +527,12 @@ def check_scenario(scenario: Scenario) -> None:
 
 
 def check_policies(scenario: Scenario) -> None:
-    """Refuse order, backfilling rule and options that `simulate` would refuse; look at no job.
+    """Raise the errors of `simulate` for order, rule and options, without checking jobs.
 
     Raises:
         UnknownNameError: no such order, backfilling rule or option.
-        ScenarioError: the rule cannot allocate what is wanted, or an option has a value that is
-            not allowed.
+        ScenarioError: the rule does not support the allocation, or the value of an option is not
+            allowed.
     """
     check_order(scenario.order)
     decision_of(backfill_named(scenario.backfill), scenario.allocation)
@@ -538,19 +540,19 @@ def check_policies(scenario: Scenario) -> None:
 
 
 def check_order(name: str) -> None:
-    """Refuse a queue order that nobody registered.
+    """Raise an error if no queue order has this name.
 
     Raises:
-        UnknownNameError: with the names that are known.
+        UnknownNameError: unknown name; the message lists the known ones.
     """
     order_named(name)
 
 
 def check_backfill(name: str) -> None:
-    """Refuse a backfilling rule that nobody registered.
+    """Raise an error if no backfilling rule has this name.
 
     Raises:
-        UnknownNameError: with the names that are known.
+        UnknownNameError: unknown name; the message lists the known ones.
     """
     backfill_named(name)
 
@@ -567,17 +569,17 @@ def known_names() -> dict[str, tuple[str, ...]]:
 
 
 def backfills_for(allocation: Allocation) -> tuple[str, ...]:
-    """Return the names of the backfilling rules that can decide with an allocation."""
+    """Return the names of the backfilling rules that support an allocation."""
     return tuple(rule.name for rule in rules_for(allocation))
 
 
 def known_options(
     kind: Literal["order", "backfill", "placement"], name: str
 ) -> tuple[PolicyOption, ...]:
-    """Return what an order or a backfilling rule can be told, or placing, by any rule.
+    """Return the options of an order, a backfilling rule or a placement rule.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no policy has that name.
     """
     if kind == "placement":
         return (*INSTANCE_OPTIONS, *placement_named(name).options)

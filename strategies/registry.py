@@ -44,8 +44,7 @@ ENTRY_POINT_GROUP = "copperline.strategies"
 
 OptionValue: TypeAlias = int | float | bool | str
 
-DEFAULT_STRATEGY = "anova"
-"""Default strategy: the one that needs the fewest runs."""
+DEFAULT_STRATEGY = "anova"  # Default strategy: the one that needs the fewest runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,9 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
         "after a balanced design.",
         Anova,
         (
-            StrategyOption("start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"),
+            StrategyOption(
+                "start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"
+            ),
             StrategyOption(
                 "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
                 "weight of the chance that a run succeeds; 0 ignores failures",
@@ -203,7 +204,9 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
                 "cognitive", float, DEFAULT_PULL, 0.0, MAX_PULL,
                 "pull to the particle's own best run",
             ),
-            StrategyOption("social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"),
+            StrategyOption(
+                "social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"
+            ),
         ),
         starts=True,
     ),
@@ -276,7 +279,6 @@ def make_strategy(name: str, /, **options: OptionValue) -> Strategy:
 
 
 def _third_party(built_in: Iterable[str]) -> dict[str, EntryPoint]:
-    """Return third-party entry points by name, not loaded yet."""
     points: dict[str, EntryPoint] = {}
     names = set(built_in)
     for point in _declared(entry_points):

@@ -1,1 +1,1 @@
-"""Simulated analysts and the episodes that they play."""
+"""Simulated analysts and the episodes that they play; imports nothing else of `agents`."""

@@ -172,8 +172,6 @@ def share(confidence: int, runs: int) -> int:
 
 
 class _AnalystRounds:
-    """State of an analyst from round to round."""
-
     def __init__(
         self,
         manner: AnalystProfile,
@@ -393,19 +391,12 @@ Trait = Literal["insight", "confidence", "learning", "batch", "acceptance", "rea
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """A registered kind of analyst.
+    """A registered kind of analyst."""
 
-    Args:
-        name: name in a study.
-        summary: one line for people.
-        factory: constructor, called with the traits.
-        takes: supported traits, as the fields of `agents.analysts.analyst.Analyst`.
-    """
-
-    name: str
-    summary: str
-    factory: Callable[..., Agent]
-    takes: tuple[Trait, ...]
+    name: str  # name in a study
+    summary: str  # one line for people
+    factory: Callable[..., Agent]  # constructor, called with the traits
+    takes: tuple[Trait, ...]  # supported traits, as the fields of `agents.analysts.analyst.Analyst`
 
     def build(self, **traits: Any) -> Agent:
         """Make an analyst from the traits that this kind supports; the others are ignored."""

@@ -28,15 +28,10 @@ NUMBERS: dict[Purpose, int] = {
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStreams:
-    """The random streams of one episode.
+    """The random streams of one episode."""
 
-    Args:
-        entropy: entropy of the study's cell: whole numbers from 0 on.
-        replication: number of the independent repetition, from 0 on.
-    """
-
-    entropy: tuple[int, ...]
-    replication: int = 0
+    entropy: tuple[int, ...]  # entropy of the study's cell: whole numbers from 0 on
+    replication: int = 0  # number of the independent repetition, from 0 on
 
     def sequence(self, purpose: Purpose) -> np.random.SeedSequence:
         """Return the seed sequence of a purpose."""
@@ -62,23 +57,17 @@ def below(u: float, n: int) -> int:
     return min(int(u * n), n - 1)
 
 
-MOST = 1_000_000
-"""Most configurations of a space that is evaluated completely."""
+MOST = 1_000_000  # Most configurations of a space that is evaluated completely
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A space with the quality of every configuration, which strategies must not know.
+    """A space with the quality of every configuration, which strategies must not know."""
 
-    Args:
-        application: a measured table, or another fast and deterministic application.
-        quality: float64 [size], maximised (`Objective` handles the sign), NaN where a run fails.
-        level_ids: int64 [size, parameters].
-    """
-
-    application: Application
+    application: Application  # a measured table, or another fast and deterministic application
+    # float64 [size], maximised (`Objective` handles the sign), NaN where a run fails
     quality: NDArray[np.float64]
-    level_ids: NDArray[np.int64]
+    level_ids: NDArray[np.int64]  # int64 [size, parameters]
 
     @classmethod
     def of(cls, application: Application) -> "Truth":
@@ -254,10 +243,8 @@ class SimulatedClock:
 class SimulatedExecutor:
     """Executor of one run at a time on a simulated clock.
 
-    Args:
-        application: application to run.
-        clock: clock that every run moves on, by its measure ``duration_s``.
-        run_s: seconds of a run whose duration is unknown, such as a failed one.
+    A run moves the clock on by its measure ``duration_s``, or by ``run_s`` where that is unknown,
+    as for a failed run.
     """
 
     capacity = 1

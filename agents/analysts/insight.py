@@ -70,16 +70,11 @@ class Insight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """Configurations that an analyst believes in, in the order of their draws.
+    """Configurations that an analyst believes in, in the order of their draws."""
 
-    Args:
-        members: int64 [m], distinct flat indices.
-        weights: float64 [m], in (0, 1]: relative frequency of each in draws.
-        cumulative: float64 [m], running sums of the weights from the first member on.
-    """
-
-    members: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    members: NDArray[np.int64]  # int64 [m], distinct flat indices
+    weights: NDArray[np.float64]  # float64 [m], in (0, 1]: relative frequency of each in draws
+    # float64 [m], running sums of the weights from the first member on
     cumulative: NDArray[np.float64]
 
 
@@ -189,10 +184,8 @@ class ResultMemory:
 class Weights:
     """Weights of the levels, and of subset against levels; one per episode.
 
-    Args:
-        learning: parameters of the learning.
-        truth: shape of the space; its qualities are not used.
-        subset: origin of the initial weights; even ones if None.
+    They begin with the weights of the subset, or even without one; of the truth only the shape of
+    the space is used.
     """
 
     def __init__(self, learning: Learning, truth: Truth, subset: Subset | None) -> None:
@@ -213,10 +206,7 @@ class Weights:
     def learn(self, level_ids: Sequence[int], verdict: ResultVerdict, source: int | None) -> None:
         """Update the weights of a result's levels and of its source.
 
-        Args:
-            level_ids: one per parameter.
-            verdict: verdict on the result.
-            source: 0 for the subset, 1 for the levels; None if it was neither.
+        The source is 0 for the subset, 1 for the levels, None if it was neither.
         """
         for weights, level_id in zip(self.levels, level_ids, strict=True):
             weights[level_id] = self._moved(weights[level_id], verdict)
@@ -231,11 +221,9 @@ class Weights:
         return min(max(weight, 1.0 / self._learning.bound), self._learning.bound)
 
 
-TRIES = 32
-"""Draws that may hit a configuration with a run, before a draw among the free ones."""
+TRIES = 32  # Draws that may hit a configuration with a run, before a draw among the free ones
 
-Well = Literal["subset", "levels", "space"]
-"""Source of an analyst's own configuration."""
+Well = Literal["subset", "levels", "space"]  # Source of an analyst's own configuration
 
 _SOURCES: dict[Well, int | None] = {"subset": 0, "levels": 1, "space": None}
 
@@ -275,11 +263,8 @@ class FreeConfigurations:
 class Intuition:
     """Choice of an analyst's own configurations, with learning; one per episode.
 
-    Args:
-        truth: shape of the space; its qualities are not used.
-        subset: the analyst's subset; None without insight.
-        learning: None without learning.
-        rng: the stream "intuition" of the episode.
+    Of the truth only the shape of the space is used; ``subset`` is None without insight,
+    ``learning`` None without learning, and ``rng`` is the stream "intuition" of the episode.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Compiled episodes of simulated analysts on measured tables, for large studies."""
+"""Compiled episodes of simulated analysts on measured tables; it imports `analysts`."""

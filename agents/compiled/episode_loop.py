@@ -45,8 +45,7 @@ from assistant.analysis.recommendation import current_strategy
 from assistant.core.commands import random_stream
 from assistant.session.opening import build_opened_event
 
-TRIES = 32
-"""Draws that may hit a configuration with a run; `agents.analysts.insight.TRIES`."""
+TRIES = 32  # Draws that may hit a configuration with a run; `agents.analysts.insight.TRIES`
 
 SUBSET, LEVELS, SPACE = 0, 1, 2
 """Sources of an analyst's own configurations; Copperline's have `SPACE`."""
@@ -58,37 +57,21 @@ one at position ``n // 2`` of them in ascending order, and the number of those b
 
 
 class AnalystState(NamedTuple):
-    """Beliefs and results of one analyst.
+    """Beliefs and results of one analyst."""
 
-    Args:
-        learns: 1 if the analyst learns, else 0.
-        gain: factor by which a weight grows in a good result, and shrinks in a bad one.
-        most: greatest weight; the smallest is 1 / most.
-        members: int64 [m], the subset, none without insight.
-        weights: float64 [m], weights of the members.
-        cumulative: float64 [m], their running sums.
-        is_member: uint8 [size].
-        levels: float64 [levels], weights of the levels; read if the analyst learns.
-        totals: float64 [d], scratch for their sums.
-        trust: float64 [2], weights of subset and levels.
-        grade_counts: int64 [grades], number of results of each distinct quality.
-        tally: int64 [4], see `N_FREE` and what follows it.
-        state: uint64 [6], the stream "intuition".
-    """
-
-    learns: int
-    gain: float
-    most: float
-    members: Whole
-    weights: Real
-    cumulative: Real
-    is_member: Flags
-    levels: Real
-    totals: Real
-    trust: Real
-    grade_counts: Whole
-    tally: Whole
-    state: Words
+    learns: int  # 1 if the analyst learns, else 0
+    gain: float  # factor by which a weight grows in a good result, and shrinks in a bad one
+    most: float  # greatest weight; the smallest is 1 / most
+    members: Whole  # int64 [m], the subset, none without insight
+    weights: Real  # float64 [m], weights of the members
+    cumulative: Real  # float64 [m], their running sums
+    is_member: Flags  # uint8 [size]
+    levels: Real  # float64 [levels], weights of the levels; read if the analyst learns
+    totals: Real  # float64 [d], scratch for their sums
+    trust: Real  # float64 [2], weights of subset and levels
+    grade_counts: Whole  # int64 [grades], number of results of each distinct quality
+    tally: Whole  # int64 [4], see `N_FREE` and what follows it
+    state: Words  # uint64 [6], the stream "intuition"
 
 
 @kernel
@@ -189,9 +172,7 @@ def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
 def judge(mind: AnalystState, grade: int) -> int:
     """Judge a result by those before it, then store it: 1 is good, -1 bad, 0 neither.
 
-    Args:
-        mind: state of the analyst.
-        grade: position of the quality among the distinct ones; -1 is a failed run.
+    A grade is the position of the quality among the distinct ones; -1 is a failed run.
     """
     if grade < 0:
         return -1
@@ -225,14 +206,7 @@ def updated_weight(mind: AnalystState, weight: float, verdict: int) -> float:
 
 @kernel
 def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> None:
-    """Learn from a result, if the analyst learns.
-
-    Args:
-        ground: arrays of the space.
-        mind: state of the analyst.
-        index: flat index of the configuration.
-        well: source of the configuration; `SPACE` for Copperline's, too.
-    """
+    """Learn from a result, if the analyst learns; ``well`` is `SPACE` for Copperline's runs."""
     if mind.learns == 0:
         return
     verdict = judge(mind, ground.grades[index])
@@ -245,48 +219,30 @@ def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> Non
         mind.trust[well] = updated_weight(mind, mind.trust[well], verdict)
 
 
-INITIAL, SUGGESTED, ANALYST = 0, 1, 2
-"""Sources of runs; `SOURCES` has their names in the event log."""
+INITIAL, SUGGESTED, ANALYST = 0, 1, 2  # Sources of runs; `SOURCES` has their names in the event log
 
 SOURCES = ("initial", "suggested", "analyst")
 
 
 class EpisodeTerms(NamedTuple):
-    """Settings of an episode.
+    """Settings of an episode."""
 
-    Args:
-        confidence: share of Copperline's runs, in whole per cent.
-        round: runs per round.
-        max_runs: runs in all.
-        goal: grade of the goal; the episode ends with the round of a result that reaches it.
-        beta: greediness of GRASP.
-        neighbours: neighbours per construction.
-        purpose: first key of the random stream of a batch; the second is its number.
-    """
-
-    confidence: int
-    round: int
-    max_runs: int
-    goal: int
-    beta: float
-    neighbours: int
-    purpose: int
+    confidence: int  # share of Copperline's runs, in whole per cent
+    round: int  # runs per round
+    max_runs: int  # runs in all
+    goal: int  # grade of the goal; the episode ends with the round of a result that reaches it
+    beta: float  # greediness of GRASP
+    neighbours: int  # neighbours per construction
+    purpose: int  # first key of the random stream of a batch; the second is its number
 
 
 class EpisodeRecord(NamedTuple):
-    """The runs of an episode by number from 0, int64 [size] each.
+    """The runs of an episode by number from 0, int64 [size] each."""
 
-    Args:
-        indices: flat indices of the configurations.
-        sources: `INITIAL`, `SUGGESTED` or `ANALYST`.
-        batches: number of the batch of suggestions, 0 for the analyst's own.
-        wells: sources of the analyst's own configurations.
-    """
-
-    indices: Whole
-    sources: Whole
-    batches: Whole
-    wells: Whole
+    indices: Whole  # flat indices of the configurations
+    sources: Whole  # `INITIAL`, `SUGGESTED` or `ANALYST`
+    batches: Whole  # number of the batch of suggestions, 0 for the analyst's own
+    wells: Whole  # sources of the analyst's own configurations
 
 
 @kernel
@@ -346,18 +302,11 @@ def play(
     pool: Words,
     state: Words,
 ) -> int:
-    """Play an episode; return its number of runs.
+    """Play an episode; return its number of runs, which are recorded in ``journal``.
 
-    Args:
-        ground: arrays of the space.
-        near: cache of its neighbourhoods.
-        desk: empty arrays, see `agents.compiled.space_arrays.clear`.
-        mind: initial state of the analyst.
-        journal: record of the runs, written from its beginning.
-        terms: settings of the episode.
-        seed_pool: pool of the session's seed, see `agents.compiled.jit.pool_of`.
-        pool: uint64 [5], scratch.
-        state: uint64 [6], scratch.
+    The arrays ``desk`` are cleared (`agents.compiled.space_arrays.clear`), ``mind`` is the initial
+    state of the analyst, ``seed_pool`` that of the session's seed (`agents.compiled.jit.pool_of`);
+    ``pool``, uint64 [5], and ``state``, uint64 [6], are scratch.
     """
     so_far, rounds, batches = 0, 0, 0
     while so_far < terms.max_runs and desk.tally[1] > 0:
@@ -396,21 +345,13 @@ Options = Mapping[str, str | int | float | bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpisodeRuns:
-    """The runs of an episode, in the order of their numbers.
+    """The runs of an episode, in the order of their numbers."""
 
-    Args:
-        indices: int64 [n], flat indices of the configurations.
-        qualities: float64 [n], maximised, NaN where the run failed.
-        sources: uint8 [n], positions in `SOURCES`: initial, suggested, analyst.
-        batches: int64 [n], number of the batch of suggestions, 0 for the analyst's own.
-        reached: number of the first run (from 1) that reached the goal; None if none did.
-    """
-
-    indices: Whole
-    qualities: Real
-    sources: Flags
-    batches: Whole
-    reached: int | None
+    indices: Whole  # int64 [n], flat indices of the configurations
+    qualities: Real  # float64 [n], maximised, NaN where the run failed
+    sources: Flags  # uint8 [n], positions in `SOURCES`: initial, suggested, analyst
+    batches: Whole  # int64 [n], number of the batch of suggestions, 0 for the analyst's own
+    reached: int | None  # number of the first run (from 1) that reached the goal; None if none did
 
     @property
     def rows(self) -> list[tuple[int, str, int | None]]:
@@ -483,13 +424,9 @@ class CompiledEpisodes:
     def play(
         self, analyst: Analyst, streams: EpisodeStreams, max_runs: int, goal: float | None = None
     ) -> EpisodeRuns:
-        """Play one episode.
+        """Play one episode; it ends with the round in which a run reaches the goal (a quality).
 
-        Args:
-            analyst: the analyst.
-            streams: random streams; the same ones give the same runs.
-            max_runs: runs in all; there are fewer if the space is exhausted.
-            goal: a quality; the episode ends with the round in which a run reaches it.
+        The same streams give the same runs; there are fewer than ``max_runs`` if the space ends.
 
         Raises:
             AssistantError: ``max_runs`` is below 1, or there is nothing to draw an insight from.

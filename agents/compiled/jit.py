@@ -61,8 +61,7 @@ def is_available() -> bool:
 def sources_digest(package: Path | None = None) -> str:
     """Return a digest of everything that decides what the compiled functions do.
 
-    Args:
-        package: folder with the kernel text; this one if None.
+    ``package`` is the folder with the kernel text, by default this one.
     """
     import numba
 
@@ -124,8 +123,7 @@ def _twin(function: FunctionType) -> Any:
 
 
 N_STATE = 6
-N_POOL = 5
-"""Four words of 32 bits of entropy, and the constant for mixing the next one."""
+N_POOL = 5  # Four words of 32 bits of entropy, and the constant for mixing the next one
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 MASK = np.uint64(0xFFFFFFFF)
@@ -172,12 +170,7 @@ def stir(pool: Words, at: int, word: np.uint64) -> None:
 
 @kernel
 def pool_of(seed: Words, pool: Words) -> None:
-    """Make the pool of ``SeedSequence(seed, spawn_key=...)`` without its spawn key.
-
-    Args:
-        seed: words of the seed, see `words_of`.
-        pool: uint64 [5], overwritten.
-    """
+    """Make the pool, uint64 [5], of ``SeedSequence(seed, spawn_key=...)`` without its spawn key."""
     pool[4] = INIT_A
     for i in range(4):
         pool[i] = hash_word(seed[i] if i < len(seed) else ZERO, pool)
@@ -192,14 +185,10 @@ def pool_of(seed: Words, pool: Words) -> None:
 
 @kernel
 def start(state: Words, seed_pool: Words, first: int, second: int, pool: Words) -> None:
-    """Make ``default_rng(SeedSequence(seed, spawn_key=(first, second)))``.
+    """Make the state, uint64 [6], of a generator with spawn key ``(first, second)``.
 
-    Args:
-        state: uint64 [6], overwritten.
-        seed_pool: see `pool_of`.
-        first: first number of the spawn key, below 2^32.
-        second: second number of the spawn key, below 2^32.
-        pool: uint64 [5], overwritten.
+    It is that of ``default_rng(SeedSequence(seed, spawn_key=...))``, with ``seed_pool`` from
+    `pool_of`; both numbers of the key are below 2^32, and ``pool`` is scratch.
     """
     pool[:] = seed_pool
     for i in range(4):

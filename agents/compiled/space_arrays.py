@@ -20,74 +20,47 @@ Real = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
 
-FREE, TAKEN = 0, 1
-"""Whether a configuration may be suggested (not suggested or run before)."""
+FREE, TAKEN = 0, 1  # Whether a configuration may be suggested (not suggested or run before)
 
 
 class SpaceArrays(NamedTuple):
-    """A space and its qualities, read-only.
+    """A space and its qualities, read-only."""
 
-    Args:
-        n_levels: int64 [d], levels per parameter.
-        first: int64 [d], position of a parameter's first level in the row of all levels.
-        strides: int64 [d], difference of flat indices between two levels.
-        ordinal: uint8 [d], 1 where distances count steps, 0 where all levels are equally far.
-        ranks: int64 [levels], rank of each level within its parameter.
-        by_rank: int64 [levels], level id of each rank.
-        steps: int64 [m, d], all combinations of steps away from a configuration (0 or 1 for a
-            nominal parameter), by the distance that they make, then in lexicographic order.
-        groups: int64 [g + 1], rows of ``steps`` where a new distance begins; the end at last.
-        level_ids: int64 [size, d].
-        quality: float64 [size], NaN where a run fails.
-        grades: int64 [size], position of the quality among the distinct ones, ascending; -1 where
-            a run fails.
-    """
-
-    n_levels: Whole
-    first: Whole
-    strides: Whole
-    ordinal: Flags
-    ranks: Whole
-    by_rank: Whole
+    n_levels: Whole  # int64 [d], levels per parameter
+    first: Whole  # int64 [d], position of a parameter's first level in the row of all levels
+    strides: Whole  # int64 [d], difference of flat indices between two levels
+    ordinal: Flags  # uint8 [d], 1 where distances count steps, 0 where all levels are equally far
+    ranks: Whole  # int64 [levels], rank of each level within its parameter
+    by_rank: Whole  # int64 [levels], level id of each rank
+    # int64 [m, d], all combinations of steps away from a configuration (0 or 1 for a nominal
+    # parameter), by the distance that they make, then in lexicographic order
     steps: Whole
-    groups: Whole
-    level_ids: Whole
-    quality: Real
+    groups: Whole  # int64 [g + 1], rows of ``steps`` where a new distance begins; the end at last
+    level_ids: Whole  # int64 [size, d]
+    quality: Real  # float64 [size], NaN where a run fails
+    # int64 [size], position of the quality among the distinct ones, ascending; -1 where a run
+    # fails
     grades: Whole
 
 
 class StrategyArrays(NamedTuple):
-    """State and scratch arrays of the strategy; see `strategy_arrays` for the initial values.
+    """State and scratch arrays of the strategy; see `strategy_arrays` for the initial values."""
 
-    Args:
-        taken: uint8 [size], `FREE` or `TAKEN`.
-        sums: float64 [levels], sums of results relative to the first one, in their order.
-        counts: int64 [levels], results per level.
-        origin: float64 [1], quality of the first result.
-        tally: int64 [2], numbers of results and of free configurations.
-        candidates: int64 [levels], level ids that a construction draws from.
-        n_candidates: int64 [d], number of candidates of each parameter.
-        batch: int64 [n], suggestions of the batch.
-        order: int64 [widest], scratch of the local search.
-    """
-
-    taken: Flags
-    sums: Real
-    counts: Whole
-    origin: Real
-    tally: Whole
-    candidates: Whole
-    n_candidates: Whole
-    batch: Whole
-    order: Whole
+    taken: Flags  # uint8 [size], `FREE` or `TAKEN`
+    sums: Real  # float64 [levels], sums of results relative to the first one, in their order
+    counts: Whole  # int64 [levels], results per level
+    origin: Real  # float64 [1], quality of the first result
+    tally: Whole  # int64 [2], numbers of results and of free configurations
+    candidates: Whole  # int64 [levels], level ids that a construction draws from
+    n_candidates: Whole  # int64 [d], number of candidates of each parameter
+    batch: Whole  # int64 [n], suggestions of the batch
+    order: Whole  # int64 [widest], scratch of the local search
 
 
 def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
     """Return the arrays of a space without exclusions and closed levels.
 
-    Args:
-        parameters: parameters of a `ParameterSpace`.
-        quality: float64 [size], maximised, NaN where a run fails.
+    ``quality`` is float64 [size], maximised, NaN where a run fails.
     """
     n_levels = [int(parameter.n_levels) for parameter in parameters]
     steps, groups = _steps(parameters)
@@ -118,12 +91,7 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
 
 
 def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
-    """Return empty arrays of a strategy.
-
-    Args:
-        ground: arrays of the space.
-        longest_batch: most suggestions, with the surplus of the last round.
-    """
+    """Return empty arrays of a strategy; the longest batch includes the last round's surplus."""
     size, n_levels = ground.quality.size, int(ground.n_levels.sum())
     arrays = StrategyArrays(
         taken=np.empty(size, dtype=np.uint8),
@@ -189,25 +157,18 @@ def _whole(values: Sequence[int]) -> Whole:
 SEARCH_BOUND = 200
 """Nearest combinations that a local search examines; `strategies.samplers.grasp.SEARCH_BOUND`."""
 
-MOST_BYTES = 2**26
-"""Memory of the cached neighbourhoods; beyond it they replace each other."""
+MOST_BYTES = 2**26  # Memory of the cached neighbourhoods; beyond it they replace each other
 
 NOBODY = -1
 
 
 class NeighbourCache(NamedTuple):
-    """Cached neighbourhoods; one slot each, by the centre modulo their number.
+    """Cached neighbourhoods; one slot each, by the centre modulo their number."""
 
-    Args:
-        centres: int64 [slots], centre of each neighbourhood; `NOBODY` where the slot is empty.
-        indices: int32 [slots, width], neighbours, nearest first.
-        ends: int32 [slots, width], running counts of those at each distance.
-        n_groups: int32 [slots], number of distances until `SEARCH_BOUND` is reached.
-    """
-
-    centres: Whole
-    indices: NDArray[np.int32]
-    ends: NDArray[np.int32]
+    centres: Whole  # int64 [slots], centre of each neighbourhood; `NOBODY` where the slot is empty
+    indices: NDArray[np.int32]  # int32 [slots, width], neighbours, nearest first
+    ends: NDArray[np.int32]  # int32 [slots, width], running counts of those at each distance
+    # int32 [slots], number of distances until `SEARCH_BOUND` is reached
     n_groups: NDArray[np.int32]
 
 
@@ -267,11 +228,7 @@ def count(ground: SpaceArrays, row: int, centre: int) -> int:
 def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
     """Return the configuration of a number; numbers below `count` give distinct ones.
 
-    Args:
-        ground: arrays of the space.
-        row: row of `SpaceArrays.steps`.
-        number: number within the row, from 0.
-        centre: flat index where the steps begin.
+    ``row`` is a row of `SpaceArrays.steps`, ``centre`` the flat index where the steps begin.
     """
     flat_index = 0
     for i in range(ground.n_levels.size):

@@ -1,1 +1,1 @@
-"""Reproduction of the paper's evaluation, with a verdict on each of its claims."""
+"""Reproduction of the paper's evaluation, with verdicts; imports `analysts` and `studies`."""

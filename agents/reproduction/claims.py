@@ -19,25 +19,15 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """Verdict on a claim of the paper, from the played episodes.
+    """Verdict on a claim of the paper, from the played episodes."""
 
-    Args:
-        claim: short name.
-        figure: figure of the paper that it is about.
-        table: application, or several.
-        text: the claim in our words.
-        outcome: the verdict.
-        evidence: a sentence with the numbers and their 95 % intervals.
-        why: explanation if it does not hold; else empty.
-    """
-
-    claim: str
-    figure: str
-    table: str
-    text: str
-    outcome: Outcome
-    evidence: str
-    why: str = ""
+    claim: str  # short name
+    figure: str  # figure of the paper that it is about
+    table: str  # application, or several
+    text: str  # the claim in our words
+    outcome: Outcome  # the verdict
+    evidence: str  # a sentence with the numbers and their 95 % intervals
+    why: str = ""  # explanation if it does not hold; else empty
 
 
 def above_zero(*estimates: Estimate) -> Outcome:
@@ -94,27 +84,21 @@ def join_with_and(texts: Sequence[str]) -> str:
 
 
 CONFIDENCE_FIGURE = "6"
-LEAST = 10
-"""Least confidence of the paper's axis, in per cent."""
+LEAST = 10  # Least confidence of the paper's axis, in per cent
 
-CONFIDENCE_MARGIN = 0.10
-"""Share of the runs within which a change counts as no effect."""
+CONFIDENCE_MARGIN = 0.10  # Share of the runs within which a change counts as no effect
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunsToOptimum:
-    """A row of figure 6: one application.
+    """A row of figure 6: one application."""
 
-    Args:
-        table: name of the application.
-        samples: runs to the optimum by insight, confidence in per cent, and learning; an episode
-            that was given up counts with its runs until then.
-        leading: number of parameters in which the optimum has the level that is best on average,
-            and number of parameters; None if unknown.
-    """
-
-    table: str
+    table: str  # name of the application
+    # runs to the optimum by insight, confidence in per cent, and learning; an episode that was
+    # given up counts with its runs until then
     samples: Mapping[tuple[Kind, int, bool], Sample]
+    # number of parameters in which the optimum has the level that is best on average, and number
+    # of parameters; None if unknown
     leading: tuple[int, int] | None = None
 
     @property
@@ -179,8 +163,8 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
         "suggestions.",
         outcome,
         f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
-        f"{row.confidences[0]} %, {with_interval(last)} at 100 %{_against(row, 'bad', falling=True)}"
-        f"{_censored(row, 'bad')}.",
+        f"{row.confidences[0]} %, {with_interval(last)} at 100 "
+        f"%{_against(row, 'bad', falling=True)}{_censored(row, 'bad')}.",
         "" if outcome != "does not hold" else _beside_chance(row),
     )  # fmt: skip
 
@@ -215,8 +199,8 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
         f"{insight_text}: learning helps", CONFIDENCE_FIGURE, row.table,
         f"Whoever has {insight_text} needs fewer runs if she learns from results.",
         outcome,
-        f"over confidences of {_range(row)}: {with_interval(with_it)} runs with learning, {with_interval(without)} "
-        f"without: {_relative(change)}.",
+        f"over confidences of {_range(row)}: {with_interval(with_it)} runs with learning, "
+        f"{with_interval(without)} without: {_relative(change)}.",
         "" if outcome != "does not hold" else _why_learning(row, insight),
     )  # fmt: skip
 
@@ -234,8 +218,9 @@ def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
         "With bad insight, learning saves most runs where few are taken from the suggestions "
         f"({LEAST} %).",
         outcome,
-        f"runs saved by learning: {with_interval(first)} at {row.shared[0]} %, {with_interval(rest)} on average at "
-        f"{row.shared[1]} to {row.shared[-1]} %; the difference is {with_interval(first - rest)}.",
+        f"runs saved by learning: {with_interval(first)} at {row.shared[0]} %, "
+        f"{with_interval(rest)} on average at {row.shared[1]} to {row.shared[-1]} %; the "
+        f"difference is {with_interval(first - rest)}.",
         "" if outcome != "does not hold" else
         f"it saves most at {best} %: {with_interval(_learning_gain(row, 'bad', best))} runs.",
     )  # fmt: skip
@@ -250,8 +235,8 @@ def good_rises(row: RunsToOptimum) -> ClaimVerdict:
         "Whoever has good insight needs more runs the more she leaves to the suggestions.",
         outcome,
         f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
-        f"{row.confidences[0]} %, {with_interval(last)} at 100 %{_against(row, 'good', falling=False)}"
-        f"{_censored(row, 'good')}.",
+        f"{row.confidences[0]} %, {with_interval(last)} at 100 "
+        f"%{_against(row, 'good', falling=False)}{_censored(row, 'good')}.",
         "" if outcome != "does not hold" else _beside_chance(row),
     )  # fmt: skip
 
@@ -279,9 +264,9 @@ def last_step(row: RunsToOptimum) -> ClaimVerdict:
     return ClaimVerdict(
         "good insight: leap at 100 %" if is_flood else "good insight: regular rise",
         CONFIDENCE_FIGURE, row.table, text, outcome,
-        f"{with_interval(step)} runs more from {at[-2]} to 100 %, {with_interval(before)} from {at[0]} to "
-        f"{at[-2]} %; the difference is {with_interval(step - before)}; the greatest step before is "
-        f"{with_interval(_greatest_step(row))}.",
+        f"{with_interval(step)} runs more from {at[-2]} to 100 %, {with_interval(before)} from "
+        f"{at[0]} to {at[-2]} %; the difference is {with_interval(step - before)}; the greatest "
+        f"step before is {with_interval(_greatest_step(row))}.",
         why,
     )  # fmt: skip
 
@@ -296,10 +281,11 @@ def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
         f"({CONFIDENCE_MARGIN:.0%} of the runs at most).",
         outcome,
         f"over confidences of {_range(row)}: {_relative(change)} with learning "
-        f"({with_interval(row.over('good', learning=True))} runs beside {with_interval(row.over('good'))}).",
+        f"({with_interval(row.over('good', learning=True))} runs beside "
+        f"{with_interval(row.over('good'))}).",
         "" if outcome != "does not hold" else
-        f"she makes {with_interval(row.over('good'))} runs before she finds it without learning, which is "
-        f"enough to learn from{_effects(row)}.",
+        f"she makes {with_interval(row.over('good'))} runs before she finds it without learning, "
+        f"which is enough to learn from{_effects(row)}.",
     )  # fmt: skip
 
 
@@ -311,9 +297,9 @@ def none_between(row: RunsToOptimum) -> ClaimVerdict:
         "no insight: in between", CONFIDENCE_FIGURE, row.table,
         "Whoever has no insight needs more runs than with good and fewer than with bad insight.",
         outcome,
-        f"over confidences of {_range(row)}: good {with_interval(good)}, none {with_interval(none)}, bad "
-        f"{with_interval(bad)} runs; none beyond good {with_interval(none - good)}, bad beyond none "
-        f"{with_interval(bad - none)}.",
+        f"over confidences of {_range(row)}: good {with_interval(good)}, none "
+        f"{with_interval(none)}, bad {with_interval(bad)} runs; none beyond good "
+        f"{with_interval(none - good)}, bad beyond none {with_interval(bad - none)}.",
         "" if outcome != "does not hold" else
         "a bad subset is soon used up in a space of this size, and what she does then is what "
         "no insight does."
@@ -330,8 +316,9 @@ def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
         "Trust in the suggestions saves runs without insight too, though fewer than with bad "
         "insight.",
         outcome,
-        f"runs per 10 points of confidence: {with_interval(trend)} without insight, {with_interval(bad)} with bad "
-        f"insight; the difference is {with_interval(trend - bad)}{_censored(row, 'none')}.",
+        f"runs per 10 points of confidence: {with_interval(trend)} without insight, "
+        f"{with_interval(bad)} with bad insight; the difference is "
+        f"{with_interval(trend - bad)}{_censored(row, 'none')}.",
         "" if outcome != "does not hold" else _beside_chance(row),
     )  # fmt: skip
 
@@ -423,8 +410,7 @@ def _why_learning(row: RunsToOptimum, insight: Kind) -> str:
     )
 
 
-LEVELS = (0.0, 0.33, 0.66, 1.0)
-"""Exploitation levels of the bars; one more bar is without advice."""
+LEVELS = (0.0, 0.33, 0.66, 1.0)  # Exploitation levels of the bars; one more bar is without advice
 
 BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
     "7": ("flood", (50, 100, 150, 200)),
@@ -433,20 +419,15 @@ BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """Application and budgets of each figure."""
 
-BUDGET_MARGIN = 0.02
-"""Difference of the ratio that counts as none."""
+BUDGET_MARGIN = 0.02  # Difference of the ratio that counts as none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BudgetQualities:
-    """Results of one of the figures 7 to 9.
+    """Results of one of the figures 7 to 9."""
 
-    Args:
-        table: name of the application.
-        samples: ratio to the optimum by budget and exploitation level, None for no advice.
-    """
-
-    table: str
+    table: str  # name of the application
+    # ratio to the optimum by budget and exploitation level, None for no advice
     samples: Mapping[tuple[int, float | None], Sample]
 
     @property
@@ -499,12 +480,13 @@ def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
         "spread at small budgets", figure, row.table,
         "The fewer runs there are, the more the quality of the result varies.",
         outcome,
-        f"standard deviation of the ratio: {with_interval(at_few, 3)} at {few} runs, {with_interval(at_many, 3)} at "
-        f"{many}; the difference is {with_interval(at_few - at_many, 3)}.",
+        f"standard deviation of the ratio: {with_interval(at_few, 3)} at {few} runs, "
+        f"{with_interval(at_many, 3)} at {many}; the difference is "
+        f"{with_interval(at_few - at_many, 3)}.",
         "" if outcome != "does not hold" else
         f"at {few} runs nearly all results are alike far from the optimum (mean ratio "
-        f"{_level_mean(row, few).value:.2f}, {row.share_found(few):.0%} found it), at {many} some are "
-        f"near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
+        f"{_level_mean(row, few).value:.2f}, {row.share_found(few):.0%} found it), at {many} some "
+        f"are near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
         f"{row.share_found(many):.0%} found it).",
     )  # fmt: skip
 
@@ -569,15 +551,15 @@ def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
         why = f"no influence of the level is sure at {few} runs, so there is none to fade."
     elif outcome == "does not hold":
         why = (
-            f"at {many} runs the optimum is found by {row.share_found(many):.0%} of the episodes, at "
-            f"{few} by {row.share_found(few):.0%}; there is as much to be won by steering."
+            f"at {many} runs the optimum is found by {row.share_found(many):.0%} of the episodes, "
+            f"at {few} by {row.share_found(few):.0%}; there is as much to be won by steering."
         )
     return ClaimVerdict(
         "the level fades", figure, row.table,
         "The more runs there are, the less the exploitation level matters.",
         outcome,
-        f"from exploring to exploiting the ratio changes by {with_interval(at_few, 3)} at {few} runs, by "
-        f"{with_interval(at_many, 3)} at {many}.",
+        f"from exploring to exploiting the ratio changes by {with_interval(at_few, 3)} at {few} "
+        f"runs, by {with_interval(at_many, 3)} at {many}.",
         why,
     )  # fmt: skip
 
@@ -600,8 +582,9 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
     )
     return ClaimVerdict(
         "exploit" if more else "explore", figure, row.table, text, outcome,
-        f"from exploring to exploiting the ratio changes by {with_interval(along, 3)} at {few} runs "
-        f"({_bars(row, few)}), by {join_with_and(changes) if changes else 'nothing else that was played'}.",
+        f"from exploring to exploiting the ratio changes by {with_interval(along, 3)} at {few} "
+        f"runs ({_bars(row, few)}), by "
+        f"{join_with_and(changes) if changes else 'nothing else that was played'}.",
         "" if outcome != "does not hold" else
         f"the best level at {few} runs is {_best(row, few)}.",
     )  # fmt: skip

@@ -126,8 +126,7 @@ COLUMNS = ("figure", "table", "claim", "outcome", "evidence", "why")
 def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
     """Write ``report.html``, ``report.md``, ``verdicts.json`` and ``figures/``; return the files.
 
-    Raises:
-        AssistantError: one of them cannot be written.
+    Raises `AssistantError` if one of them cannot be written.
     """
     drawings_by_figure = drawings(done)
     make_folder(folder / "figures")
@@ -196,7 +195,8 @@ def render_markdown(done: Reproduction, drawings_by_figure: Mapping[str, Mapping
     for verdict in done.verdicts:
         why = f" Why not: {verdict.why}" if verdict.why else ""
         lines.append(
-            f"| {verdict.figure} | {verdict.table} | {verdict.text} | **{verdict.outcome}** | {verdict.evidence}{why} |"
+            f"| {verdict.figure} | {verdict.table} | {verdict.text} | **{verdict.outcome}** | "
+            f"{verdict.evidence}{why} |"
         )
     for figure, ones in drawings_by_figure.items():
         lines += ["", f"## {TITLES[figure]}", "", CAPTIONS.get(figure, BUDGET), ""]

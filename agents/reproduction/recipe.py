@@ -57,23 +57,17 @@ BUDGETS = {"flood": 100, "scheduling": 60, "maze": 15}
 """Runs of an episode: the second budget of each of the figures 7 to 9."""
 
 COMPARED_CONFIDENCES = (0, 50, 100)
-GOAL = 0.01
-"""Share of the configurations that reaches the goal."""
+GOAL = 0.01  # Share of the configurations that reaches the goal
 
-MOST_OF_STRATEGIES, MOST_OF_GOALS = 20, 100
-"""Most episodes per cell, because sessions are slow."""
+MOST_OF_STRATEGIES, MOST_OF_GOALS = 20, 100  # Most episodes per cell, because sessions are slow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyComparison:
-    """Results of the strategies on an application.
+    """Results of the strategies on an application."""
 
-    Args:
-        table: name of the application.
-        samples: ratio to the optimum by strategy, insight and confidence in per cent.
-    """
-
-    table: str
+    table: str  # name of the application
+    # ratio to the optimum by strategy, insight and confidence in per cent
     samples: Mapping[tuple[str, Kind, int], Sample]
 
     def over(self, strategy: str, confidence: int) -> Estimate:
@@ -97,23 +91,14 @@ class StrategyComparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarningComparison:
-    """SLAs that are kept on an application, with warnings ignored and accepted.
+    """SLAs that are kept on an application, with warnings ignored and accepted."""
 
-    Args:
-        table: name of the application.
-        strategy: strategy of the suggestions.
-        ignored: 1 for an SLA that was kept by an analyst who ignores warnings, else 0.
-        accepted: likewise by one who accepts them.
-        gained: the differences, episode by episode.
-        warned: share of the episodes in which accepting changed the runs.
-    """
-
-    table: str
-    strategy: str
-    ignored: Sample
-    accepted: Sample
-    gained: Sample
-    warned: float
+    table: str  # name of the application
+    strategy: str  # strategy of the suggestions
+    ignored: Sample  # 1 for an SLA that was kept by an analyst who ignores warnings, else 0
+    accepted: Sample  # likewise by one who accepts them
+    gained: Sample  # the differences, episode by episode
+    warned: float  # share of the episodes in which accepting changed the runs
 
 
 def judge_compare(
@@ -135,11 +120,11 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
     setting = "alone" if confidence == 100 else f"with an analyst who trusts it to {confidence} %"
     return ClaimVerdict(
         f"default beyond grasp, {confidence} %", COMPARISON_FIGURE, row.table,
-        f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {setting} finds more "
-        "than the paper's GRASP.",
+        f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {setting} finds "
+        "more than the paper's GRASP.",
         outcome,
-        f"ratio to the optimum, over all insights: {with_interval(default, 3)} beside {with_interval(theirs, 3)}; the "
-        f"difference is {with_interval(default - theirs, 3)}.",
+        f"ratio to the optimum, over all insights: {with_interval(default, 3)} beside "
+        f"{with_interval(theirs, 3)}; the difference is {with_interval(default - theirs, 3)}.",
         "" if outcome != "does not hold" else f"{join_with_and(shares)}.",
     )  # fmt: skip
 
@@ -149,13 +134,15 @@ def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
     outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
         f"advice keeps agreements, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
-        f"Ours: who accepts the advice of the forecast, with {comparison.strategy}, keeps more agreements "
-        f"({BUDGETS[comparison.table]} runs to reach the best {GOAL:.0%}) than who ignores it.",
+        f"Ours: who accepts the advice of the forecast, with {comparison.strategy}, keeps more "
+        f"agreements ({BUDGETS[comparison.table]} runs to reach the best {GOAL:.0%}) than who "
+        "ignores it.",
         outcome,
         f"kept: {with_interval(comparison.accepted.mean * 100.0, 0)} % accepting, "
-        f"{with_interval(comparison.ignored.mean * 100.0, 0)} % ignoring; the difference, episode by episode, is "
-        f"{with_interval(comparison.gained.mean * 100.0, 1)} points; in {comparison.warned:.0%} of {comparison.gained.n} "
-        "episodes accepting changed what was run.",
+        f"{with_interval(comparison.ignored.mean * 100.0, 0)} % ignoring; the difference, episode "
+        f"by episode, is {with_interval(comparison.gained.mean * 100.0, 1)} points; in "
+        f"{comparison.warned:.0%} of {comparison.gained.n} episodes accepting changed what was "
+        "run.",
         _why_not(comparison, outcome),
     )  # fmt: skip
 
@@ -354,7 +341,8 @@ class EvaluationRecipe:
         if not self.spaces or not self.playable_figures:
             space_names = ", ".join(space.name for space in self.spaces) or "no application"
             raise AssistantError(
-                f"nothing is left to reproduce of figure {', '.join(self.figures)} with {space_names}"
+                f"nothing is left to reproduce of figure {', '.join(self.figures)} with "
+                f"{space_names}"
             )
 
     @property
@@ -448,23 +436,14 @@ TellStudy = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """Results of a recipe.
+    """Results of a recipe."""
 
-    Args:
-        recipe: settings of the reproduction.
-        truths: measured spaces by name.
-        studies: played studies by figure.
-        verdicts: verdicts in the order of the figures.
-        strategies: comparison of strategies, by application.
-        goals: comparison of warnings, by application and strategy.
-    """
-
-    recipe: EvaluationRecipe
-    truths: dict[str, Truth]
-    studies: dict[str, PlayedStudy] = field(default_factory=dict)
-    verdicts: tuple[ClaimVerdict, ...] = ()
-    strategies: tuple[StrategyComparison, ...] = ()
-    goals: tuple[WarningComparison, ...] = ()
+    recipe: EvaluationRecipe  # settings of the reproduction
+    truths: dict[str, Truth]  # measured spaces by name
+    studies: dict[str, PlayedStudy] = field(default_factory=dict)  # played studies by figure
+    verdicts: tuple[ClaimVerdict, ...] = ()  # verdicts in the order of the figures
+    strategies: tuple[StrategyComparison, ...] = ()  # comparison of strategies, by application
+    goals: tuple[WarningComparison, ...] = ()  # comparison of warnings, by application and strategy
 
 
 def reproduce(
@@ -475,11 +454,7 @@ def reproduce(
 ) -> Reproduction:
     """Play the rest of a recipe in a folder, and judge the claims.
 
-    Args:
-        recipe: recipe to play.
-        folder: folder of the results; made if it does not exist.
-        workers: number of processes; that of the cores if None.
-        tell: callback with the progress.
+    The folder is made if it does not exist; ``workers`` are processes, as many as cores if None.
 
     Raises:
         AssistantError: the folder holds another recipe's studies, or a file cannot be read or

@@ -1,1 +1,1 @@
-"""Studies of simulated analysts: their files, episodes, results, reports and repository."""
+"""Studies of simulated analysts, their reports and repository; imports `analysts`, `compiled`."""

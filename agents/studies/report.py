@@ -36,23 +36,15 @@ WIDTH, HEIGHT = 420, 220
 
 @dataclass(frozen=True, slots=True)
 class StudyPanel:
-    """Bars side by side: one panel of a figure.
+    """Bars side by side: one panel of a figure."""
 
-    Args:
-        title: common values of its cells, for people.
-        x: label of the axis.
-        colour: label of the colours within a group of bars.
-        y: label of the bars' height.
-        bars: (place along the axis, colour, figure); places and colours in their order.
-        table: name of the table; its panels have one scale.
-    """
-
-    title: str
-    x: str
-    colour: str
-    y: str
+    title: str  # common values of its cells, for people
+    x: str  # label of the axis
+    colour: str  # label of the colours within a group of bars
+    y: str  # label of the bars' height
+    # (place along the axis, colour, figure); places and colours in their order
     bars: tuple[tuple[str, str, MeanInterval], ...]
-    table: str
+    table: str  # name of the table; its panels have one scale
 
     @property
     def top(self) -> float:
@@ -203,26 +195,15 @@ Means = dict[Cell, Estimate]
 
 @dataclass(frozen=True, slots=True)
 class StudyFinding:
-    """A sentence about a study.
+    """A sentence about a study."""
 
-    Args:
-        text: the sentence.
-        sure: whether the 95 % interval of the difference excludes 0.
-        weight: the difference in half widths of its interval.
-    """
-
-    text: str
-    sure: bool
-    weight: float
+    text: str  # the sentence
+    sure: bool  # whether the 95 % interval of the difference excludes 0
+    weight: float  # the difference in half widths of its interval
 
 
 def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
-    """Return the findings of a study, the surest first.
-
-    Args:
-        study: the played study.
-        episodes: episodes of each cell.
-    """
+    """Return the findings of a study from the episodes of each cell, the surest first."""
     is_ratio = bool(study.stop.runs)
     means = {
         cell: Sample.of(
@@ -300,7 +281,6 @@ def _mean(means: Means, of: Callable[[Cell], object], value: object) -> Estimate
 
 
 def _sentence(where: str, contrast: _Contrast, *, is_ratio: bool) -> StudyFinding:
-    """Describe a difference in a sentence."""
     change = contrast.after - contrast.before
     low, high = change.low, change.high
     sure = low > 0 or high < 0
@@ -311,7 +291,8 @@ def _sentence(where: str, contrast: _Contrast, *, is_ratio: bool) -> StudyFindin
     if not sure:
         unit = "in the ratio to the optimum" if is_ratio else "runs"
         return StudyFinding(
-            f"{opening}: these episodes show no difference ({_short(low)} to {_short(high)} {unit}).",
+            f"{opening}: these episodes show no difference ({_short(low)} to {_short(high)} "
+            f"{unit}).",
             sure, weight,
         )  # fmt: skip
     ends = sorted((abs(low), abs(high)))
@@ -344,8 +325,7 @@ COLUMNS = (
 def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
     """Write ``report.html``, ``report.md`` and ``summary.csv``; return their paths.
 
-    Raises:
-        AssistantError: one of them cannot be written.
+    Raises `AssistantError` if one of them cannot be written.
     """
     files = {
         "report.html": render_html(finished),

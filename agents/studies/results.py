@@ -25,10 +25,9 @@ Real = NDArray[np.float64]
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file under another name, then rename it, so that it is never partial.
+    """Write a file under another name and rename it, so that it is never partial.
 
-    Raises:
-        AssistantError: it cannot be written.
+    Raises `AssistantError` if it cannot be written.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -40,11 +39,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if it does not exist.
-
-    Raises:
-        AssistantError: it cannot be made.
-    """
+    """Make a folder, if it does not exist; raise AssistantError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -52,13 +47,9 @@ def make_folder(path: Path) -> None:
 
 
 def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
-    """Copy files of a folder into another one in this order, until one is missing.
+    """Copy files of a folder into another one, in order; return False at the first missing one.
 
-    Returns:
-        Whether all of them exist.
-
-    Raises:
-        AssistantError: one of them cannot be written.
+    Raises `AssistantError` if one of them cannot be written.
     """
     for name in names:
         try:
@@ -71,8 +62,7 @@ def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
 
 
 RESAMPLES = 2_000
-_AT_ONCE = 1_000_000
-"""Numbers that are drawn at once: 8 MB."""
+_AT_ONCE = 1_000_000  # Numbers that are drawn at once: 8 MB
 
 
 def mean_interval(
@@ -83,14 +73,8 @@ def mean_interval(
 ) -> tuple[float, float] | None:
     """Return the ends of an interval for the mean; None for fewer than two values.
 
-    Samples of the same size are drawn with replacement; the interval holds the middle ``level``
-    of their means.
-
-    Args:
-        values: independent of each other.
-        rng: random stream; it draws ``resamples`` times as many integers as there are values.
-        resamples: number of samples.
-        level: above 0, below 1.
+    Samples of the same size are drawn with replacement (the values are independent of each other);
+    the interval holds the middle ``level`` of their means.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size < 2:
@@ -113,17 +97,13 @@ def bootstrap_samples(
 class Estimate:
     """A number with its bootstrap resamples.
 
-    Args:
-        value: number from all episodes.
-        draws: float64 [resamples].
-
     >>> a = Estimate(3.0, np.array([2.0, 3.0, 4.0]))
     >>> (a - a).low, (a - 1).value, (2 * a).high > 7
     (0.0, 2.0, True)
     """
 
-    value: float
-    draws: Real
+    value: float  # number from all episodes
+    draws: Real  # float64 [resamples]
 
     @property
     def low(self) -> float:
@@ -176,19 +156,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The episodes of a cell, resampled.
+    """The episodes of a cell, resampled."""
 
-    Args:
-        n: number of episodes.
-        mean: mean of the episodes.
-        spread: their standard deviation.
-        share_found: share of them that found the optimum.
-    """
-
-    n: int
-    mean: Estimate
-    spread: Estimate
-    share_found: float = 1.0
+    n: int  # number of episodes
+    mean: Estimate  # mean of the episodes
+    spread: Estimate  # their standard deviation
+    share_found: float = 1.0  # share of them that found the optimum
 
     @classmethod
     def of(
@@ -223,8 +196,7 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
     """Return the slope of the least squares line through estimates, per unit of ``at``.
 
-    Raises:
-        ValueError: all places are equal.
+    Raises `ValueError` if all places are equal.
     """
     places = np.asarray(at, dtype=np.float64)
     apart = places - places.mean()
@@ -238,34 +210,21 @@ def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """The result of one episode.
+    """The result of one episode."""
 
-    Args:
-        replication: number in the cell, from 0 on.
-        seed: seed of its experiment, which replays every suggestion.
-        runs: executed runs.
-        suggested: number of these that Copperline suggested.
-        runs_to_optimum: number of the first run that found an optimum; None if none did.
-        censored: whether the search for the optimum ended before it was found.
-        best: best measured value; None if every run failed.
-        ratio: the paper's quality of the result (`Truth.ratio`): 0 if every run failed, None where
-            it is undefined.
-        late: whether the deadline ended it.
-        ended: reason of the end, for people.
-        met: whether the goal was reached; None without a goal.
-    """
-
-    replication: int
-    seed: int
-    runs: int
-    suggested: int
-    runs_to_optimum: int | None
-    censored: bool
-    best: float | None
+    replication: int  # number in the cell, from 0 on
+    seed: int  # seed of its experiment, which replays every suggestion
+    runs: int  # executed runs
+    suggested: int  # number of these that Copperline suggested
+    runs_to_optimum: int | None  # number of the first run that found an optimum; None if none did
+    censored: bool  # whether the search for the optimum ended before it was found
+    best: float | None  # best measured value; None if every run failed
+    # the paper's quality of the result (`Truth.ratio`): 0 if every run failed, None where it is
+    # undefined
     ratio: float | None
-    late: bool
-    ended: str
-    met: bool | None = None
+    late: bool  # whether the deadline ended it
+    ended: str  # reason of the end, for people
+    met: bool | None = None  # whether the goal was reached; None without a goal
 
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -321,11 +280,7 @@ def _row(cell: Cell, allowed: int, played: EpisodeResult) -> dict[str, Any]:
 
 
 def read_parquet(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of results.
-
-    Raises:
-        AssistantError: it cannot be read, or has other columns.
-    """
+    """Return the rows of a file of results; raise AssistantError if it is not one."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -350,24 +305,16 @@ class MeanInterval:
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """Summary of the episodes of a cell.
+    """Summary of the episodes of a cell."""
 
-    Args:
-        cell: cell of the grid.
-        episodes: number of episodes.
-        runs: runs to the optimum, an episode without it counted with its allowed runs, so that
-            the mean is too low then; with a budget, executed runs.
-        censored: share of the episodes that did not find the optimum.
-        ratio: the paper's quality of the result, with a budget only.
-        late: share of the episodes that the deadline ended.
-    """
-
-    cell: Cell
-    episodes: int
+    cell: Cell  # cell of the grid
+    episodes: int  # number of episodes
+    # runs to the optimum, an episode without it counted with its allowed runs, so that the mean
+    # is too low then; with a budget, executed runs
     runs: MeanInterval
-    censored: float
-    ratio: MeanInterval | None
-    late: float
+    censored: float  # share of the episodes that did not find the optimum
+    ratio: MeanInterval | None  # the paper's quality of the result, with a budget only
+    late: float  # share of the episodes that the deadline ended
 
 
 def summarise(

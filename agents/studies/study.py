@@ -29,8 +29,7 @@ from assistant.core.files import read_text
 STRATEGY, KIND = "grasp", "analyst"
 INSIGHTS: tuple[Kind, ...] = ("bad", "good", "none")
 CONFIDENCES = tuple(range(0, 101, 10))
-LEARNING = (False, True)
-"""Default axes of a study: those of the paper's figure 6."""
+LEARNING = (False, True)  # Default axes of a study: those of the paper's figure 6
 
 Options = tuple[tuple[str, str | int | float | bool], ...]
 
@@ -113,27 +112,16 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid; a trait that its kind of analyst or stopping rule lacks is None.
+    """One point of the grid; a trait that its kind of analyst or stopping rule lacks is None."""
 
-    Args:
-        table: name of the table.
-        strategy: strategy of the suggestions, with its options.
-        kind: kind of analyst.
-        insight: ``good``, ``bad`` or ``none``.
-        confidence: in whole per cent.
-        learning: whether the analyst learns.
-        runs: budget; None if the episode ends at the optimum.
-        exploitation: level of the clustering advice.
-    """
-
-    table: str
-    strategy: StrategyChoice
-    kind: str
-    insight: Kind | None = None
-    confidence: int | None = None
-    learning: bool | None = None
-    runs: int | None = None
-    exploitation: float | None = None
+    table: str  # name of the table
+    strategy: StrategyChoice  # strategy of the suggestions, with its options
+    kind: str  # kind of analyst
+    insight: Kind | None = None  # ``good``, ``bad`` or ``none``
+    confidence: int | None = None  # in whole per cent
+    learning: bool | None = None  # whether the analyst learns
+    runs: int | None = None  # budget; None if the episode ends at the optimum
+    exploitation: float | None = None  # level of the clustering advice
 
     def streams(self, seed: int, replication: int) -> EpisodeStreams:
         """Return the random streams of an episode, unique to its cell and replication.
@@ -211,7 +199,7 @@ class Study:
             self.agent(cell)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the grid, the last axis moving fastest; traits that a kind lacks are not varied."""
+        """Return the grid, the last axis moving fastest; a kind varies only its own traits."""
         return tuple(dict.fromkeys(self._product()))
 
     def _product(self) -> Iterator[Cell]:
@@ -264,17 +252,11 @@ Application = Literal["flood", "scheduling", "maze"]
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """An application whose table a study needs.
+    """An application whose table a study needs."""
 
-    Args:
-        name: name of the application.
-        log: job log of scheduling; None is the built-in workload.
-        first: number of jobs of the log, from its beginning; None is all.
-    """
-
-    name: Application
-    log: Path | None = None
-    first: int | None = None
+    name: Application  # name of the application
+    log: Path | None = None  # job log of scheduling; None is the built-in workload
+    first: int | None = None  # number of jobs of the log, from its beginning; None is all
 
 
 Measure = Callable[[TableRequest], Path]
@@ -354,14 +336,9 @@ _TABLES: dict[str, type[BaseModel]] = {
 def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, int | None]:
     """Read a study from a file; return it with the file's text and its number of workers.
 
-    Paths are relative to the file; a table's name is that of its file, without suffix.
-
-    Args:
-        path: path of the file.
-        measure: function that makes the tables of the named applications.
-
-    Raises:
-        AssistantError: the first fault, in one sentence.
+    Paths are relative to the file; a table's name is that of its file, without suffix. ``measure``
+    makes the tables of the named applications. Raises `AssistantError` with the first fault, in one
+    sentence.
     """
     where = f"the study '{path}'"
     try:
@@ -375,17 +352,9 @@ def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, 
 def parse_study(
     text: str, where: str, folder: Path, measure: Measure | None = None, name: str = "study"
 ) -> tuple[Study, int | None]:
-    """Parse a study from a text; return it with its number of workers.
+    """Parse a study from TOML; return it with its number of workers.
 
-    Args:
-        text: TOML.
-        where: name of the text in messages.
-        folder: folder that its paths are relative to.
-        measure: function that makes the tables of the named applications.
-        name: default name of the study.
-
-    Raises:
-        AssistantError: the first fault, in one sentence.
+    ``where`` names the text in messages, and paths are relative to ``folder``; see `read_study`.
     """
     try:
         tables = tomllib.loads(text)

@@ -55,21 +55,13 @@ _FORM = "@hhqqi4x"  # struct flock: type, whence, start, length, process
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """Progress of a study.
+    """Progress of a study."""
 
-    Args:
-        stage: current step, for people: ``playing``, or the measuring of a table.
-        done: completed episodes, or combinations of the table.
-        total: their number in all; None while unknown.
-        began: value of ``done`` when the first progress was seen.
-        elapsed_s: seconds since then.
-    """
-
-    stage: str
-    done: int
-    total: int | None
-    began: int
-    elapsed_s: float
+    stage: str  # current step, for people: ``playing``, or the measuring of a table
+    done: int  # completed episodes, or combinations of the table
+    total: int | None  # their number in all; None while unknown
+    began: int  # value of ``done`` when the first progress was seen
+    elapsed_s: float  # seconds since then
 
     @property
     def left_s(self) -> float | None:
@@ -85,26 +77,17 @@ class StudyProgress:
 
 @dataclass(frozen=True, slots=True)
 class StudyLockHolder:
-    """The process that plays in a folder.
+    """The process that plays in a folder."""
 
-    Args:
-        pid: process id.
-        started: whether a viewer started it, and it ends with the viewer.
-    """
-
-    pid: int
-    started: bool
+    pid: int  # process id
+    started: bool  # whether a viewer started it, and it ends with the viewer
 
 
 class StudyLock:
     """The right to play in a folder, until `end` or the end of the process.
 
-    Args:
-        folder: folder of the study; made if it does not exist.
-        descriptor: file descriptor of the lock, if the parent process holds it already.
-
-    Raises:
-        AssistantError: another process plays there, or the folder cannot be made.
+    ``descriptor`` is that of the lock, if the parent process holds it already. Raises
+    `AssistantError` if another process plays there, or the folder cannot be made.
     """
 
     def __init__(self, folder: Path, descriptor: int | None = None) -> None:
@@ -231,8 +214,7 @@ def _taken(folder: Path) -> int:
 
 StudyState = Literal["playing", "stopped", "done", "refused", "broken"]
 STUDY, STDERR, RESULTS, TABLES = "study.toml", "said.txt", "results.parquet", "tables"
-GRACE_S = 2.0
-"""Seconds that a process has to end before it is killed."""
+GRACE_S = 2.0  # Seconds that a process has to end before it is killed
 _LOOK_S = 0.01
 _MOST_NAMES = 10_000
 _NOT_CLEAN = re.compile(r"[^A-Za-z0-9_-]+")
@@ -242,25 +224,16 @@ _REFUSED = "copperline: "
 
 @dataclass(frozen=True, slots=True)
 class StoredStudy:
-    """A study in the repository, in its current state.
+    """A study in the repository, in its current state."""
 
-    Args:
-        name: name of its folder, which is unique.
-        title: title by its author.
-        folder: folder of its results.
-        state: ``refused`` if its tables or its log are at fault, ``broken`` for an internal error.
-        progress: last written progress.
-        sentence: why it was refused or is broken; empty otherwise.
-        begun_s: time of its creation, in seconds since 1970-01-01 UTC.
-    """
-
-    name: str
-    title: str
-    folder: Path
+    name: str  # name of its folder, which is unique
+    title: str  # title by its author
+    folder: Path  # folder of its results
+    # ``refused`` if its tables or its log are at fault, ``broken`` for an internal error
     state: StudyState
-    progress: StudyProgress | None
-    sentence: str
-    begun_s: float
+    progress: StudyProgress | None  # last written progress
+    sentence: str  # why it was refused or is broken; empty otherwise
+    begun_s: float  # time of its creation, in seconds since 1970-01-01 UTC
 
     def table(self, request: TableRequest) -> Path:
         """Return the path of the measured table of an application."""
@@ -300,14 +273,10 @@ class StudyRepository:
         return _stored_study(self.folder / name)
 
     def start(self, text: str, title: str) -> str:
-        """Add a study and begin to play it; return the name of its folder.
+        """Add a study and begin to play it; return the name of its folder, made from the title.
 
-        Args:
-            text: the study (TOML); its paths are absolute.
-            title: its title, from which the name is made.
-
-        Raises:
-            AssistantError: it cannot be written or started; nothing is stored then.
+        Paths in the text (TOML) are absolute. Raises `AssistantError` if it cannot be written or
+        started; nothing is stored then.
         """
         name = self._placed(text, title)
         try:
@@ -320,8 +289,7 @@ class StudyRepository:
     def go_on(self, name: str) -> None:
         """Play the rest of a study, in a process that may outlive this one.
 
-        Raises:
-            AssistantError: it is being played, does not exist, or no process can be started.
+        Raises `AssistantError` if it is being played, does not exist, or no process can be started.
         """
         folder = self._of(name)
         turn = StudyLock(folder)
@@ -350,8 +318,7 @@ class StudyRepository:
     def stop(self, name: str) -> None:
         """End the process that plays a study, if there is one; its episodes are kept.
 
-        Raises:
-            AssistantError: there is no such study, or its process cannot be ended from here.
+        Raises `AssistantError` if there is no such study, or its process cannot be ended from here.
         """
         folder = self._of(name)
         for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
@@ -363,8 +330,8 @@ class StudyRepository:
                     os.kill(current_holder.pid, number)
                 except PermissionError as error:
                     raise AssistantError(
-                        f"process {current_holder.pid}, which plays the study, is somebody else's; end it "
-                        "there"
+                        f"process {current_holder.pid}, which plays the study, is somebody else's; "
+                        "end it there"
                     ) from error
             until_s = time.monotonic() + grace_s
             while lock_holder(folder) is not None and time.monotonic() < until_s:
@@ -375,8 +342,7 @@ class StudyRepository:
     def remove(self, name: str) -> None:
         """Delete a study with its results.
 
-        Raises:
-            AssistantError: it is being played, does not exist, or cannot be removed.
+        Raises `AssistantError` if it is being played, does not exist, or cannot be removed.
         """
         folder = self._of(name)
         with StudyLock(folder):
@@ -426,7 +392,6 @@ class StudyRepository:
                 shutil.rmtree(new_folder, ignore_errors=True)
 
     def _reap(self) -> None:
-        """Reap child processes that have ended."""
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
@@ -479,15 +444,10 @@ def _last_word(folder: Path) -> tuple[StudyState, str]:
 
 @dataclass(frozen=True, eq=False)
 class StudyOutcome:
-    """A study that was played to its end.
+    """A study that was played to its end."""
 
-    Args:
-        finished: its cells.
-        findings: sentences about it, the surest first.
-    """
-
-    finished: PlayedStudy
-    findings: tuple[StudyFinding, ...]
+    finished: PlayedStudy  # its cells
+    findings: tuple[StudyFinding, ...]  # sentences about it, the surest first
 
     @property
     def headline(self) -> str:
@@ -539,8 +499,7 @@ class StudyOutcome:
 def read_outcome(stored: StoredStudy) -> StudyOutcome:
     """Return the outcome of a study that was played to its end.
 
-    Raises:
-        AssistantError: its file or its results cannot be read, or do not belong together.
+    Raises `AssistantError` if its files cannot be read or do not belong together.
     """
     study, _, _ = read_study(stored.folder / STUDY, stored.table)
     episodes = read_played(study, stored.folder)
@@ -554,16 +513,12 @@ def results_of(stored: StoredStudy) -> bytes:
 
 
 def study_of(stored: StoredStudy) -> str:
-    """Return the file of a study (TOML).
-
-    Raises:
-        AssistantError: it cannot be read.
-    """
+    """Return the file of a study (TOML); raise AssistantError if it cannot be read."""
     return read_study(stored.folder / STUDY, stored.table)[1]
 
 
 def stamp(stored: StoredStudy) -> tuple[int, ...]:
-    """Return a tuple that changes with a study or its results; raise AssistantError without them."""
+    """Return a tuple that changes with a study or its results; raise AssistantError if missing."""
     try:
         stats = [(stored.folder / name).stat() for name in (RESULTS, STUDY)]
     except OSError as error:

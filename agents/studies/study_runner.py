@@ -62,14 +62,7 @@ from assistant.config.sweep_file import build_sweep, check_settings
 
 
 def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play one episode through a `Session` of its own.
-
-    Args:
-        study: study of the cell.
-        cell: cell of the grid.
-        truth: measured space of the cell's table.
-        replication: number of the episode, from 0 on.
-    """
+    """Play episode number ``replication`` of a cell through a `Session` of its own."""
     streams, clock = cell.streams(study.seed, replication), SimulatedClock()
     session = _open(study, cell, truth, streams, clock)
     episode = AnalystEpisode(
@@ -229,11 +222,9 @@ def _row(
     )
 
 
-CHUNK = 20
-"""Episodes of one cell that are played in a row; a kill loses at most these, per core."""
+CHUNK = 20  # Episodes of one cell that are played in a row; a kill loses at most these, per core
 
-Tell = Callable[[int, int], None]
-"""Callback with the played episodes and all episodes."""
+Tell = Callable[[int, int], None]  # Callback with the played episodes and all episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +239,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class PlayedStudy:
-    """A study that was played to its end.
+    """A study that was played to its end."""
 
-    Args:
-        study: the study.
-        sizes: configurations per table.
-        summaries: one per cell, in the order of the grid.
-    """
-
-    study: Study
-    sizes: Mapping[str, int]
-    summaries: tuple[CellSummary, ...]
+    study: Study  # the study
+    sizes: Mapping[str, int]  # configurations per table
+    summaries: tuple[CellSummary, ...]  # one per cell, in the order of the grid
 
 
 def chunks(study: Study) -> tuple[Chunk, ...]:
@@ -289,8 +274,7 @@ def _truth(path: str, _changed_ns: int, _size: int) -> Truth:
 def truths(study: Study) -> dict[str, Truth]:
     """Read the tables of a study, by their names, and check that each cell can be played.
 
-    Raises:
-        AssistantError, StrategyError: the first fault, in one sentence.
+    Raises `AssistantError` or `StrategyError` with the first fault, in one sentence.
     """
     truth_by_table = {table.name: truth_of(table.path) for table in study.tables}
     for cell in study.cells():
@@ -303,12 +287,8 @@ def play_study(
 ) -> PlayedStudy:
     """Play the rest of a study, and write its results.
 
-    Args:
-        study: study to play.
-        folder: folder of its results; made if it does not exist, continued if it holds this study.
-        text: the study's text, for the copy in the folder.
-        workers: number of processes; that of the cores if None.
-        tell: callback with the progress.
+    The folder is made if it does not exist, and continued if it holds this study; it gets a copy of
+    the study's text. ``workers`` are processes, as many as cores if None.
 
     Raises:
         AssistantError: the folder holds another study, a file cannot be read or written, or a
@@ -448,8 +428,7 @@ def _end(pool: futures.ProcessPoolExecutor) -> None:
 def read_played(study: Study, folder: Path) -> Episodes:
     """Return the episodes of a study that was played to its end in a folder, without its tables.
 
-    Raises:
-        AssistantError: there are no results, or they are of another study.
+    Raises `AssistantError` if there are no results, or they are of another study.
     """
     path = folder / "results.parquet"
     rows, cells = read_parquet(path), study.cells()
@@ -483,8 +462,6 @@ def _cell_columns(cell: Cell) -> tuple[object, ...]:
 
 def _as_result(row: Mapping[str, Any]) -> EpisodeResult:
     return EpisodeResult(**{field.name: row[field.name] for field in fields(EpisodeResult)})
-
-
 
 
 def _claim(study: Study, folder: Path, text: str) -> None:

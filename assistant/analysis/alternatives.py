@@ -38,7 +38,6 @@ def span(seconds: float) -> str:
 
 
 LEAST_COUNT = 3
-"""Runs with a level before it may be called hopeless."""
 
 N_COMPANIONS = 5
 ANYWHERE = 256
@@ -127,13 +126,11 @@ def _in_company(
 
 
 LEAST_GAIN = 0.01
-"""Smallest rise of the chance that counts as help."""
 
 EVEN = 0.5
 """Chance up to which more runs, time or money are proposed, at most twice what is left."""
 
 PARTS = 16
-"""Steps in which time or money is added, as parts of what is left."""
 
 HALVINGS = 20
 """Bisection steps between the best and the goal in the search of an easier goal."""
@@ -141,14 +138,7 @@ HALVINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class AlternativeSearch:
-    """Search for alternatives: an experiment and its current forecast.
-
-    Args:
-        experiment: the experiment; its forecast has a chance.
-        current_forecast: its forecast.
-        now_s: seconds since 1970-01-01 UTC.
-        coefficients: coefficients of the forecast.
-    """
+    """Search for alternatives of an experiment whose current forecast has a chance."""
 
     experiment: Experiment
     current_forecast: Forecast
@@ -182,9 +172,8 @@ def events_of_alternative(
 ) -> tuple[Event, ...]:
     """Return the events that carry out an alternative on the experiment as it is now.
 
-    Raises:
-        AssistantError, StrategyError: it is not possible (any more), for example because a level
-            is closed already.
+    Raises AssistantError, StrategyError: it is not possible (any more), for example because a level
+    is closed already.
     """
     if change.steering is not None:
         new_steering = change.steering
@@ -211,10 +200,7 @@ def _candidates(prospects: AlternativeSearch) -> Iterator[Alternative]:
 
 
 def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
-    """Propose the advised exploitation level and level 1, where there are regions.
-
-    If a level is set, propose to remove it: some strategies weigh both parts themselves.
-    """
+    """Propose other exploitation levels, or none: some strategies weigh both parts themselves."""
     experiment = prospects.experiment
     present = experiment.steering.exploitation
     if present is not None:

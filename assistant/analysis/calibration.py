@@ -51,7 +51,6 @@ class ForecastEvidence:
     """Evidence of a forecast: what the results show at one moment.
 
     Args:
-        used: ended runs, failed ones too.
         size: combinations of the open levels.
         losses: losses of distinct configurations with a feasible result, ascending; less is better.
         stale: share of the runs since the last improvement, 0 to 1, its own run counted.
@@ -133,8 +132,7 @@ def _runs(n: int) -> str:
 def stale_share(losses: Sequence[float | None]) -> float:
     """Return the share of the runs since the last improvement, that run counted.
 
-    Args:
-        losses: losses of the runs in order of completion, None without a feasible result.
+    A loss is None for a run without a feasible result; the runs are in order of completion.
 
     >>> stale_share([5.0, None, 4.0, 4.5]), stale_share([])
     (0.5, 1.0)
@@ -163,7 +161,6 @@ SPREAD = 1.0
 """Logits by which single spaces differ from the mean: about three in four lie within."""
 
 TERMS = ("left", "used", "size", "tail", "stale", "reach")
-"""Names of the inputs, in the order of the coefficients."""
 
 SHARES = (0.1, 0.5, 0.9)
 """Quantiles of the best: shares of the futures that do at least as well."""
@@ -171,12 +168,7 @@ SHARES = (0.1, 0.5, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class ModelCoefficients:
-    """Coefficients of one logistic or one quantile.
-
-    Args:
-        intercept: a.
-        of: coefficients by name, see `TERMS`; greater always makes a greater answer.
-    """
+    """Coefficients of one logistic or one quantile by name (`TERMS`), and its intercept."""
 
     intercept: float
     of: Mapping[str, float]
@@ -191,8 +183,6 @@ class ForecastCalibration:
     """Coefficients of the forecast, as shipped.
 
     Args:
-        version: version of the fit.
-        fitted: data of the fit, in words.
         missed: coefficients of logit P(missed).
         best: coefficients of ln(0.03 + steps of the best), by the share of the futures that get at
             least so far.
@@ -221,23 +211,14 @@ class ForecastCalibration:
         return base_offset + fmean(_between(table, exploitation) for table in tables)
 
     def hardness(self, evidence: ForecastEvidence, goal: float, offset: float) -> float:
-        """Return logit P(missed) with a single run left.
-
-        Args:
-            evidence: evidence with an empty `ForecastEvidence.silence`.
-            goal: loss that is not reached yet.
-            offset: offset of the strategy; see `offset`.
-        """
+        """Return logit P(missed) with a single run left, for a goal (a loss) not reached yet."""
         return self.missed.at(model_inputs(evidence, goal)) + offset
 
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
         """Return the probability of reaching the goal within ``left`` runs, 0 with none.
 
-        More than `MOST_LEFT` runs count as `MOST_LEFT`, the tested range.
-
-        Args:
-            hardness: result of `hardness`, any shape that broadcasts with ``left``.
-            left: float64, any shape, at least 0.
+        More than `MOST_LEFT` runs count as `MOST_LEFT`, the tested range. ``hardness`` and ``left``
+        have any shapes that broadcast.
         """
         with np.errstate(divide="ignore"):
             logit = hardness + self.missed.of["left"] * np.log(np.minimum(left, MOST_LEFT))
@@ -256,10 +237,7 @@ class ForecastCalibration:
     ) -> tuple[float, ...]:
         """Return quantiles of the best loss after ``left`` further runs, one for each of `SHARES`.
 
-        Args:
-            evidence: evidence with an empty `ForecastEvidence.silence`.
-            offset: offset of the strategy.
-            left: runs, at least 0; more than `MOST_LEFT` count as `MOST_LEFT`.
+        More than `MOST_LEFT` runs count as `MOST_LEFT`. The evidence must be enough.
         """
         best = evidence.losses[0]
         if left <= 0:
@@ -295,10 +273,7 @@ class ForecastCalibration:
 
 
 def model_inputs(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
-    """Return the inputs of the model without the remaining runs, clipped to the tested ranges.
-
-    ``goal`` is a loss; the best loss as goal asks for any improvement.
-    """
+    """Return the inputs without the remaining runs, in the tested ranges; ``goal`` is a loss."""
     if evidence.reach is None:
         raise ValueError("nothing is left to try")
     return {

@@ -51,8 +51,6 @@ class AnalysedResponse:
     """A measured value as the response of an analysis.
 
     Args:
-        name: name of the value.
-        unit: its unit.
         goal: direction that is better; None if neither is.
         measure: name of one measure of a run; empty for the objective's own value.
         is_second: whether it is the objective's second value.
@@ -83,12 +81,7 @@ class AnalysedResponse:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Selection of the completed runs of an analysis.
-
-    Args:
-        feasible: whether only feasible runs are taken.
-        levels: allowed levels by parameter; other parameters are free.
-    """
+    """Selection of the completed runs of an analysis: feasible ones only, or given levels only."""
 
     feasible: bool = False
     levels: tuple[tuple[str, tuple[Level, ...]], ...] = ()
@@ -104,7 +97,6 @@ class RunFilter:
 
 
 EVERY = RunFilter()
-"""All completed runs."""
 
 
 def first_response(experiment: Experiment) -> AnalysedResponse:
@@ -138,11 +130,8 @@ class ValueChange:
     """Change of the measured value by a level or a combination of two.
 
     Args:
-        levels: the level, or both.
-        n: runs with it.
         change: difference from the mean of the comparable levels; None if unknown.
         low: lower end of the 95 % interval of the change, None if unknown.
-        high: upper end.
         verdict: side of 0 on which the whole interval lies; None if it holds 0 or is unknown, or if
             neither side is better.
     """
@@ -176,8 +165,6 @@ class InteractionEffect:
     """Interaction of two parameters.
 
     Args:
-        parameters: their names, in the space's order.
-        test: test of the interaction.
         combinations: total change by each combination with runs, main effects included.
         beyond: difference of each combination from the sum of the main effects; unknown unless
             the whole interaction can be estimated.
@@ -194,23 +181,16 @@ class EffectsReport:
     """Effects of an experiment, in the sign and the unit of the measured value.
 
     Args:
-        value_name: name of the measured value.
         unit: its unit; sums of squares and mean squares have its square.
         goal: direction that is better; None if neither is.
-        n_runs: completed runs in the analysis.
-        error: estimate of the error.
         main: main effects, in the space's order.
-        interactions: requested interactions.
         contrasts: single degrees of freedom on one scale, the largest first.
         unknown_contrasts: number of other contrasts of the levels with runs.
-        margins: Lenth's margins of the contrasts.
         half_normal: contrasts against half-normal quantiles, the smallest first.
-        lack_of_fit: test of the model against replicates.
         prediction: prediction of each run by the others (PRESS).
         coverage: share of the space that has runs.
         r_squared: share of the sum of squares about the mean that the model explains; None without
             residual degrees of freedom, or if all responses are equal.
-        residual_df: residual degrees of freedom.
     """
 
     value_name: str
@@ -250,8 +230,7 @@ def effects_report(
         response: response; the objective's own value if None.
         only: selection of the runs.
 
-    Raises:
-        StrategyError: a name that is no parameter, or a model with too many columns.
+    Raises StrategyError: a name that is no parameter, or a model with too many columns.
     """
     looked_at = response or first_response(experiment)
     history = response_observations(experiment, looked_at, only)
@@ -412,7 +391,6 @@ class StandardisedEffects:
         effects: contrasts with their t, the largest first.
         limit: two-sided 95 % limit of t for a single contrast.
         bonferroni: limit for all of them at once.
-        df: degrees of freedom of the error.
     """
 
     effects: tuple[tuple[Contrast, float], ...]
@@ -486,9 +464,7 @@ class MissingReport:
 
     Args:
         missing: result of the search, see `strategies.doe.coverage`.
-        runs: values of its configurations, ready to be submitted.
         block: nearest factorial block; None if there is none.
-        block_runs: values of the runs that complete the block.
     """
 
     missing: MissingRuns

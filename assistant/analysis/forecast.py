@@ -41,12 +41,7 @@ FAN_POINTS = 21
 
 @dataclass(frozen=True, slots=True)
 class ForecastInputs:
-    """Inputs of a forecast, computed once and used for any SLA and steering.
-
-    Args:
-        evidence: evidence of the results.
-        course: drawn futures of the runs to come.
-    """
+    """Inputs of a forecast, computed once and used for any SLA and steering."""
 
     evidence: ForecastEvidence
     course: DrawnFutures
@@ -60,17 +55,9 @@ def forecast(
     steering: Steering | None = None,
     calibration: ForecastCalibration | None = None,
 ) -> Forecast:
-    """Return the forecast of an experiment.
+    """Return the forecast of an experiment, by default with its own SLA and steering.
 
-    Args:
-        experiment: the experiment.
-        now_s: seconds since 1970-01-01 UTC.
-        sla: SLA instead of the experiment's.
-        steering: steering instead of the experiment's.
-        calibration: coefficients instead of the shipped ones.
-
-    Returns:
-        The forecast; unknown values in it are None, and `Forecast.silence` has the reason.
+    Unknown values are None in it, and `Forecast.silence` has the reason.
     """
     return forecast_under(
         experiment,
@@ -181,7 +168,6 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
 
 
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
-    """Return the number of the run that reached the goal; None if none did."""
     if sla.goal is None:
         return None
     run = first_to_reach(experiment.runs, experiment.opened.objective, sla.goal)
@@ -242,7 +228,6 @@ def _goal(
 def _seconds_needed(
     course: DrawnFutures, hardness: float, coefficients: ForecastCalibration
 ) -> Interval | None:
-    """Return the time until the goal is reached, over the futures."""
     if course.ends_s is None:
         return None
     shares = (np.arange(DRAWS) + 0.5) / DRAWS

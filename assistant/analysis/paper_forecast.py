@@ -15,17 +15,9 @@ from strategies import PendingRule, PendingRuns, Region, find_regions, pending_i
 
 
 def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
-    """Return the forecast by the paper's rule.
+    """Return the forecast by the paper's rule; unknown values (no region, no ended run) are None.
 
-    Args:
-        experiment: the experiment.
-        now_s: seconds since 1970-01-01 UTC.
-
-    Returns:
-        The forecast; unknown values (no region, no ended run) are None.
-
-    References:
-        Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
+    Reference: Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
     regions = find_regions(experiment.submitted_knowledge, experiment.watch.regions)
     pending_regions = [_pending_in(experiment, region) for region in regions]
@@ -86,7 +78,6 @@ def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
 
 
 def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> int | None:
-    """Return the pending runs of all regions, or of the plan; None if they cannot be counted."""
     return (
         count_planned(experiment)
         if experiment.watch.pending == "plan"
@@ -117,10 +108,7 @@ def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
 
 
 def count_planned(experiment: Experiment) -> int | None:
-    """Return the number of allowed configurations of the plan without a run.
-
-    None if there is no plan, or if it is too large to count.
-    """
+    """Return the number of allowed planned configurations without a run; None if unknown."""
     if not experiment.plan:
         return None
     space = experiment.space

@@ -41,7 +41,6 @@ GROUPS: tuple[Group, ...] = (
 """Groups of runs by origin; *left out* are suggestions without a run of their batch."""
 
 CONFIDENCE = 0.95
-"""Confidence of the stated intervals and of the intervals computed here."""
 
 ROUNDING = 1e-7
 """Relative tolerance, because a stated interval of no width has eight digits."""
@@ -53,12 +52,7 @@ class PredictionRecord:
 
     Args:
         run_id: the run; for a left-out suggestion a later run of the same configuration.
-        group: group of the suggestion.
-        batch: its batch.
-        expected: expected value.
         low: lower end of the stated interval; None without one.
-        high: upper end.
-        came: measured value.
         inside: whether it lies in the interval; None without one.
     """
 
@@ -102,17 +96,12 @@ class GroupScore:
     """Score of one group. Values are of completed runs that meet every constraint.
 
     Args:
-        group: the group.
         n: runs; for *left out*, suggestions.
         completed: completed runs; for *left out*, suggestions whose configuration ran later.
-        failed: failed runs.
         violated: completed runs that violate a constraint.
-        mean: mean value; None without any.
-        best: best value.
         improved: runs that made their configuration the new best; None for *left out*.
         gain: mean improvement over the baseline, more is better; None without a baseline value.
         coverage: coverage of the stated intervals; None if none can be judged.
-        error: error of the stated expectations.
     """
 
     group: Group
@@ -133,13 +122,9 @@ class PredictionScoreboard:
     """Scoreboard of the predictions of an experiment.
 
     Args:
-        value_name: name of the measured value.
-        unit: its unit.
-        goal: direction that is better.
         scores: scores of non-empty groups, in the order of `GROUPS`.
         promises: records of all suggestions that can be judged, by the end of their runs.
         coverage: coverage over the suggestions that were run unchanged.
-        error: error over the same.
         unanswered: suggestions of batches that were replaced before any was submitted.
         today: value of the baseline; None if it is unknown or violates a constraint.
     """

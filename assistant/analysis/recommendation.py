@@ -39,11 +39,9 @@ class Recommendation:
 
     Args:
         runs: its completed runs, oldest first.
-        value: mean of the measured values.
         interval: 95 % interval of that mean, low and high; None where the noise is unknown.
         confirmed: whether it may be taken without further runs.
         rivals: first runs of the configurations that the noise does not separate from it.
-        sentence: the recommendation in words.
     """
 
     runs: tuple[Run, ...]
@@ -105,14 +103,10 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
 
 
 def search_room(experiment: Experiment, limit: int | None, left: int | None) -> int | None:
-    """Return how many remaining runs may use new configurations; None without a limit.
+    """Return how many of the ``left`` runs may use new configurations; None without a limit.
 
-    The others are kept for confirmation, if results vary and the budget is large enough.
-
-    Args:
-        experiment: the experiment.
-        limit: budget of runs; None without one.
-        left: runs left of it.
+    The others are kept for confirmation, if results vary and the budget (``limit``) is large
+    enough.
     """
     if limit is None or left is None or limit < KEPT_FROM or not experiment.is_noisy:
         return left
@@ -166,7 +160,6 @@ def _can_confirm(experiment: Experiment) -> bool:
 
 
 def _sentence(experiment: Experiment, choice: Choice) -> str:
-    """Return the recommendation and its certainty as one or two sentences."""
     winner = experiment.standings[choice.winner.configuration]
     name, by = f"run {winner.run.id}", ""
     if experiment.opened.objective.second is not None:
@@ -221,10 +214,7 @@ def is_overdue(experiment: Experiment, now_s: float) -> bool:
 
 
 def passed_limit(experiment: Experiment, now_s: float) -> str | None:
-    """Return which limit is used up, as part of a sentence; None if none is.
-
-    ``now_s`` is in seconds since 1970-01-01 UTC.
-    """
+    """Return the limit that is used up at ``now_s``, as part of a sentence; None if none is."""
     if is_overdue(experiment, now_s):
         return "the deadline has passed"
     if experiment.sla.is_spent(experiment.cost):

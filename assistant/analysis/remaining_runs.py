@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 
 DRAWS = 200
 HALF_LIFE = 15.0
-"""Runs after which an earlier duration counts half."""
 
 PRIOR_SD = 0.5
 """Prior standard deviation of the logarithm, for a single run."""
@@ -67,10 +66,8 @@ class DurationModel:
     ) -> DurationModel | None:
         """Return the model of the durations; None while no run is over.
 
-        Args:
-            over: seconds of the ended runs, oldest first.
-            going: elapsed seconds of each running run.
-            costs: costs of the ended runs, in the same order; empty if unknown.
+        ``over`` are the seconds of the ended runs, oldest first, with ``costs`` in the same order
+        (empty if unknown); ``going`` are the elapsed seconds of each running run.
         """
         if not over:
             return None
@@ -117,8 +114,7 @@ class DurationModel:
         """Return the remaining seconds of running runs, float64 [DRAWS, len(elapsed_s)].
 
         Each is drawn from the durations longer than its elapsed time; beyond the longest one, from
-        an
-        exponential tail of its size.
+        an exponential tail of its size.
         """
         columns = []
         for taken_s in elapsed_s:
@@ -173,7 +169,6 @@ class DrawnFutures:
         ends_s: ends in seconds from now, float64 [DRAWS, n], ascending; None while no run has
             ended.
         costs: costs, float64 [DRAWS, n]; None without a tariff or if unknown.
-        duration_s: duration of one of them.
         spent: cost of the runs so far; None without a tariff or if unknown.
         over: ended runs that count against the budget.
     """
@@ -190,7 +185,6 @@ class RemainingRuns:
     """Runs that all terms of the SLA leave together.
 
     Args:
-        terms: what each of them leaves.
         runs: further runs that can end, float64 [DRAWS]; None without a limit or if unknown.
         binding: term that is the tightest most often, also for a finished experiment.
         unknown: reason why ``runs`` is None; empty otherwise.
@@ -262,14 +256,7 @@ def _attempts(over: Sequence[Run]) -> float:
 def count_remaining(
     experiment: Experiment, sla: Sla, course: DrawnFutures, now_s: float
 ) -> RemainingRuns:
-    """Return the runs that an SLA leaves in the drawn futures.
-
-    Args:
-        experiment: the experiment.
-        sla: SLA of the experiment, or another.
-        course: drawn futures of the experiment.
-        now_s: seconds since 1970-01-01 UTC.
-    """
+    """Return the runs that an SLA (the experiment's or another) leaves in the drawn futures."""
     terms: list[TermForecast] = []
     draws: dict[Term, Floats] = {}
     unknown = ""
@@ -331,9 +318,7 @@ def _free(experiment: Experiment) -> int | None:
 def _until(sums: Floats | None, limit: float) -> Floats | None:
     """Return how many values of each row stay within a limit, float64 [DRAWS]; None if unknown.
 
-    Args:
-        sums: ascending in each row, float64 [DRAWS, n].
-        limit: limit of the same unit; 0 or less gives 0.
+    ``sums`` is ascending in each row, float64 [DRAWS, n]. A limit of 0 or less gives 0.
     """
     if limit <= 0:
         return np.zeros(DRAWS)

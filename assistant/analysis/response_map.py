@@ -35,7 +35,6 @@ Ids = NDArray[np.int64]
 
 
 MOST_CELLS = 20_000
-"""Largest number of cells of a map."""
 
 MOST_ALONG = 1_000
 """Largest number of columns or rows, so that each cell stays visible."""
@@ -43,7 +42,6 @@ MOST_ALONG = 1_000
 ANY = -1
 """Placeholder of a level id: all levels of the parameter share the cell."""
 CellPosition = tuple[int, int]
-"""Column and row of a cell, from the top left."""
 
 
 class CellAdmission(IntEnum):
@@ -56,13 +54,7 @@ class CellAdmission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Parameters of each axis, the slowest first, and fixed levels of others.
-
-    Args:
-        across: names of the parameters on the horizontal axis.
-        down: names of those on the vertical axis.
-        at: levels of fixed parameters; all levels of the others share a cell.
-    """
+    """Parameters of each axis, the slowest first; ``at`` fixes the level of others."""
 
     across: tuple[str, ...]
     down: tuple[str, ...] = ()
@@ -79,8 +71,6 @@ class Grid:
     """Cells of a map, row by row from the top left.
 
     Args:
-        space: the space as it is now.
-        fold: its axes.
         across: level ids [columns, parameters on that axis], levels by rank.
         down: level ids [rows, parameters on that axis].
 
@@ -347,10 +337,7 @@ def key_of(level_ids: Sequence[int]) -> str:
 def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Configuration:
     """Return the configuration of a cell's key, whatever the order of its parts.
 
-    Args:
-        space: the space.
-        key: key made by `key_of`, or its parts in another order.
-        rest: levels of the parameters that the key leaves out.
+    ``rest`` has the levels of the parameters that the key leaves out.
 
     Raises:
         ExperimentError: the key is of no configuration of this space.
@@ -371,11 +358,9 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
 
 
 FEW = 2
-"""Smallest number of results for a prediction."""
 
 
 FEW_DURATIONS = 5
-"""Smallest number of durations for a prediction of durations."""
 
 _LEAST_S = 1e-6
 
@@ -420,11 +405,8 @@ def expected_measures(
 ) -> ExpectedMeasureArrays | None:
     """Return the predictions for many configurations at once; None below two results.
 
-    Args:
-        experiment: the experiment.
-        level_ids: int64 [n, parameters], a configuration a row.
-        over: positions of parameters whose column is ignored: value and interval are then those of
-            the mean over all their levels, not of one run.
+    ``level_ids`` is int64 [n, parameters], a configuration a row. Parameters at the positions
+    ``over`` are ignored: value and interval are then those of the mean over all their levels.
     """
     model = experiment.measured_anova
     if model is None or len(model.ids) < FEW:

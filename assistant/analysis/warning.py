@@ -48,7 +48,7 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
     """Return one sentence on the probability of a miss and its range over spaces.
 
     >>> verdict(0.74, (0.52, 0.89))
-    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on \\
+    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on
     the space).'
     >>> verdict(0.5, (0.27, 0.73))
     'Of studies that looked like this 50 % missed (27 to 73 % depending on the space).'
@@ -131,12 +131,7 @@ def build_warning(
     """Return the events to record with a batch: a warning with its proposal, if one is due.
 
     Where the forecast warns, its check comes first, due or not, because it decides later warnings.
-
-    Args:
-        experiment: the experiment, with the new suggestions of this round.
-        n: number of suggestions to propose instead.
-        now_s: seconds since 1970-01-01 UTC.
-        rng: random generator of the proposal.
+    The experiment includes the new suggestions; ``n`` others are proposed instead.
     """
     if experiment.watch.warns_by_forecast(experiment.sla):
         return _advise_by_forecast(experiment, n, now_s, rng)
@@ -153,13 +148,8 @@ def next_batch(
     """Return the batch after an answer; None if the open batch stays.
 
     Accepting takes the suggestions of the warning that have no run yet. If they are used up, or
-    belong to another alternative, the changed steering makes as many as were open.
-
-    Args:
-        experiment: the experiment before the answer.
-        answered: answer to its open warning.
-        accepted: accepted alternative; None without one.
-        more: the other events of the answer.
+    belong to another alternative, the changed steering makes as many as were open. ``experiment``
+    is the state before the answer, ``more`` the other events of the answer.
     """
     advice = experiment.open_advice
     if answered.answer != "accepted" or advice is None:
@@ -188,7 +178,6 @@ def next_batch(
 def _advise_by_forecast(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> tuple[Event, ...]:
-    """Return the check of this round, and the warning if one is due."""
     coefficients = load_calibration()
     current_forecast = forecast(experiment, now_s, calibration=coefficients)
     check, before = warning_check(experiment, current_forecast), experiment.checks
@@ -244,7 +233,6 @@ def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> flo
 
 
 def _last(experiment: Experiment) -> PastWarning | None:
-    """Return the last warning by the forecast; None if there was none."""
     for advice in reversed(experiment.advice):
         miss = None if advice.outlook is None else advice.outlook.miss
         if advice.basis == "forecast" and miss is not None:
@@ -258,9 +246,8 @@ def _advise_by_paper(
     """Return a warning by the paper's rule with a proposal; None if none is due.
 
     It is due when the forecast is a miss, the share `WarningPolicy.warn_from` of the budget is
-    spent,
-    and an ignored warning is 5 runs old. Where all runs go inside the regions already, it can only
-    propose more runs or fewer levels.
+    spent, and an ignored warning is 5 runs old. Where all runs go inside the regions already, it
+    can only propose more runs or fewer levels.
     """
     watch, steering = experiment.watch, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
@@ -285,7 +272,6 @@ def _advise_by_paper(
 
 
 def _is_late(experiment: Experiment) -> bool:
-    """Return whether the share of the budget is spent from which warnings begin."""
     limit = experiment.sla.max_runs
     return limit is None or executed_runs(experiment) >= experiment.watch.warn_from * limit
 

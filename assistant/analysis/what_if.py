@@ -21,10 +21,7 @@ from strategies import Level, Suggestion, factors_of, find_regions, split
 
 @dataclass(frozen=True, slots=True)
 class SteeringChange:
-    """Change of a what-if question; None means unchanged, a goal of "none" removes the goal.
-
-    See `Session.what_if`.
-    """
+    """Change of a what-if question; None means unchanged, goal "none" removes the goal."""
 
     exploitation: float | Keep | None = "keep"
     max_runs: int | None = None
@@ -51,7 +48,6 @@ class WhatIfSide:
     """One side of a what-if comparison: an experiment as it is, or after a change.
 
     Args:
-        forecast: its forecast.
         inside: remaining runs by region, the best region first; empty without an exploitation
             level.
         outside: remaining runs outside the regions; None if the number left is unknown.
@@ -67,13 +63,10 @@ class WhatIf:
     """Result of a what-if question.
 
     Args:
-        before: the present forecast.
-        after: the forecast after the change.
         inside: remaining runs by region, the best region first; empty without an exploitation
             level.
         outside: remaining runs outside the regions; None if the number left is unknown.
         suggestions: the next batch, as large as suits the strategy and the budget.
-        sentence: the result in words.
     """
 
     before: Forecast
@@ -89,9 +82,7 @@ def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> Wha
 
     A finished experiment counts as reopened on both sides. The suggestions are those that the
     session would make next after the change, beside any open ones (`batch_size` of them).
-
-    Raises:
-        AssistantError, StrategyError: the change itself would be refused.
+    Raises AssistantError, StrategyError: the change itself would be refused.
     """
     after = apply_change(experiment, now_s, change)
     before, later = (
@@ -105,10 +96,7 @@ def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> Wha
 
 
 def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
-    """Return the forecast of an experiment that goes on, and the division of its remaining runs.
-
-    This is the quick part of `what_if`: it suggests nothing.
-    """
+    """Return the forecast and the division of the remaining runs: the quick part of `what_if`."""
     current_forecast = forecast(experiment, now_s)
     left = None if current_forecast.remaining is None else current_forecast.remaining.median
     return WhatIfSide(

@@ -55,7 +55,6 @@ def _command_example() -> Command:
 
 
 def _bowl(x: int, mode: str, seed: int) -> dict[str, float]:
-    """Return the measures of the example."""
     return {"height": float((x - 2) ** 2 + len(mode)), "luck": seed % 7}
 
 
@@ -115,12 +114,7 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 
 
 def generators(*, fitted: bool) -> Mapping[str, str]:
-    """Return the summary of each generator of workloads, by name.
-
-    Args:
-        fitted: True for generators that can be fitted to a log, False for those with published
-            parameters.
-    """
+    """Return the summaries of generators by name: those with a fit, or those published."""
     entries = (generator for generator in GENERATORS if fitted or generator.published is not None)
     return {generator.name: generator.summary for generator in entries}
 

@@ -68,9 +68,6 @@ class ProcessResult:
     Attributes:
         code: exit code, negative for a signal.
         overtime: whether the time limit ended it.
-        wall_s: its duration in seconds.
-        stdout: end of its standard output.
-        stderr: end of its standard error.
         stopped: whether its observer ended it.
         passed: message about the limit that ended it; empty if none did.
     """
@@ -96,8 +93,6 @@ class ProcessObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _StopReason:
-    """The reason to end a running child; see `ProcessResult`."""
-
     overtime: bool = False
     stopped: bool = False
     passed: str = ""
@@ -212,7 +207,6 @@ class _StreamReader:
         self._watch = self._company = None
 
     def _asked(self, now_s: float) -> _StopReason | None:
-        """Check the limits and ask the observer, if it is time to."""
         if self._watch is not None:
             passed = self._watch.look()
             if passed is not None:
@@ -224,7 +218,6 @@ class _StreamReader:
         return None
 
     def _wait_s(self, now_s: float, deadline_s: float | None) -> float | None:
-        """Return the longest time for the next read in seconds; None for no bound."""
         until_s = [deadline_s] if deadline_s is not None else []
         if self._pidfd is None:
             until_s.append(now_s + POLL_S)

@@ -89,11 +89,6 @@ def missing_variable_hint(
 ) -> str:
     """Return a hint about a variable that a failed program did not inherit; empty if there is none.
 
-    Args:
-        words: last lines of its output.
-        environment: environment of Copperline.
-        passed: environment of the program.
-
     >>> missing_variable_hint("KeyError: 'KEY'", {"KEY": "1"}, {})
     "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
     """
@@ -124,11 +119,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, where: str) -> "Template":
-        """Parse a text; ``where`` names it in errors.
-
-        Raises:
-            ApplicationError: a lone brace, an invalid name, or a NUL character.
-        """
+        """Parse a text; ``where`` names it in errors. Raises ApplicationError for a bad text."""
         if "\0" in text:
             raise ApplicationError(f"{where} holds a NUL character, which no program can be given")
         parts: list[tuple[str, str | None]] = []
@@ -183,13 +174,7 @@ def value_text(value: Level) -> str:
 
 
 def why_missing(program: str, cwd: str, search: str) -> str | None:
-    """Return why a program cannot be started; None if it can.
-
-    Args:
-        program: name, searched on ``search``, or a path relative to ``cwd`` if it holds a slash.
-        cwd: working folder of the program.
-        search: value of ``PATH``.
-    """
+    """Return why a program cannot be started; None if it can."""
     if "/" not in program:
         if shutil.which(program, path=search) is None:
             here = is_file(Path(cwd) / program)
@@ -213,13 +198,7 @@ def last_output_lines(ended: ProcessResult) -> str:
 
 
 def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> str | None:
-    """Return why a program failed, with the last lines of its output; None if it succeeded.
-
-    Args:
-        ended: result of the process.
-        limit_s: time limit of the process, in seconds.
-        hint: another possible reason; may be empty.
-    """
+    """Return why a program failed, with the last lines of its output; None if it succeeded."""
     words = last_output_lines(ended)
     details = f"; {hint}" * bool(hint)
     details += f"; its last words: {words}" if words else "; it said nothing"
@@ -265,15 +244,11 @@ class Command:
     """A program that runs once per configuration, with its values as arguments.
 
     Args:
-        argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}``
-            (an
+        argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}`` (an
             empty folder of the run, removed afterwards). A literal brace is written twice.
-        space: parameters of the program.
         objective: objective over its measures; `WALL` is the duration of a run.
-        reading: source of the measures; by default the last line of stdout as JSON, or none if
-            the
+        reading: source of the measures; by default the last line of stdout as JSON, or none if the
             objective needs only `WALL`.
-        baseline: current configuration.
         cwd: working folder, also the base of relative paths.
         env: environment variables; values may hold placeholders.
         inherit: patterns of variables inherited in addition to `USUAL`.
@@ -282,8 +257,7 @@ class Command:
         grace_s: seconds between SIGTERM and SIGKILL at the limit.
         processes: largest number of processes at once.
         file_bytes: largest file that the program may write; no limit if None.
-        environment: cores and memory of a run: the cores set the variables `THREADS`, the memory
-            is
+        environment: cores and memory of a run: the cores set the variables `THREADS`, the memory is
             a limit.
         unused: whether a parameter without a placeholder is allowed.
         noisy: whether equal values give different results; None if unknown.
@@ -383,7 +357,6 @@ class Command:
             )
 
     def _check_values(self) -> None:
-        """Raise ApplicationError for a level that is too long for an argument."""
         for parameter in self.space.parameters:
             for value in map(value_text, parameter.levels):
                 if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
@@ -436,7 +409,6 @@ class Command:
         return bool(self._file.names & {SEED, SCRATCH}) or varied <= self._file.names
 
     def _programs(self) -> Iterator[str]:
-        """Yield the programs that the levels name, or the one fixed program."""
         first = self._argv[0]
         parameters = [p for p in self.space.parameters if p.name in first.names]
         for number, levels in enumerate(product(*(p.levels for p in parameters))):
@@ -447,7 +419,6 @@ class Command:
             )
 
     def _locate(self, program: str) -> None:
-        """Raise ApplicationError if the program cannot be started."""
         search = self.env.get("PATH", os.environ.get("PATH", os.defpath))
         reason = why_missing(program, self.cwd, search)
         if reason is not None:
@@ -475,11 +446,7 @@ class Command:
         return self.reading
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run the program once.
-
-        Raises:
-            RunError: it did not start, did not end in time or with code 0, or gave no measures.
-        """
+        """Run the program once. Raises RunError if it fails, is too slow, or gives no measures."""
         return self._once(values, seed, self.limit_s)
 
     def evaluate_within(
@@ -496,13 +463,6 @@ class Command:
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
         """Run the program once and report its intermediate results; see `MeasureFollower`.
-
-        Args:
-            values: level of every parameter.
-            seed: seed of the run.
-            limit_s: as for `evaluate_within`; None for the own limit only.
-            oversight: run control, called from this thread; it may end the run (SIGTERM, then
-                SIGKILL).
 
         Raises:
             StoppedError: the run control ended the run.

@@ -33,17 +33,13 @@ class Function:
     """A Python function that is called once per run.
 
     Args:
-        function: function that takes every parameter by name, and ``seed`` if it has that
-            argument.
-        space: parameters of the function.
+        function: function that takes every parameter by name, and ``seed`` if it has that argument.
         objective: objective over its result; `WALL` is the duration of the call.
-        baseline: current configuration.
         reference: ``module:function`` if it was found by name; see `load`.
         folder: first folder in which the module was searched.
         noisy: whether equal values give different results; None if unknown.
 
-    With several workers the function must be at the top of a module, because other processes
-    import
+    With several workers the function must be at the top of a module, because other processes import
     it by name.
 
     Raises:
@@ -90,11 +86,7 @@ class Function:
         folder: Path | str = "",
         noisy: bool | None = None,
     ) -> "Function":
-        """Load ``module:function`` from ``folder`` or from the installed packages.
-
-        Raises:
-            ApplicationError: there is no such module or function, or the module does not load.
-        """
+        """Load ``module:function`` from ``folder`` or the packages. Raises ApplicationError."""
         where = str(Path(folder).absolute()) if folder else ""
         function = _find(reference, where)
         return cls(function, space, objective, baseline, reference, where, noisy)

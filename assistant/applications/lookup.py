@@ -17,7 +17,6 @@ class Lookup:
 
     Args:
         table: parameter columns, ``objective`` (minimised), optionally ``duration_s``.
-        source: name of the source, for people.
     """
 
     table: MeasuredTable

@@ -58,9 +58,7 @@ class JsonOutput:
         if not lines:
             raise RunError("the program printed nothing on stdout; its last line has the measures")
         if stdout.cut and len(lines) == 1:
-            raise RunError(
-                f"the last line of stdout is longer than {MAX_BYTES:,} bytes"
-            )
+            raise RunError(f"the last line of stdout is longer than {MAX_BYTES:,} bytes")
         return from_json(lines[-1], "the last line of stdout")
 
 
@@ -81,8 +79,7 @@ class Patterns:
     ``^`` and ``$`` match at every line. Every pattern must match.
 
     Raises:
-        ApplicationError: no pattern, one that cannot be compiled, no named group, or a name
-            twice.
+        ApplicationError: no pattern, one that cannot be compiled, no named group, or a name twice.
     """
 
     patterns: tuple[str, ...]
@@ -118,11 +115,7 @@ class Patterns:
         return f"in {self.stream}: " + ", ".join(self.patterns)
 
     def of(self, text: str) -> dict[str, float | None]:
-        """Return the numbers of the last match; a group that did not take part is None (unknown).
-
-        Raises:
-            RunError: a pattern without a match, or a group that is not a finite number.
-        """
+        """Return the numbers (or None) of the last match. Raises RunError without one."""
         measures: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
@@ -212,8 +205,7 @@ def measures_of(output: object, objective: Objective, giver: str) -> dict[str, M
 def intermediate_measures(output: object, objective: Objective) -> dict[str, Measure]:
     """Return the readable part of an intermediate result; never raise an error.
 
-    Numbers that are not finite become None (unknown). With more than `MAX_MEASURES`, none is
-    read.
+    Numbers that are not finite become None (unknown). With more than `MAX_MEASURES`, none is read.
     """
     plain = _plain(output)
     mapping: Mapping[object, object] = plain if isinstance(plain, Mapping) else {}
@@ -342,10 +334,7 @@ class MeasuredFile:
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def news(self) -> object | None:
-        """Return the value of the file if it was written since the last call, else None.
-
-        Also return None while the file cannot be read, because it may be half written.
-        """
+        """Return the value of the file if it is complete and new since the last call, else None."""
         mark = self._mark()
         if mark is None or mark in (self._before, self._seen):
             return None
@@ -377,21 +366,17 @@ class MeasuredFile:
 
 
 REPORT_S = 0.25
-"""Shortest time between two intermediate results of a run, in seconds."""
 
 KEPT_BYTES = 1 << 16
 """Number of bytes kept of the output since the last intermediate result."""
 
 
 class MeasureFollower:
-    """Read the intermediate results of one running program and report them to a run control.
+    """A reader that reports the intermediate results of one program to a run control.
 
     Args:
         reading: where the measures are; ignored if there is a ``file``.
-        objective: objective whose measures are read.
         oversight: receiver of the intermediate results; decides whether the run must end.
-        file: file into which the run writes its measures.
-        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -433,7 +418,6 @@ class MeasureFollower:
         return self._oversight.wants_end()
 
     def _measured(self) -> Mapping[str, Measure]:
-        """Return the latest new measures; empty if there are none."""
         if self._file is not None:
             news = self._file.news()
             return {} if news is None else intermediate_measures(news, self._objective)

@@ -26,10 +26,7 @@ class SessionProcess:
     """A living process.
 
     Attributes:
-        pid: process number; the system reuses it after the end.
         started: start time in ticks of the kernel; unique together with the pid.
-        parent: pid of the parent.
-        session: number of its session.
         resident_bytes: resident memory; shared memory counts in full.
     """
 
@@ -158,7 +155,6 @@ def _signal(process: SessionProcess, number: signal.Signals) -> None:
 
 
 MOST_PROCESSES = 500
-"""Default limit of the number of processes of one run."""
 
 LARGEST_BYTES = 1 << 62
 """Largest limit that is accepted; the kernel's own maximum is higher."""
@@ -182,8 +178,7 @@ class ProcessLimits:
 
     Raises:
         ApplicationError: a limit is below 1 or above `LARGEST_BYTES`, or this machine cannot
-            enforce
-            it.
+            enforce it.
     """
 
     processes: int = MOST_PROCESSES
@@ -224,12 +219,7 @@ class ProcessLimits:
         return ", ".join(parts)
 
     def hint(self, code: int, words: str) -> str:
-        """Return which limit probably made a program fail; empty if none did.
-
-        Args:
-            code: exit code, negative for a signal.
-            words: last lines of the output.
-        """
+        """Return which limit probably made a program fail; empty if none did."""
         if self.file_bytes is not None and (code == -signal.SIGXFSZ or _TOO_LARGE in words):
             return (
                 f"it wrote a file of more than {format_size(self.file_bytes)}, the limit; allow "
@@ -278,13 +268,7 @@ def _wall(pid: int, walls: Iterable[tuple[int, int]]) -> None:
 
 
 class LimitMonitor:
-    """A monitor that checks the limits of a session from time to time.
-
-    Args:
-        session: pid of the leader.
-        limits: limits of the run.
-        clock: monotonic clock, in seconds.
-    """
+    """A monitor that checks the limits of a session from time to time."""
 
     def __init__(
         self, session: int, limits: ProcessLimits, clock: Callable[[], float] = time.monotonic

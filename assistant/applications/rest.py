@@ -24,17 +24,14 @@ class Rest:
     """A program that is called over HTTP for every run.
 
     Args:
-        space: parameters of the program.
         objective: objective over its measures; `WALL` is the duration of a run.
         url: address for runs, on this machine or over https; None if the program takes its runs
             itself.
-        baseline: current configuration.
         limit_s: wall-clock seconds per run; no limit if None.
         noisy: whether equal values give different results; None if unknown.
 
     The token in $COPPERLINE_ADAPTER_TOKEN, if set, goes with every request; it is read where the
-    run
-    is executed and never stored.
+    run is executed and never stored.
 
     Raises:
         ApplicationError: the address is invalid, or leaves this machine unencrypted.
@@ -73,12 +70,7 @@ class Rest:
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Execute one run.
-
-        Raises:
-            RunError: the program is not reached, fails, does not answer in time, or gives no
-                measures.
-        """
+        """Execute one run. Raises RunError without a timely answer with measures."""
         return self.evaluate_watched(values, seed, None, _NullRunControl())
 
     def evaluate_within(

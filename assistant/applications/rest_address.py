@@ -62,15 +62,7 @@ def origin_of(url: str) -> str:
 
 
 def address_within(url: str, location: str) -> str:
-    """Return the absolute address that a program named in its answer.
-
-    Args:
-        url: address of the request.
-        location: address in the answer; may be relative.
-
-    Raises:
-        RunError: the location is invalid or has another origin than ``url``.
-    """
+    """Return the absolute address in an answer. Raises RunError for another origin."""
     is_plain = _ALLOWED.fullmatch(location) is not None and "#" not in location
     target = urljoin(url, location) if is_plain else ""
     parts = _parts(target)
@@ -83,11 +75,7 @@ def address_within(url: str, location: str) -> str:
 
 
 def token() -> str | None:
-    """Return the token that goes with every request; None if the environment holds none.
-
-    Raises:
-        RunError: the token cannot stand in a header; the message does not show it.
-    """
+    """Return the token of every request, or None. Raises RunError if a header cannot hold it."""
     secret = os.environ.get(TOKEN)
     if not secret:
         return None

@@ -38,7 +38,6 @@ TRIES = 6
 """Attempts per request, about 3 s in all, in which a program can restart."""
 FIRST_PAUSE_S = 0.1
 MOST_RETRY_S = 60.0
-"""Largest ``Retry-After`` that is obeyed, in seconds."""
 
 _NOT_NOW = frozenset((429, 502, 503, 504))
 _WORDS = ("failure", "detail", "error", "message")
@@ -232,7 +231,6 @@ class _UnreachableError(Exception):
 
 
 def _unreached(program: str, error: Exception) -> _UnreachableError:
-    """Return why the program was not reached, from the cause of the error."""
     cause: BaseException | None = error
     reason = str(error)
     while cause is not None:
@@ -274,13 +272,6 @@ def request_run(
 ) -> object:
     """Request one run from a program and return its measures unchanged.
 
-    Args:
-        url: checked address for runs.
-        values: level of every parameter.
-        seed: seed of the run.
-        limit_s: wall-clock seconds from now; then the run is ended.
-        oversight: run control that receives intermediate results and may end the run.
-
     Raises:
         StoppedError: the run control ended the run; the program was informed if possible.
         RunError: no usable answer, a failure, or the time limit.
@@ -304,11 +295,7 @@ def request_run(
 
 
 def request_description(url: str) -> dict[str, object]:
-    """Return the JSON object with which a program describes itself.
-
-    Raises:
-        RunError: there is no usable answer.
-    """
+    """Return the program's JSON description. Raises RunError without a usable answer."""
     with _RequestThread(_DescriptionRequest(url, token())) as talk:
         while True:
             message = talk.hear(ANSWER_S)
@@ -319,8 +306,6 @@ def request_description(url: str) -> dict[str, object]:
 
 
 class _DescriptionRequest(ProgramRequest):
-    """The request for a description of the program."""
-
     async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:  # noqa: ARG002
         return FinalMessage(self.object_of(await self.ask(client, "GET", self.url)))
 
@@ -410,8 +395,6 @@ class _RunRequest(ProgramRequest):
 
 
 class _RequestThread(threading.Thread):
-    """The thread of one conversation."""
-
     def __init__(self, asking: ProgramRequest) -> None:
         super().__init__(name="copperline-rest", daemon=True)
         self._asking = asking

@@ -71,7 +71,6 @@ MEASURES = (
 OF_ONE_PARTITION = tuple(
     name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
 )
-"""Measures of a cluster without a split."""
 
 EVERY: Final = "every"
 """Stands for all registered orders or rules that can simulate the workload."""
@@ -84,8 +83,6 @@ class Preset:
     """A question about a cluster, with the parameters that it opens.
 
     Attributes:
-        name: name in settings.
-        summary: one line for people.
         levels: levels of the parameters besides the split, by name; the current level is added.
         split: whether the paper's three parameters are opened; else there is one partition.
         allocation: default allocation to a job, as in `sim.api.Scenario`.
@@ -156,8 +153,7 @@ class PresetLevels:
     """The levels of a preset for one cluster.
 
     Attributes:
-        levels: levels by name, with the current one; a parameter with only one level is not
-            opened.
+        levels: levels by name, with the current one; a parameter with only one level is not opened.
         left_out: ``order`` or ``backfill``, with a policy that cannot simulate the workload and
             why.
     """
@@ -169,13 +165,7 @@ class PresetLevels:
 def fill_preset(
     preset: Preset, today: Mapping[str, Level], check: Callable[[Kind, str], None]
 ) -> PresetLevels:
-    """Return the parameters that a preset opens.
-
-    Args:
-        preset: a preset that exists.
-        today: current levels of the parameters that have a meaning now.
-        check: function that raises SimError if a policy cannot simulate the workload.
-    """
+    """Return the parameters that a preset opens."""
     opened: dict[str, tuple[Level, ...]] = {}
     left_out: list[tuple[str, str]] = []
     candidates: tuple[Level, ...]
@@ -218,11 +208,9 @@ class Scheduling:
     """A simulated cluster over one workload whose partitions and policies vary.
 
     Args:
-        workload: jobs of the past.
         procs: processors of the cluster; the number in the log if None.
         today: current order and backfill; with one partition of ``procs`` they are the baseline.
-        levels: levels by parameter, instead of the computed ones and those of the preset: the
-            three
+        levels: levels by parameter, instead of the computed ones and those of the preset: the three
             of the paper (if there is a split), ``procs``, ``order``, ``backfill``, ``overrun``,
             ``grace_s``, and every option of the policies that occur. All other parameters keep
             their current value; empty levels close a parameter that the preset opens.
@@ -230,11 +218,8 @@ class Scheduling:
         small_job_wait_s: longest wait allowed for small jobs (paper: 3 h).
         too_wide: treatment of a job that fits no partition: ``reject`` makes the configuration
             infeasible, ``clip`` runs the job narrower and longer.
-        overrun: treatment of a job that outlives its request: ``raise`` lets it run on and
-            informs
-            the scheduler, ``kill`` ends it, ``extend`` lets it run on and the scheduler finds
-            out.
-        preset: name of an entry of `PRESETS`.
+        overrun: treatment of a job that outlives its request: ``raise`` lets it run on and informs
+            the scheduler, ``kill`` ends it, ``extend`` lets it run on and the scheduler finds out.
         split: whether the paper's three parameters are opened; None: as in the preset.
         options: options of orders and backfills, by name; the others have their usual values.
         grace_s: seconds between the requested end and the kill.
@@ -330,7 +315,6 @@ class Scheduling:
                     )
 
     def _check_policy(self, kind: Kind, policy: str) -> None:
-        """Raise SimError if a policy, with the current options, cannot be simulated."""
         names: dict[Kind, str] = {"order": self.today.order, "backfill": self.today.backfill}
         names[kind] = policy
         owners = options_of({policy_kind: (name,) for policy_kind, name in names.items()})
@@ -402,10 +386,9 @@ class Scheduling:
     def space(self) -> ParameterSpace:
         """Return the paper's three parameters, then those of the preset or of ``levels``.
 
-        The baseline has no small partition. Its thresholds then have no meaning, so exactly one
-        of
-        their combinations is allowed. The same holds for every parameter without a meaning in
-        some runs.
+        The baseline has no small partition. Its thresholds then have no meaning, so exactly one of
+        their combinations is allowed. The same holds for every parameter without a meaning in some
+        runs.
         """
         exclusions = self.variation.exclusions
         if not self.has_split:

@@ -55,17 +55,13 @@ class WorkloadFutures:
     """Settings of the futures: how they are drawn, and how their measures are combined.
 
     Attributes:
-        model: model that the futures are drawn from.
         count: number of futures, 1 to 1,000.
         duration_s: length of the submission window of each future, in seconds.
         scale: factor on the rate of arrivals.
-        seed: seed of the futures; independent of the seeds of sweeps and runs. A larger count
-            with
+        seed: seed of the futures; independent of the seeds of sweeps and runs. A larger count with
             the same seed begins with the same futures.
-        judge: value of a measure: its ``mean`` over the futures, a ``quantile``, or the
-            ``worst``.
-        quantile: share of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures
-            is
+        judge: value of a measure: its ``mean`` over the futures, a ``quantile``, or the ``worst``.
+        quantile: share of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures is
             the second worst.
         anew: True if every run draws its own futures from its seed. Then results vary from run to
             run, and two configurations have no common random numbers.
@@ -99,11 +95,7 @@ class WorkloadFutures:
             )
 
     def draw(self, of_run: int | None = None) -> tuple[Workload, ...]:
-        """Return the futures; those of one run if every run draws its own.
-
-        Raises:
-            SimError: the model is invalid, or no job falls into the duration.
-        """
+        """Return the futures, a run's own if ``anew``. Raises SimError for an impossible model."""
         run_seed = of_run if self.anew else None
         return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, run_seed)
 
@@ -117,10 +109,8 @@ class WorkloadFutures:
         """Return the measures of one run from its measures on every future.
 
         A future without a value (the wait of small jobs if there are none) is left out. The worst
-        is
-        the lowest utilisation, and the highest value of every other measure; a quantile counts
-        from the
-        same side.
+        is the lowest utilisation, and the highest value of every other measure; a quantile counts
+        from the same side.
         """
         names = dict.fromkeys(name for measures in each for name in measures)
         summary: dict[str, Measure] = {}
@@ -208,10 +198,8 @@ Values = Mapping[str, Level]
 _RIGID = "every job is simulated as one rigid job, without its tasks and their order"
 
 FUTURES = "Futures"
-"""Label of the fact that describes the futures."""
 
 FUTURES_DIGEST = "Futures digest"
-"""Label of the fact that identifies the futures of an experiment."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +210,6 @@ class FutureScheduling(Scheduling):
     simulated on every future.
 
     Args:
-        futures: settings of the futures.
         threads: number of futures of one run that are simulated in parallel; None: one per core.
     """
 
@@ -262,11 +249,7 @@ class FutureScheduling(Scheduling):
         return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *more, digest)
 
     def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
-        """Simulate one configuration on every future.
-
-        Raises:
-            RunError: the simulator refuses a future; the message names it.
-        """
+        """Simulate one configuration on every future. Raises RunError if one is refused."""
         return self.futures.judged(self.each(values, seed))
 
     def each(self, values: Values, seed: int = 0) -> tuple[Mapping[str, Measure], ...]:
@@ -299,8 +282,7 @@ class FutureScheduling(Scheduling):
     ) -> Iterator[tuple[Values, Mapping[str, Measure]]]:
         """Simulate many configurations on every future, in parallel; yield them in order.
 
-        All meet the futures of the settings' own seed. For the rest see
-        `Scheduling.evaluate_many`;
+        All meet the futures of the settings' own seed. For the rest see `Scheduling.evaluate_many`;
         ``progress`` counts configurations.
 
         Raises:
@@ -332,16 +314,7 @@ class FutureScheduling(Scheduling):
 def future_scheduling(
     futures: WorkloadFutures, *, threads: int | None = None, **settings: Any
 ) -> FutureScheduling:
-    """Return the scheduling application over futures.
-
-    Args:
-        futures: settings of the futures.
-        threads: see `FutureScheduling`.
-        settings: settings of `Scheduling`, without the workload.
-
-    Raises:
-        ApplicationError, SimError: as `Scheduling`, and errors of drawing.
-    """
+    """Return the scheduling application over futures. Raises as `Scheduling` and drawing do."""
     workloads: Sequence[Workload] = futures.draw()
     jobs = concatenated_workload(
         workloads, f"{futures.count:,} futures of '{futures.model.generator}' together"

@@ -44,9 +44,6 @@ class OptionalParameter:
     """A parameter that a cluster may have besides its split.
 
     Attributes:
-        name: name of the parameter.
-        description: one line for people.
-        unit: unit, for people.
         choices: all possible levels, if they are few.
         usual: default value of an option; None for other parameters.
     """
@@ -73,11 +70,7 @@ class OptionOwner:
 
 
 def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[OptionOwner, ...]]:
-    """Return the options of some policies by name, each with all policies that have it.
-
-    Raises:
-        UnknownNameError: an order or a rule is not registered.
-    """
+    """Return the options of policies by name, with their owners. Raises UnknownNameError."""
     options: dict[str, tuple[OptionOwner, ...]] = {}
     for kind in KINDS:
         for policy in dict.fromkeys(policies[kind]):
@@ -114,11 +107,7 @@ def option_values(
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
-    """Return the parameters besides the split that can be varied with these policies.
-
-    Raises:
-        UnknownNameError: an order or a rule is not registered.
-    """
+    """Return the parameters besides the split for some policies. Raises UnknownNameError."""
     names = known_names()
     return (
         OptionalParameter("procs", "size of the whole cluster", "processors"),
@@ -220,11 +209,7 @@ class SchedulingVariation:
 
     @cached_property
     def now(self) -> dict[str, Level]:
-        """Return the current level of every varied parameter; the only one if it has no effect.
-
-        Raises:
-            ApplicationError: the current value is not among the levels.
-        """
+        """Return the current level of varied parameters. Raises ApplicationError if missing."""
         return {name: self._now(name) for name in self.levels}
 
     @cached_property
@@ -329,7 +314,6 @@ class SchedulingVariation:
         return tuple(self._option(name, value) for value in levels)
 
     def _option(self, name: str, value: Level) -> Level:
-        """Return the value of an option as it is simulated."""
         if name not in self.option_owners:
             raise ApplicationError(self._nobody_knows(name))
         return _plain(option_values(self.option_owners, {name: value})[name])
@@ -357,11 +341,7 @@ def whole_number(name: str, value: Level, least: int) -> int:
 
 
 def seconds(name: str, value: Level, least: float) -> Level:
-    """Return a level that is a time in seconds, also from a text such as '2h'.
-
-    Raises:
-        ApplicationError: the level is not a time, or less than ``least``.
-    """
+    """Return a level as seconds, also from '2h'. Raises ApplicationError if below ``least``."""
     try:
         duration_s = parse_duration(value)
     except (SimError, TypeError) as error:
@@ -481,11 +461,7 @@ _DESCRIBED: Mapping[str, tuple[str, str]] = {
 
 
 def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return levels of one of `COMPUTED` as they are simulated; times may be texts such as '2h'.
-
-    Raises:
-        ApplicationError: a level is invalid for this parameter.
-    """
+    """Return valid levels of one of `COMPUTED`; times may be '2h'. Raises ApplicationError."""
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
     return tuple(whole_number(name, value, 0 if name == SMALL_PROCS else 1) for value in levels)
@@ -509,11 +485,7 @@ def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, 
 
 
 def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
-    """Return the levels that stand for one partition.
-
-    Raises:
-        ApplicationError: there is no such level.
-    """
+    """Return the levels that stand for one partition. Raises ApplicationError without them."""
     if 0 not in levels[SMALL_PROCS]:
         raise ApplicationError(
             f"today's {SMALL_PROCS}, 0, is not among its levels "
@@ -533,11 +505,7 @@ def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusi
 
 
 def split_cluster(values: Mapping[str, Level], total: int) -> ClusterSpec:
-    """Return the cluster of ``total`` processors that the values describe.
-
-    Raises:
-        RunError: no processor is left for the main partition.
-    """
+    """Return the cluster of some values. Raises RunError if the main partition is empty."""
     small = int(values.get(SMALL_PROCS, 0))
     if small == 0:
         return ClusterSpec.single(total)

@@ -54,11 +54,8 @@ class ApiClient:
 
     Args:
         url: address of the service, such as ``http://127.0.0.1:8765``.
-        token: API token, sent as ``Authorization: Bearer``.
         find: function that returns the present address and token of the service, None if it does
             not run; called when no answer comes or the token is refused, because of a restart.
-        tries: attempts of a request without an answer.
-        transport: transport of httpx, for tests.
         pause: function that waits so many seconds between attempts.
     """
 
@@ -98,13 +95,8 @@ class ApiClient:
     ) -> Json:
         """Send a change, which is made once however often it is repeated; raises as `get` does.
 
-        Args:
-            method: POST or PATCH.
-            path: path of the resource.
-            body: JSON body; None sends none.
-            version: version that was seen; the change is refused on another. None accepts any.
-            key: idempotency key of an earlier call without an answer; None makes a new one.
-            timeout_s: seconds to wait for an answer before the next attempt.
+        A change for another ``version`` than the present one is refused; None accepts any. ``key``
+        is the idempotency key of an earlier call without an answer. ``timeout_s`` is per attempt.
         """
         headers = {"Idempotency-Key": key or new_key()}
         if version is not None:
@@ -114,17 +106,11 @@ class ApiClient:
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, Json]]:
-        """Yield the events of a stream with their positions, each once and without gaps.
+        """Yield the events of a stream with their positions, from ``since``, without gaps.
 
-        A broken connection is made again and continues where it ended.
-
-        Args:
-            path: path of the stream.
-            since: position of the first event.
-            stop: called after every message; the service sends one every few seconds.
-
-        Raises:
-            ServiceError: it cannot be reached any more; else as `get`.
+        A broken connection is made again and continues where it ended. ``stop`` is called after
+        every message; the service sends one every few seconds. Raises ServiceError if it cannot be
+        reached any more; else as `get`.
         """
         at, failed, pause_s = since, 0, FIRST_PAUSE_S
         while not stop():
@@ -270,7 +256,7 @@ class HttpStore:
         self._link.change("POST", f"/v1/experiments/{experiment_id}/journal", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events; see `Store.load`. Raises ServiceError if the service does not answer."""
+        """Return the events; see `Store.load`. Raises ServiceError without an answer."""
         events: list[Event] = []
         path = f"/v1/experiments/{experiment_id}/events"
         while True:

@@ -49,7 +49,6 @@ class ExecutionStatus:
     Args:
         active: whether workers may lease its runs.
         executes: whether the service starts workers for it.
-        notes: faults of its hooks or workers, in sentences.
         by_program: whether an external client asks for its runs; then workers get none.
         heard_s: seconds since its last request; None if there was none since the service began.
     """
@@ -65,14 +64,7 @@ class RemoteSession(ExperimentQueries):
     """One experiment of a service, steered from here.
 
     Calls may come from several threads; each is atomic.
-
-    Args:
-        link: client of the service.
-        experiment_id: identifier of the experiment.
-        clock: local clock, for forecasts.
-
-    Raises:
-        StoreError: there is no such experiment; ServiceError: the service cannot be reached.
+    Raises StoreError: there is no such experiment; ServiceError: the service cannot be reached.
     """
 
     def __init__(self, link: ApiClient, experiment_id: str, clock: Clock | None = None) -> None:
@@ -111,14 +103,9 @@ class RemoteSession(ExperimentQueries):
     ) -> None:
         """Apply the events of the service as they happen, until ``stop`` returns true.
 
-        Broken connections are made again: each event comes once, and none is left out.
-
-        Args:
-            on_event: callback for every new event.
-            stop: called after every event, and every few seconds without one.
-
-        Raises:
-            ServiceError: the service cannot be reached any more.
+        Broken connections are made again: each event comes once, and none is left out. ``stop`` is
+        called after every event, and every few seconds without one.
+        Raises ServiceError if the service cannot be reached any more.
         """
         events = self._link.stream(f"{self._path}/events", self._experiment.n_events, stop)
         for position, record in events:
@@ -292,10 +279,7 @@ class RemoteSession(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute the waiting runs on this side; see `Session.run_queued`.
-
-        Runs are leased one by one. Other workers may execute runs of the experiment meanwhile.
-        """
+        """Execute the waiting runs on this side, beside other workers; see `Session.run_queued`."""
         self._link.change("POST", f"{self._path}/start")
         claims = HttpLeaseSource(self._link, only=self.id)
 
@@ -402,11 +386,7 @@ def open_remote(
 ) -> RemoteSession:
     """Open an experiment at a service whose runs execute on this side; see `open_session`.
 
-    Args:
-        link: client of the service.
-        application: application on this side; the service has only its space and objective.
-        clock: local clock, for forecasts.
-        described: see `ExperimentDescription`.
+    The service has only the space and the objective of the application.
     """
     body = json.loads(encode_event(build_opened_event(application, **described)))
     answer = link.change("POST", "/v1/experiments", {"described": body})

@@ -60,11 +60,8 @@ class LeaseSource(Protocol):
 class LeaseHeartbeat:
     """Thread that renews leases and sends intermediate results.
 
-    A lease is renewed after a third of its length, at most after `BEAT_S`.
-
-    Args:
-        claims: source of the leases.
-        on_lost: callback in that thread for a lost lease, whose token is then in ``lost``.
+    A lease is renewed after a third of its length, at most after `BEAT_S`. ``on_lost`` is called in
+    that thread for a lost lease, whose token is then in ``lost``.
     """
 
     def __init__(self, claims: LeaseSource, on_lost: Callable[[], object] = lambda: None) -> None:
@@ -124,7 +121,6 @@ class LeaseHeartbeat:
         return self._told_s.get(token, -REPORT_S) + REPORT_S
 
     def _until_s(self, now_s: float) -> float | None:
-        """Return the seconds until the next action; None if there is none."""
         times = [at_s for at_s, _ in self._due_s.values()]
         times += map(self._may_tell_s, self._reports)
         return min(times) - now_s if times else None
@@ -170,25 +166,19 @@ LEASE_S = 30.0
 NOT_NOW = (ServiceError, StoreError)
 """Errors that a worker waits out: a service that restarts, a disk that is full."""
 IDLE_S = 0.5
-"""Seconds between two requests of an idle worker."""
 GONE_S = 600.0
 """Seconds without an answer after which a worker ends."""
 NOT_YET_S = 30.0
 """Seconds that a worker waits for the first answer, because the service may be starting."""
 MOST_LEFT_OUT = 1000
-"""Largest number of experiments that a worker can leave to others."""
 MOST_WORDS = 4000
-"""Largest length of a failure that is sent."""
 
 
 class HttpLeaseSource:
     """Source of leases at a service.
 
-    Args:
-        link: client with the token of a worker.
-        only: experiment to lease from; None for any.
-        worker: display name of this worker; None for token name, machine and process.
-        lease_s: seconds that a run is leased without a heartbeat.
+    ``only`` limits it to one experiment. ``worker`` is the display name of this worker, by default
+    made of the token's name, the machine and the process.
     """
 
     def __init__(
@@ -208,8 +198,7 @@ class HttpLeaseSource:
         """Lease the next run; see `LeaseSource.claim`.
 
         A request without an answer is repeated under its idempotency key at the next call, so that
-        a
-        run leased meanwhile does not wait for the end of its lease.
+        a run leased meanwhile does not wait for the end of its lease.
         """
         try:
             reply = self._ask()
@@ -272,7 +261,6 @@ class HttpLeaseSource:
 
 
 def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
-    """Return measures for JSON, with non-finite numbers as unknown."""
     return {name: finite(value) for name, value in measures.items()}
 
 
@@ -288,17 +276,8 @@ def run_leased(
 
     Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
     service is waited for, for `NOT_YET_S`. An interruption returns the runs under way.
-
-    Args:
-        claims: source of the leases.
-        executor: executor with the application of the runs.
-        changed: callback with the number of each run that started or ended.
-        stop: called before each lease; once true, no more run is leased.
-        pause: function that waits so many seconds.
-        steady_s: monotonic clock.
-
-    Raises:
-        ServiceError, StoreError: the service could not be used for so long.
+    ``stop`` is called before each lease; once true, no more run is leased.
+    Raises ServiceError or StoreError if the service could not be used for so long.
     """
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
@@ -396,12 +375,10 @@ class Worker:
     stopped where the process allows it, because its result would be refused.
 
     Args:
-        claims: source of the leases.
         make: factory of an experiment's executor, by the lease of its first run.
         refused: callback with a sentence on an experiment that this worker may not execute.
         lost: callback in another thread for a lost lease; it must make the working thread call
             `abandon`, for example by a signal.
-        steady_s: monotonic clock, by which the service is given up (`GONE_S`).
     """
 
     def __init__(
@@ -427,12 +404,10 @@ class Worker:
         idle: Callable[[float], object],
         pause: Callable[[float], object] | None = None,
     ) -> int:
-        """Lease and execute runs, one at a time; return the number of accepted results.
+        """Lease and execute runs, one at a time, until ``stop``; return the number of results.
 
-        Args:
-            stop: called before each lease; true ends the loop.
-            idle: function that waits so many seconds while there is no run.
-            pause: function that waits so many seconds for the service; ``idle`` if None.
+        ``idle`` waits while there is no run, ``pause`` (by default ``idle``) while the service is
+        away.
 
         Raises:
             ServiceError: it refuses access, or does not answer for `GONE_S`.

@@ -390,7 +390,7 @@ class PlacementSettings(StrictModel):
         return self
 
     def build(self) -> FleetPlacement:
-        """Read or generate the workloads and return the application. Raises ApplicationError, SimError."""
+        """Return the application with its workloads. Raises ApplicationError or SimError."""
         return FleetPlacement(
             workloads=self._workloads(),
             kinds=self._kinds(),

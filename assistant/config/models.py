@@ -184,10 +184,8 @@ def check_tariff(
 
 
 CERTIFICATES = ("authority", "certificate", "key")
-"""Keys of ``[executor]`` that name TLS files."""
 
 OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
-"""Keys of ``[executor]`` on a batch system and its jobs."""
 
 PATHS = (*CERTIFICATES, "folder")
 """Keys of ``[executor]`` that are paths, relative to the sweep file."""
@@ -225,7 +223,6 @@ class ExecutorSettings(StrictModel):
         return ExecutorSpec(self.kind, self.address, certificates, self._batch())
 
     def _batch(self) -> BatchSystem | None:
-        """Return the batch system; None if no key of it is set and the executor needs none."""
         batch_names = [name for name in OF_SYSTEM if getattr(self, name)]
         if self.kind == "dask" and batch_names and self.system is None:
             raise SettingsError(

@@ -48,12 +48,10 @@ def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
-    """Read earlier results from a CSV file.
+    """Read earlier results from a CSV file with a header.
 
-    Args:
-        path: file with a header; every parameter of the space is a column, each further column
-            is a measure (an empty cell is unknown).
-        space: space of the values.
+    Every parameter of the space is a column, each further column is a measure (an empty cell is
+    unknown).
 
     Raises:
         SettingsError: the file, or a line of it, is invalid.
@@ -103,16 +101,11 @@ def _result(
 
 
 def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Session:
-    """Open the experiment of a built sweep.
+    """Open the experiment of a built sweep; a deadline counts from now.
 
-    Args:
-        built: the built sweep.
-        store: store of the event log; a deadline counts from now.
-        name: name for a sweep without one.
-        made_from: its `config_snapshot`, for resuming; empty if it shall not be resumed.
-
-    Raises:
-        AssistantError, StrategyError: invalid settings; nothing is stored then.
+    ``name`` is for a sweep without one. ``made_from`` is its `config_snapshot`, for resuming; empty
+    if it shall not be resumed.
+    Raises AssistantError or StrategyError for invalid settings, and stores nothing then.
     """
     settings = built.settings
     settings.hooks.build().check()
@@ -141,7 +134,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
 def config_snapshot(
     tables: Mapping[str, Any], configurations: Sequence[Mapping[str, Level]]
 ) -> str:
-    """Return the settings of a sweep as JSON with absolute paths, from which it can be built again."""
+    """Return the settings of a sweep as JSON with absolute paths, to build it again."""
     application = dict(tables.get("application", {}))
     for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
@@ -178,10 +171,7 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
-    """Return the analyst's initial configurations; unnamed parameters have the baseline's level.
-
-    Raises StrategyError for one that the space does not have.
-    """
+    """Return the analyst's initial configurations, with baseline levels. Raises StrategyError."""
     today = dict(built.application.baseline or {})
     configurations = tuple({**today, **values} for values in built.settings.run)
     for values in configurations:
@@ -197,10 +187,7 @@ def import_past_runs(
     *,
     today: bool,
 ) -> None:
-    """Import earlier results, and submit the analyst's configurations after the baseline.
-
-    Without such configurations the baseline is submitted only if ``today`` is true.
-    """
+    """Import earlier results; submit the baseline (``today``) and initial configurations."""
     session.import_results(past, replicates=built.settings.replicates)
     if today or configurations:
         session.submit_baseline()
@@ -256,10 +243,7 @@ def job_log(opened: ExperimentOpened) -> str | None:
 
 
 def stored_hooks(experiment: Experiment) -> HookCommands:
-    """Return the hooks of an experiment's sweep file; none if it was opened from Python.
-
-    Use `HookCommands.check` to see whether they can be started here.
-    """
+    """Return the hooks of an experiment's sweep file; none if it was opened from Python."""
     opened = experiment.opened
     if not opened.recipe:
         return HookCommands()

@@ -116,17 +116,16 @@ class WatchSettings(StrictModel):
 
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
-"""Keys of ``[application]`` that name files."""
 
 OWN_PROGRAMS = ("command", "function", "rest")
-"""Kinds of ``[application]`` of which ``[[parameters]]`` and ``[objective]`` say everything."""
+"""Kinds of ``[application]`` that take ``[[parameters]]`` and ``[objective]`` from the file."""
 
 DEFAULT_RUNS = 60
-"""The budget of runs where neither runs nor a deadline nor a limit of cost is said."""
+"""Default budget of runs, without runs, deadline or cost limit."""
 
 
 class SweepSettings(StrictModel):
-    """The whole file."""
+    """All settings of a sweep file."""
 
     name: str = ""
     seed: int = Field(default=0, ge=0)
@@ -172,10 +171,7 @@ class SweepSettings(StrictModel):
         return replace(spec, environment=self.environment.build())
 
     def agreement(self, now_s: float) -> Sla:
-        """Return the SLA; its deadline counts from ``now_s`` (seconds since 1970-01-01 UTC).
-
-        Raises SettingsError for invalid or contradictory limits.
-        """
+        """Return the SLA, whose deadline counts from ``now_s``. Raises SettingsError."""
         return Sla(
             max_runs=self.max_runs,
             deadline_s=None if self.deadline is None else now_s + self.deadline,
@@ -215,14 +211,9 @@ def read_settings(path: Path) -> dict[str, Any]:
 def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, Any]:
     """Return the tables of the text of a sweep file, with absolute paths.
 
-    Args:
-        text: TOML.
-        label: its name in error messages, such as ``the sweep file 'a.toml'``.
-        folder: base folder of its paths.
-        name: default name of a sweep over one's own program.
-
-    Raises:
-        SettingsError: not TOML; the sentence names the line.
+    ``label`` names it in messages, such as ``the sweep file 'a.toml'``; ``folder`` is the base of
+    its paths; ``name`` is the default name of a sweep over one's own program.
+    Raises SettingsError if it is not TOML; the sentence names the line.
     """
     try:
         tables = tomllib.loads(text)
@@ -274,18 +265,12 @@ def kind_of(application: Mapping[str, Any]) -> str:
 
 
 SweepSource: TypeAlias = Workload | MeasuredTable
-"""Content of a log or a table."""
 
 
 def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> BuiltSweep:
-    """Read the log or table, and build the application and its objective.
+    """Read the log or table (unless ``source`` has it), and build the application and objective.
 
-    Args:
-        settings: settings of the sweep.
-        source: result of `read_source` for the same settings; it is read if None.
-
-    Raises:
-        AssistantError, SimError, StrategyError: the first fault, in one sentence.
+    Raises AssistantError, SimError or StrategyError with the first fault, in one sentence.
     """
     make_strategy(settings.strategy.name, **settings.strategy.options)
     settings.place.check(settings.workers)
@@ -324,10 +309,7 @@ def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
 
 
 def read_source(settings: SweepSettings) -> SweepSource | None:
-    """Read the log or the table; None for one's own program.
-
-    Raises SettingsError, SimError or StrategyError if it cannot be read.
-    """
+    """Return the log or the table; None for one's own program. Raises if it cannot be read."""
     application_settings = settings.application
     if isinstance(application_settings, LookupSettings):
         return MeasuredTable.read(application_settings.table)
@@ -464,8 +446,7 @@ def toml_text(tables: Mapping[str, Any]) -> str:
     Args:
         tables: texts, truth values, numbers, sequences and mappings of them; keys are texts.
 
-    Raises:
-        TypeError: a value that TOML cannot represent, such as None.
+    Raises TypeError: a value that TOML cannot represent, such as None.
 
     >>> print(toml_text({"runs": 3, "application": {"kind": "lookup", "table": "a.csv"}}), end="")
     runs = 3
@@ -503,7 +484,6 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _array(values: Sequence[Any]) -> str:
-    """Return an array, one element a line where it is wide."""
     line = _value(values)
     if len(line) <= _WIDTH:
         return line

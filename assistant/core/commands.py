@@ -94,13 +94,9 @@ def requests_from_batch(
     keep: Iterable[int] | None,
     edits: Mapping[int, Mapping[str, Level]],
 ) -> tuple[RunRequest, ...]:
-    """Return requests for the chosen suggestions of a batch, some of them with other levels.
+    """Return requests for the suggestions of a batch at the positions ``keep`` (None for all).
 
-    Args:
-        experiment: the experiment.
-        batch: batch of suggestions.
-        keep: positions of the chosen suggestions, from 0; None for all.
-        edits: changed levels by position; an edited position is always chosen.
+    ``edits`` has changed levels by position; an edited position is always included.
 
     Raises:
         ExperimentError: a position that the batch does not have.
@@ -210,7 +206,6 @@ def cost_is_spent(experiment: Experiment) -> str:
 
 
 _REPEATED = ("replicate", "imported")
-"""Sources whose configuration may have a run already."""
 
 
 def replicate_requests(
@@ -539,8 +534,7 @@ def weigh_region(
 def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
     """Return the event that changes the SLA.
 
-    Raises:
-        SettingsError: not an Sla, or its goal is missing although warnings use the forecast.
+    Raises SettingsError: not an Sla, or its goal is missing although warnings use the forecast.
     """
     refuse_if_finished(experiment)
     if not isinstance(sla, Sla):
@@ -554,8 +548,7 @@ def change_warning_policy(
 ) -> WarningPolicyChanged:
     """Return the event that changes the warning policy.
 
-    Raises:
-        SettingsError: not a WarningPolicy, or the forecast shall warn and the SLA has no goal.
+    Raises SettingsError: not a WarningPolicy, or the forecast shall warn and the SLA has no goal.
     """
     refuse_if_finished(experiment)
     if not isinstance(watch, WarningPolicy):
@@ -599,7 +592,6 @@ def close_levels(
 
 
 HIGHEST_PRIORITY = 1e6
-"""Priorities lie between -HIGHEST_PRIORITY and HIGHEST_PRIORITY."""
 
 OVER = (RunState.COMPLETED, RunState.FAILED)
 
@@ -632,9 +624,7 @@ def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mappin
     """Return priorities that move waiting runs before all others, in their present order.
 
     Empty if they are first already.
-
-    Raises:
-        ExperimentError: one of the numbers is no run, or the run does not wait.
+    Raises ExperimentError: one of the numbers is no run, or the run does not wait.
     """
     moved, rest = _parted(experiment, run_ids)
     if not rest or max(map(_turn, moved)) < min(map(_turn, rest)):
@@ -718,8 +708,8 @@ def cancel_run(
 def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
     """Return the event that ends a run with its last intermediate result; None if already stopped.
 
-    Raises:
-        ExperimentError: it is not running, or it has no intermediate result that can be assessed.
+    Raises ExperimentError: it is not running, or it has no intermediate result that can be
+    assessed.
     """
     run = experiment.run(run_id)
     if run.stopped is not None:

@@ -52,12 +52,9 @@ class ProgramError(RunError):
     """Error: the user's program could not be started, failed, or gave no measures.
 
     Args:
-        sentence: the reason.
-        argv: program and arguments.
         code: exit code, negative for a signal; None if it was not started.
         overtime: whether the time limit of the run ended it.
         stdout: end of the standard output.
-        stderr: end of the standard error.
         limited: whether another limit ended it, such as memory.
     """
 

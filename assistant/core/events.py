@@ -74,10 +74,7 @@ class RunSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run was started by a worker. ``token`` is the fencing token of its lease.
-
-    ``worker`` and ``token`` are empty where the session's own process executes.
-    """
+    """A run was started by a worker; without one both ``worker`` and ``token`` are empty."""
 
     at_s: float
     run_id: int
@@ -87,10 +84,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunReturned:
-    """A run waits again: its worker was interrupted, gave it back, or stopped responding.
-
-    ``lost`` is true in the last case, because the run itself may have killed the worker.
-    """
+    """A run waits again; ``lost`` is true if its worker stopped responding."""
 
     at_s: float
     run_id: int
@@ -165,10 +159,7 @@ class RunCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """The analyst ended a run early; its last intermediate result counts as its result.
-
-    ``duration_s`` is how long it ran, by the times of the event log.
-    """
+    """The analyst ended a run early; its last intermediate result counts as its result."""
 
     at_s: float
     run_id: int
@@ -202,7 +193,6 @@ class Alternative:
     """One proposed change, with the forecast under it; None means unchanged.
 
     Args:
-        kind: what is changed.
         text: the change in words, such as "run 20 more, 80 in all".
         chance: probability of reaching the goal after the change; None if unknown.
         steering: new strategy or exploitation level.
@@ -223,12 +213,9 @@ class MissWarning:
     """A warning that the goal or budget will be missed, with the alternatives.
 
     Args:
-        number: number of the warning, from 1.
         forecast: forecast by the paper's rule at that moment.
         exploitation: exploitation level that accepting it sets; None leaves it as it is.
         suggestions: suggestions that replace the batch it came with.
-        text: the warning in words.
-        basis: rule that gave the warning.
         outlook: the whole forecast at that moment; None in old event logs.
         alternatives: proposed changes, the best chance first.
     """
@@ -244,10 +231,7 @@ class MissWarning:
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:
-        """Return the answer of unattended auto-steering, and the position of its alternative.
-
-        It takes the first alternative that leaves the SLA as it is.
-        """
+        """The answer of unattended auto-steering: the first alternative that keeps the SLA."""
         if self.basis == "paper":
             return "accepted", None
         for position, alternative in enumerate(self.alternatives):
@@ -277,10 +261,7 @@ class WarningIssued:
 
 @dataclass(frozen=True, slots=True)
 class WarningAnswered:
-    """A warning was answered; ``exploitation`` is the level from then on.
-
-    ``alternative`` is the position of the accepted alternative; None if none was named.
-    """
+    """A warning was answered; ``alternative`` is the position of the accepted one, if named."""
 
     at_s: float
     number: int
@@ -378,7 +359,6 @@ RunEvent = (
     | RunFailed
     | RunRated
 )
-"""Events of a single run."""
 
 WorkerEvent = RunStarted | RunReturned | RunReported | ResultRefused | RunCompleted | RunFailed
 """Events of a run that no person decides."""

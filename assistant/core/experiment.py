@@ -75,8 +75,7 @@ QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
 def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911, PLR0912 - a case each
     """Return the run of an event as it is after the event.
 
-    Raises:
-        ExperimentError: there is no such run, or the event does not fit its state.
+    Raises ExperimentError: there is no such run, or the event does not fit its state.
     """
     if isinstance(event, RunSubmitted):
         return _submitted(runs, event)
@@ -162,9 +161,6 @@ class Experiment:
     """State of one experiment, as the fold of its event log.
 
     ``n_events`` counts all events. ``version`` counts the decided ones: events of workers leave it.
-
-    Args:
-        opened: the first event, which holds all that the experiment depends on.
     """
 
     def __init__(self, opened: ExperimentOpened) -> None:
@@ -410,10 +406,7 @@ class Experiment:
 
     @property
     def confidence(self) -> float | None:
-        """Share of suggestions that were submitted unchanged, over the batches acted upon.
-
-        This is the paper's confidence level as observed; None before the first batch is acted upon.
-        """
+        """Share of suggestions that were submitted unchanged (the paper's confidence), or None."""
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
         taken = sum(
@@ -481,8 +474,7 @@ class Experiment:
         """The first run of the best configuration; the earlier one on a tie.
 
         Ranked by feasibility, then by the mean quality of its runs. With two measures only the
-        first
-        counts; `front` has the trade-offs.
+        first counts; `front` has the trade-offs.
         """
         leader = best_of(self.standings.values())
         return None if leader is None else leader.run
@@ -527,4 +519,3 @@ class Experiment:
 _DERIVED = tuple(
     name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
 )
-"""Names of the properties that are computed again after each event."""

@@ -17,11 +17,7 @@ MOST_BYTES = 2**26
 
 
 def read_text(path: Path, label: str) -> str:
-    """Return the text of a UTF-8 file, without a byte order mark.
-
-    Args:
-        path: the file.
-        label: its name in error messages, such as ``the sweep file``.
+    """Return the text of a UTF-8 file, without a byte order mark; ``label`` names it in errors.
 
     Raises:
         SettingsError: no ordinary file (a device or a pipe may have no end), too large, or
@@ -95,9 +91,8 @@ def path_beside(store: Path, ending: str) -> Path:
 def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
     """Return the content of a private file; None if there is none.
 
-    Raises:
-        ServiceError: it is a link or no plain file, is another user's, may be read by others, or
-            is longer than ``most_bytes``.
+    Raises ServiceError: it is a link or no plain file, is another user's, may be read by others, or
+    is longer than ``most_bytes``.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
     try:
@@ -155,8 +150,7 @@ def replace_private(path: Path, content: bytes) -> None:
 def rewrite_private(path: Path, content: bytes) -> None:
     """Replace a private file, and return once it would survive a loss of power.
 
-    Raises:
-        ServiceError: it cannot be written; the old content is unchanged.
+    Raises ServiceError: it cannot be written; the old content is unchanged.
     """
     draft = _draft(path, content)
     try:

@@ -28,10 +28,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts of one region in a forecast: good members, evaluated runs and pending runs.
-
-    ``best`` and ``mean`` are measured qualities. ``pending`` is None where it cannot be counted.
-    """
+    """Counts of one region; ``pending`` is None where it cannot be counted."""
 
     id: int
     members: int
@@ -46,16 +43,13 @@ class PaperForecast:
     """Forecast of the budget by the paper's rule (section 3.2); unknown values are None.
 
     Args:
-        at_s: time of the forecast.
         basis: definition of pending runs that was used.
         executed: runs that were started, without imported results.
         remaining: runs that can still be executed, the tightest of budget, deadline and cost.
-        remaining_by_runs: runs left by the budget.
         remaining_by_deadline: runs left until the deadline, at the mean duration so far.
         pending: runs that the ongoing strategy would need.
         shortfall: pending less remaining; positive means a miss.
         regions: regions of interest, best mean quality first.
-        mean_duration_s: mean duration of the ended runs.
         predicted_end_s: end of the pending runs, one after another on all workers.
         remaining_by_cost: runs left by the cost limit, at the mean cost so far. Our extension: the
             paper has only runs and a deadline.
@@ -81,7 +75,6 @@ class PaperForecast:
 
 
 Term = Literal["max_runs", "deadline", "max_cost"]
-"""A term of the SLA that limits the number of remaining runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,6 @@ class TermForecast:
     """What remains of one term of the SLA.
 
     Args:
-        term: the term.
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.
         used: ended runs, seconds since 1970 (now), or cost so far; None if unknown.
         remaining: further runs that can end within the term; None if a duration or cost is unknown.
@@ -106,13 +98,11 @@ class GoalForecast:
     """Forecast of whether the goal will be reached within the remaining runs.
 
     Args:
-        goal: goal value of the first measure.
         reached_by: number of the first run that reached it; None if none has.
         chance: probability of reaching it in the remaining runs, at most the next `MOST_LEFT`;
             None with too few results.
         band: chance with one logit less and more, because spaces differ.
         runs_needed: further runs until it is reached; None with too few results.
-        seconds_needed: time until then.
         steps_away: distance of the goal from the best, in steps between the top results; None if
             unknown.
         if_doubled: chance with twice the remaining runs; None if these exceed `MOST_LEFT`.
@@ -149,13 +139,10 @@ class Forecast:
 
     Args:
         at_s: time of the forecast, seconds since 1970-01-01 UTC.
-        paper: forecast by the paper's rule, uncalibrated.
         terms: what remains of each term of the SLA; empty without one.
         remaining: further runs that can end within all terms; None if unknown or unlimited.
         binding: term that is most often the tightest; None if ``remaining`` is None.
-        goal: forecast of the goal; None without one.
         duration_s: duration of a future run; None before the first has ended.
-        seconds_left: time until the remaining runs are over.
         best: best value after the remaining runs, at most the next `MOST_LEFT` (``low`` is the
             better end); None with too few results.
         fan: best value over further runs, at most as far as was tested.
@@ -198,7 +185,7 @@ class Forecast:
 
 
 CONSECUTIVE = 2
-"""Checks in a row at the threshold that turn the warning on, because one alone is often chance."""
+"""Checks in a row that turn the warning on, because one alone is often chance."""
 
 APART = 4
 """Runs between checks that count."""
@@ -260,8 +247,8 @@ def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
     """Return whether the warning is on after a sequence of checks, the oldest first.
 
     It goes on after 2 checks in a row at the threshold or above, and off below the threshold less
-    0.1.
-    It is never on in the last 20 % of the budget, with fewer than 4 runs left, or without a chance.
+    0.1. It is never on in the last 20 % of the budget, with fewer than 4 runs left, or without a
+    chance.
 
     >>> checks = [WarningCheck(12, 48.0, 0.85), WarningCheck(16, 44.0, 0.82)]
     >>> checks.append(WarningCheck(20, 40.0, 0.75))

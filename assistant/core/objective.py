@@ -170,10 +170,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """Assessment of one run: measured ``value``, ``quality`` to maximise, and constraints.
-
-    ``second_value`` and ``second`` are value and quality of the second measure, None without one.
-    """
+    """Assessment of one run; ``second_value`` and ``second`` are None without a second measure."""
 
     value: float
     quality: float
@@ -239,9 +236,8 @@ class Objective:
     def assess(self, measures: Mapping[str, Measure]) -> Assessment:
         """Return the assessment of one run's measures.
 
-        Raises:
-            ObjectiveError: a measure that the objective or a constraint names is missing, unknown,
-                infinite, or a series where a number is needed.
+        Raises ObjectiveError: a measure that the objective or a constraint names is missing,
+        unknown, infinite, or a series where a number is needed.
         """
         value = _judged(self.wrapper, measures)
         violation = math.fsum(c.violation(measures) for c in self.constraints)

@@ -91,7 +91,6 @@ class MonitoredApplication(Protocol):
 
 
 Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
-"""An earlier result: values and measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +115,11 @@ class ExecutionResult:
     failure: str | None
     duration_s: float
     stopped: bool = False
-    """Whether it was ended early on request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Requested computing environment of one run.
-
-    Attributes:
-        cores: processors; None if not requested.
-        memory_bytes: memory of all its processes together; None if not requested.
-    """
+    """Requested computing environment of one run; None where nothing is requested."""
 
     cores: int | None = None
     memory_bytes: int | None = None
@@ -147,10 +140,7 @@ class Executor(Protocol):
         """Start to execute one run."""
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait until at least one run is over, and return the results.
-
-        Returns an empty tuple only if no run is under way.
-        """
+        """Wait until at least one run is over, and return the results; empty without runs."""
 
     def listen(self, reported: ReportListener) -> None:
         """Send intermediate results to the listener from now on, in any thread."""

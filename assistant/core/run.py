@@ -42,10 +42,7 @@ LONGEST_S = 3.2e13
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a completed run: raw measures, and their assessment by the objective.
-
-    ``second_value`` and ``second`` are those of the second measure, None without one.
-    """
+    """Outcome of a completed run; the second values are None without a second measure."""
 
     measures: Mapping[str, Measure]
     value: float
@@ -63,8 +60,7 @@ class Run:
     ``good`` is the analyst's rating, None without one. ``attempts`` counts its starts, ``lost`` the
     workers that stopped responding. ``worker`` and ``token`` belong to the latest attempt; both are
     empty where the session's own process executes. ``reported`` is the latest intermediate result,
-    at
-    ``reported_s``. ``cancelled`` and ``stopped`` are reasons, maybe empty; None if it was not.
+    at ``reported_s``. ``cancelled`` and ``stopped`` are reasons, maybe empty; None if it was not.
     ``duration_s`` is None where the reported number is no duration; see `measured_s`.
     """
 
@@ -185,10 +181,7 @@ def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[Configuratio
 
 
 def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
-    """Return the best summary after each completed run, in order of completion.
-
-    It gets worse only where a replicate lowers the mean of the best.
-    """
+    """Return the best summary after each completed run; it falls only by a replicate."""
     ended = in_order_of_completion(runs)
     summaries: dict[Configuration, ConfigurationSummary] = {}
     best: list[ConfigurationSummary] = []

@@ -78,13 +78,7 @@ class Tariff:
         measures: Mapping[str, object],
         duration_s: float | None,
     ) -> float | None:
-        """Return the cost of a run; None where a number that is needed is missing.
-
-        Args:
-            values: levels of the run.
-            measures: its measures; empty for a failed run.
-            duration_s: its duration, in seconds.
-        """
+        """Return the cost of a run; None where a number that is needed is missing."""
         if self.measure is not None:
             return _known(measures.get(self.measure))
         if duration_s is None or self.per_hour is None:
@@ -105,7 +99,6 @@ def number_text(value: float | None) -> str:
 
 
 def _known(value: object) -> float | None:
-    """Return the value as a float; None if it is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value)
@@ -115,7 +108,6 @@ MOST_RUNS = 1e9
 """Largest number of remaining runs, where durations are close to 0."""
 
 AtGoal = Literal["stop", "go_on"]
-"""Action of auto-steering once the goal is reached."""
 
 AT_GOAL: tuple[AtGoal, ...] = ("stop", "go_on")
 
@@ -128,7 +120,6 @@ class Sla:
         max_runs: runs that may be executed in all, failed ones too; None is no limit.
         deadline_s: latest end of the last run, in seconds since 1970-01-01 UTC; None is no limit.
         max_cost: cost limit of all runs together, by the tariff.
-        tariff: price of a run; needed by ``max_cost``.
         goal: value of the first measure that a feasible run shall reach.
         run_limit_s: time limit of a single run; one that takes longer has failed.
         at_goal: whether auto-steering stops at the goal. A person may always go on.
@@ -243,7 +234,7 @@ class WarningPolicy:
         advised: exploitation level that a warning proposes (the paper leaves it to the analyst).
         rule: rule that gives warnings; ``forecast`` needs a goal.
         warn_at: probability of a miss from which the forecast warns; None for the threshold at
-            which the strategy was measured (`Calibration.warn`).
+            which the strategy was measured (`ForecastCalibration.warn`).
     """
 
     regions: RegionRule = field(default_factory=RegionRule)
@@ -287,8 +278,6 @@ class Steering:
     """Steering: how the next suggestions are chosen.
 
     Args:
-        strategy: name of a registered strategy.
-        options: options of that strategy.
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
         weights: weights of regions in that share, 1 for all others. Regions are numbered anew as
             results come, so each weight belongs to a configuration and its region.
@@ -319,18 +308,11 @@ class Steering:
 
 
 OnWarning = Literal["wait", "accept", "ignore"]
-"""Action on a warning during auto-steering: wait for an answer, accept, or ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoSteering:
-    """Auto-steering: how an experiment takes suggestions without a person.
-
-    Args:
-        batch: suggestions taken at a time; None for as many as suit the strategy.
-        initial: initial runs, before results decide.
-        advice: action on warnings.
-    """
+    """Auto-steering: suggestions are taken without a person, ``batch`` at a time if it is set."""
 
     batch: int | None = None
     initial: int = 10
@@ -348,7 +330,6 @@ class AutoSteering:
 
 
 def _number(name: str, value: object) -> None:
-    """Raise SettingsError if the value is neither a number nor None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise SettingsError(f"{name} is a number or None, not {value!r}")
 
@@ -359,7 +340,6 @@ class Spending:
 
     Args:
         measured_sum: sum over the runs with known cost, in units of the tariff.
-        n_known: number of these runs.
         n_unknown: number of runs whose cost is unknown.
     """
 
@@ -404,13 +384,7 @@ def spending(
     values_of: Callable[[Configuration], Mapping[str, Level]],
     tariff: Tariff,
 ) -> Spending:
-    """Return the cost of all runs that are over.
-
-    Args:
-        runs: runs of an experiment; waiting and running ones are skipped.
-        values_of: function from a configuration to its levels (`ParameterSpace.values`).
-        tariff: price of a run.
-    """
+    """Return the cost of all runs that are over."""
     costs = [
         cost_of(run, values_of, tariff)
         for run in runs

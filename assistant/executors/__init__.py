@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from assistant.core.ports import Application, Executor
-from assistant.executors.dask import DaskExecutor
-from assistant.executors.process_pool import ProcessPoolExecutor
 from assistant.executors.serial import SerialExecutor
-from assistant.executors.slurm.executor import SlurmExecutor
 from assistant.executors.spec import LOCAL, ExecutorSpec, check_capacity
 
 
@@ -17,16 +16,39 @@ class ExecutorEntry:
 
     name: str
     summary: str
-    build: Callable[[Application, int], Executor]
+    build: Callable[..., Executor]
+
+
+def _deferred(target: str) -> Callable[..., Executor]:
+    """Return a constructor whose module is imported when it is called."""
+
+    def build(*arguments: Any, **options: Any) -> Executor:
+        module, name = target.split(":")
+        executor: Executor = getattr(import_module(module), name)(*arguments, **options)
+        return executor
+
+    return build
 
 
 EXECUTORS: tuple[ExecutorEntry, ...] = (
     ExecutorEntry(
         "serial", "in this process, one run at a time", lambda app, _: SerialExecutor(app)
     ),
-    ExecutorEntry("process_pool", "several processes on this machine", ProcessPoolExecutor),
-    ExecutorEntry("dask", "workers of Dask distributed, here or elsewhere", DaskExecutor),
-    ExecutorEntry("slurm", "jobs of Slurm, each making one run after another", SlurmExecutor),
+    ExecutorEntry(
+        "process_pool",
+        "several processes on this machine",
+        _deferred("assistant.executors.process_pool:ProcessPoolExecutor"),
+    ),
+    ExecutorEntry(
+        "dask",
+        "workers of Dask distributed, here or elsewhere",
+        _deferred("assistant.executors.dask:DaskExecutor"),
+    ),
+    ExecutorEntry(
+        "slurm",
+        "jobs of Slurm, each making one run after another",
+        _deferred("assistant.executors.slurm.executor:SlurmExecutor"),
+    ),
 )
 
 
@@ -40,16 +62,10 @@ def make_executor(application: Application, workers: int, place: ExecutorSpec = 
     place.check(workers)
     check_capacity(place, workers)
     name = place.executor or ("serial" if workers == 1 else "process_pool")
-    if name == "dask":
-        return DaskExecutor(
-            application,
-            workers,
-            address=place.address,
-            certificates=place.certificates,
-            batch=place.batch,
-            environment=place.environment,
-        )
-    if name == "slurm":
-        return SlurmExecutor(application, workers, place.batch, place.environment)
     entry = next(entry for entry in EXECUTORS if entry.name == name)
-    return entry.build(application, workers)
+    options: dict[str, Any] = {}
+    if name in ("dask", "slurm"):
+        options |= {"batch": place.batch, "environment": place.environment}
+    if name == "dask":
+        options |= {"address": place.address, "certificates": place.certificates}
+    return entry.build(application, workers, **options)

@@ -72,7 +72,6 @@ MOST_DEATHS = 3
 """Worker deaths after which a run is taken for their cause."""
 
 CONNECT_S = 20.0
-"""Seconds that a scheduler may take for its first answer."""
 
 COMES_BACK_S = 300.0
 """Seconds that a known scheduler may be unreachable."""
@@ -86,7 +85,6 @@ dead process once, and gives up if that fails."""
 
 
 def _versions() -> tuple[str, str]:
-    """Return the versions of Copperline and Python, in a Dask worker."""
     import platform
     from importlib.metadata import version
 
@@ -101,9 +99,7 @@ class DaskExecutor:
         workers: runs under way at once, and workers of an embedded cluster.
         address: address of a scheduler, such as ``tls://head:8786``; None starts an embedded
             cluster, on loopback or by a batch system, that ends with the executor.
-        certificates: TLS certificates; needed for a scheduler on another machine.
         batch: batch system that starts the workers of an embedded cluster.
-        environment: computing environment of a run, for the batch system.
 
     Raises:
         SettingsError: Dask is not installed, the address is invalid or not encrypted, the workers
@@ -193,7 +189,6 @@ class DaskExecutor:
         return f"the Dask scheduler {where}"
 
     def _connected(self, within_s: float) -> "Client":
-        """Return a client that has registered the worker plugin."""
         from distributed import Client, Security
 
         until_s = time.monotonic() + within_s
@@ -315,7 +310,6 @@ class DaskExecutor:
         return tuple(sorted(over, key=lambda result: result.run_id))
 
     def _told_keys(self) -> list[str]:
-        """Return the keys of ended runs; empty if none ended for a while."""
         try:
             keys = [self._over.get(timeout=LOOKS_S)]
         except queue.Empty:

@@ -41,10 +41,7 @@ NO_PAGES: dict[str, list[str]] = {
 class EmbeddedCluster(Protocol):
     """Scheduler of Dask in this process, with its own workers.
 
-    Attributes:
-        cluster: argument of a Dask client.
-        place: location of the workers, for messages.
-        starts_at_once: whether the workers start with it; those of a batch system wait.
+    ``starts_at_once`` is False where a batch system starts the workers later.
     """
 
     cluster: Any
@@ -58,10 +55,7 @@ class EmbeddedCluster(Protocol):
         """Note that a run has returned."""
 
     def look(self, nobody_s: float) -> None:
-        """Check the cluster after ``nobody_s`` seconds without a worker.
-
-        Raises ExecutorError if no worker is to be expected.
-        """
+        """Check the cluster after ``nobody_s`` seconds without a worker. Raises ExecutorError."""
 
     def close(self) -> None:
         """Stop it, and kill its processes that do not stop in time."""
@@ -123,16 +117,12 @@ def scheduler_options(host: str) -> dict[str, Any]:
 
 
 DAYS = 365
-"""Days until a certificate expires."""
 
 WITHIN_S = 30.0
 
 
 def make_certificates(folder: Path) -> TlsCertificates:
-    """Create a key and a self-signed certificate with `openssl`, in a private folder.
-
-    Raises SettingsError if openssl is missing or fails.
-    """
+    """Create a key and a self-signed certificate with `openssl`. Raises SettingsError."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     os.close(os.open(key, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     command = [
@@ -157,7 +147,6 @@ def make_certificates(folder: Path) -> TlsCertificates:
 
 
 GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING"})
-"""States of Slurm jobs that may still run."""
 
 
 class DaskWorkerJobs:
@@ -167,7 +156,6 @@ class DaskWorkerJobs:
         host: address of this machine for the nodes.
         in_vain: jobs submitted since a run last returned.
         silent_since_s: monotonic time since when Slurm does not respond; None if it does.
-        refused: last error message of Slurm.
 
     Raises:
         SettingsError: Slurm is not installed, or refuses such jobs.
@@ -207,11 +195,7 @@ class DaskWorkerJobs:
         return self._environment.cores or 1
 
     def submit(self, script: str) -> str:
-        """Submit a job, and return its name.
-
-        It may be unknown whether Slurm accepted it, for instance if the answer got lost; see
-        `going`.
-        """
+        """Submit a job, and return its name; `going` shows whether Slurm accepted it."""
         job_id = new_id()
         write_private(self._folder.ticket(job_id), script.encode())
         self.in_vain += 1
@@ -267,10 +251,8 @@ class DaskWorkerJobs:
 
 
 LOOK_S = 5.0
-"""Seconds between queries of the jobs."""
 
 IDLE_S = 30
-"""Seconds that a job without a run is kept."""
 
 FINDS_S = 60
 """Seconds that a worker looks for its scheduler before its job ends."""
@@ -293,12 +275,8 @@ MOST_IN_VAIN = 3
 class SlurmDaskWorkers:
     """Dask workers in Slurm jobs, one each, each with one run at a time.
 
-    Args:
-        batch: options of the jobs.
-        environment: computing environment of a run.
-        workers: largest number of jobs at once.
-        demand: function that returns the number of runs under way; called in any thread.
-        certificates: TLS certificates in files that the nodes can read; made in the folder if None.
+    ``demand`` returns the number of runs under way, in any thread. The certificates are in files
+    that the nodes can read; None makes them in the job folder.
 
     Raises:
         SettingsError: dask-jobqueue or Slurm is not installed, or Slurm refuses such jobs.
@@ -399,7 +377,6 @@ def _cluster(
 
 
 def _job_class() -> Any:
-    """Return a job class for dask-jobqueue that identifies jobs by their names."""
     from dask_jobqueue.slurm import SLURMJob
     from distributed.core import Status
 
@@ -429,7 +406,7 @@ def _job_class() -> Any:
             lines = [
                 "#!/bin/sh",
                 *threads,
-                f"export PYTHONPATH={shlex.quote(paths)}",  # modules importable here are importable there
+                f"export PYTHONPATH={shlex.quote(paths)}",  # same modules as here
                 "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
                 f"{shlex.join([sys.executable, '-c', SAME, version('copperline')])} || exit 1",
                 f"exec {shlex.join(self.command)}",
@@ -484,7 +461,6 @@ def _cluster_class() -> Any:
 
 
 def _adaptive_class(demand: Callable[[], int]) -> Any:
-    """Return an adaptive class that keeps as many jobs as there are runs under way."""
     from distributed.deploy.adaptive import Adaptive
 
     class AsManyAsRuns(Adaptive):  # type: ignore[misc]

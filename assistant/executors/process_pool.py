@@ -21,17 +21,10 @@ from assistant.core.ports import Application, ExecutionRequest, ExecutionResult,
 from assistant.executors.serial import RunReporter, execute_run
 
 Ends = tuple[tuple[Connection, ...], Any]
-"""Arguments of a starting worker: the worker ends of the pipes, and the count of taken ends."""
 
 
 class WorkerPipes:
-    """Pipes to the workers of a pool, and the thread that reads them.
-
-    Args:
-        context: multiprocessing context of the workers.
-        n: number of workers.
-        reported: listener for intermediate results, called in the reading thread.
-    """
+    """Pipes to the workers of a pool, and the thread that reads them."""
 
     def __init__(self, context: SpawnContext, n: int, reported: ReportListener) -> None:
         pairs = [context.Pipe() for _ in range(n)]
@@ -60,7 +53,7 @@ class WorkerPipes:
 
     def close(self) -> None:
         """Stop to read, and close all ends."""
-        for end in self.ends[0]:  # a dead worker may have begun a message
+        for end in self.ends[0]:  # a dead worker may have begun to send
             end.close()
         self._waker.send(None)
         self._thread.join()
@@ -152,10 +145,7 @@ def _attempt(work: ExecutionRequest) -> ExecutionResult:
 
 
 class ProcessPoolExecutor:
-    """Executor with a pool of processes, each holding the application.
-
-    Raises SettingsError if ``workers`` is below 1.
-    """
+    """Executor with a pool of processes. Raises SettingsError if ``workers`` is below 1."""
 
     def __init__(self, application: Application, workers: int) -> None:
         if workers < 1:

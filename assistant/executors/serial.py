@@ -32,13 +32,7 @@ NOT_BEGUN = "it was stopped before it began"
 class RunReporter:
     """Run control of one run: passes on its latest intermediate result, at a limited rate.
 
-    A result that came too early is passed on at the next `wants_end`.
-
-    Args:
-        tell: listener for intermediate results.
-        end_requested: function that returns whether the run shall end.
-        every_s: smallest time between two reports, in seconds.
-        steady_s: monotonic clock.
+    A result that came too early (``every_s``) is passed on at the next `wants_end`.
     """
 
     def __init__(

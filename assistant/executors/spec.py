@@ -85,7 +85,6 @@ def _check_files(certificates: TlsCertificates | None) -> None:
 
 
 def _is_missing(package: str) -> bool:
-    """Return whether a package is not installed."""
     from importlib.util import find_spec
 
     return find_spec(package) is None
@@ -102,7 +101,6 @@ def is_loopback(host: str) -> bool:
 
 
 NAMES = ("serial", "process_pool", "dask", "slurm")
-"""Names of the registered executors, in the order of `EXECUTORS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,6 @@ class BatchSystem:
     """Batch system of a cluster, and the options of its jobs.
 
     Attributes:
-        system: kind of the batch system.
         partition: partition of the cluster; None for the default.
         account: account that pays for the jobs; None for the default.
         walltime_s: time limit of a job; None for the limit of the partition.
@@ -143,9 +140,6 @@ class ExecutorSpec:
     Attributes:
         executor: registered name; None is serial for one worker, and a pool for more.
         address: address of a Dask scheduler; None starts workers here.
-        certificates: TLS certificates for it.
-        batch: batch system that starts workers; None without one.
-        environment: computing environment of each run.
     """
 
     executor: str | None = None

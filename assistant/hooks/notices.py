@@ -33,7 +33,6 @@ VERSION = 1
 """Version of the JSON object; it grows when a field changes its meaning or is removed."""
 
 FAILURES_EVERY_S = 60.0
-"""Smallest time in seconds between two notices on failed runs."""
 
 MAX_VARIABLE = 2_000
 """Largest length of an environment variable; the JSON object has the whole text."""
@@ -48,7 +47,6 @@ class RunCounts:
 
     Args:
         executed: ended runs, failed ones included.
-        failed: failed runs.
         remaining: runs that may still be submitted; None without a limit.
     """
 
@@ -83,15 +81,12 @@ class WarningDetails:
     """Details of a warning by the paper's rule or by the forecast, as ``basis`` says.
 
     Args:
-        number: number of the warning, from 1.
         basis: rule that gave it.
         exploitation: proposed share inside regions; None proposes no change.
         pending: pending runs by the paper's rule; None with the forecast, as the next two.
         remaining: runs that can still be executed.
         shortfall: number of runs too few.
         goal: goal value; None with the paper's rule, as the next two.
-        chance: probability of reaching it.
-        band: range of the chance.
         alternatives: proposed changes, the best chance first; empty with the paper's rule.
     """
 
@@ -112,9 +107,7 @@ class EndDetails:
     """Reason of the end, and the state of the goal.
 
     Args:
-        reason: reason in words.
         finished: False if only auto-steering has ended, so that the experiment can go on.
-        goal: goal value; None without one.
         reached_by: the run that reached it first; None if none has.
         chance: probability of reaching it, 1 or 0 once that is decided; None if unknown.
     """
@@ -146,19 +139,10 @@ class Notice:
     """One notice for one hook; of the last three fields only that of its kind is set.
 
     Args:
-        kind: kind of the hook.
         test: whether this is only a test of the hook.
-        experiment: identifier of the experiment.
-        name: name of the experiment.
         at: time, ISO 8601 in UTC.
         sentence: summary in one line.
-        objective: objective in words.
-        runs: progress of the experiment.
         best: best configuration; None before the first result.
-        warning: details for ``warning``.
-        finish: details for ``finish``.
-        failure: details for ``failure``.
-        version: version of this object.
     """
 
     kind: Kind
@@ -352,7 +336,7 @@ class NoticeState:
     ended: tuple[str, int] | None = None
 
     def may_tell(self, at_s: float) -> bool:
-        """Return whether `FAILURES_EVERY_S` are over since the last notice, or the clock was set back."""
+        """Return whether the next notice on failures may be sent, by `FAILURES_EVERY_S`."""
         return self.told_s is None or not 0 <= at_s - self.told_s < FAILURES_EVERY_S
 
 
@@ -410,10 +394,7 @@ class HookCommands:
 
     Args:
         on_warning: program and arguments, started without a shell.
-        on_finish: the same, at the end of the experiment.
-        on_failure: the same, when a run fails or the sweep ends by an error.
         timeout_s: time limit of a hook and all that it started, in seconds.
-        cwd: working folder of the hooks.
 
     Raises SettingsError for an empty program name, or a timeout that is out of range.
     """
@@ -465,7 +446,7 @@ class HookCommands:
 
 
 def resolve_hook_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tables of a sweep with the folder of its hooks absolute, relative to ``folder``."""
+    """Return the tables of a sweep with its hook folder absolute, relative to ``folder``."""
     hooks = tables.get("hooks")
     if not isinstance(hooks, dict) or not isinstance(hooks.get("cwd", "."), str):
         return dict(tables)

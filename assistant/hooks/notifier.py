@@ -76,11 +76,9 @@ class Notifier:
             notifier.follow(session)
 
     Args:
-        hooks: commands of the hooks.
         say: callback for faults, once for each kind of hook; called from any thread.
 
-    Raises:
-        SettingsError: a hook that cannot be started on this machine.
+    Raises SettingsError: a hook that cannot be started on this machine.
     """
 
     def __init__(self, hooks: HookCommands, say: Callable[[str], None]) -> None:
@@ -122,7 +120,6 @@ class Notifier:
         self._guarded(decide)
 
     def _rest(self) -> None:
-        """Send the delayed notice on failed runs."""
         session = self._session
         if session is not None:
             self._guarded(lambda h: pending_notices(session.experiment, h, session.now_s()))
@@ -130,7 +127,7 @@ class Notifier:
     def _guarded(
         self, decide: Callable[[NoticeState], tuple[NoticeState, tuple[Notice, ...]]]
     ) -> None:
-        """Decide on notices and hand them over; an error is reported and does not reach the sweep."""
+        """Decide on notices and hand them over; an error is reported and spares the sweep."""
         if not self._lanes:
             return
         try:

@@ -31,14 +31,9 @@ def auto_steer_step(
     """Submit the next runs when none waits or is running; return why the sweep ends, or None.
 
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
-    SLA, and at the goal unless the SLA continues there. If results vary, the run that reached the
-    goal is repeated twice before, and the last runs of a budget repeat the winner.
-
-    Args:
-        session: session without waiting or running runs.
-        how: settings of auto-steering.
-        max_runs: limit beside the budget.
-        on_advice: callback for each warning, before it is answered.
+    SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run
+    that reached the goal is repeated twice before, and the last runs of a budget repeat the winner.
+    ``on_advice`` is called with each warning before its answer.
     """
     limits = SubmissionLimits(session, max_runs)
     passed = session.passed_limit()
@@ -69,7 +64,6 @@ def _search(
     limits: "SubmissionLimits",
     on_advice: Callable[[MissWarning], None] | None,
 ) -> str | None:
-    """Submit the open batch, or the next one."""
     while True:
         waiting = _answer(session, how, on_advice)
         if waiting is not None:

@@ -134,14 +134,9 @@ def run_queued(
     """Execute all waiting runs in their order, and record each result as it comes.
 
     Intermediate results are recorded at most every `LOOK_S` for each run; cancelled and stopped
-    runs
-    are ended. An interruption loses no result: runs under way return to the queue.
-
-    Args:
-        journal: event log of the experiment.
-        executor: executor of the runs.
-        on_change: callback for each run that started or ended.
-        stop: called before each start; once true, no more run starts.
+    runs are ended. An interruption loses no result: runs under way return to the queue.
+    ``on_change`` is called with each run that started or ended; once ``stop`` returns true, no more
+    run starts.
     """
     tell = on_change or (lambda _run: None)
     halted = stop or (lambda: False)
@@ -223,8 +218,7 @@ _BYTES = 2**40
 class ExecutionLock:
     """Lock on the execution of an experiment's runs, held by one process.
 
-    Raises:
-        ExperimentError: another process executes it; StoreError: the lock cannot be made.
+    Raises ExperimentError: another process executes it; StoreError: the lock cannot be made.
     """
 
     def __init__(self, store: Path, experiment_id: str) -> None:

@@ -21,17 +21,14 @@ class ExperimentDescription(TypedDict, total=False):
     """Options of a new experiment; each may be left out.
 
     Args:
-        name: display name; the application's name if empty.
         space: space of the sweep; the application's own if None.
         objective: objective; the application's own if None.
         sla: SLA; no limit if None.
-        strategy: name of a registered strategy.
         options: options of the strategy; its defaults if None.
         exploitation: share of suggestions inside regions (section 3.2); None does not split.
         watch: warning policy; defaults if None.
         workers: runs executed at once, for the forecast of a deadline.
         seed: seed of every random stream of the experiment.
-        version: version of the program, for the record.
         recipe: sweep file as JSON, from which a command line can build the application again.
         facts: facts for the report beside the application's own.
     """
@@ -59,14 +56,9 @@ def open_session(
     experiment_id: str | None = None,
     **described: Unpack[ExperimentDescription],
 ) -> Session:
-    """Open a new experiment on an application.
+    """Open a new experiment on an application; see `ExperimentDescription` for its options.
 
-    Args:
-        application: application with its space and baseline.
-        store: store of the event log.
-        clock: clock; the system's if None.
-        experiment_id: identifier; made from the name if None.
-        described: see `ExperimentDescription`.
+    Without ``experiment_id`` the identifier is made from the name.
 
     Raises:
         StrategyError: an unknown strategy or option, or a baseline outside the space.

@@ -85,17 +85,11 @@ class ExperimentQueries(Protocol):
         return is_overdue(self.experiment, self.now_s())
 
     def passed_limit(self) -> str | None:
-        """Return which limit is used up, deadline or cost, as text; None if neither.
-
-        The budget of runs is checked when runs are submitted.
-        """
+        """Return which limit is used up, deadline or cost, as text; None if neither."""
         return passed_limit(self.experiment, self.now_s())
 
     def is_over_limit(self) -> bool:
-        """Return whether no more run should start, because of the deadline or the cost limit.
-
-        It may be the argument ``stop`` of `run_queued`.
-        """
+        """Return whether the deadline or the cost limit is passed: a ``stop`` for `run_queued`."""
         return self.passed_limit() is not None
 
     def recommendation(self) -> Recommendation | None:
@@ -132,8 +126,7 @@ class ExperimentQueries(Protocol):
             close: levels to close, as (parameter, level).
             weights: weights of regions, as (number, weight).
 
-        Raises:
-            AssistantError, StrategyError: the change itself would be refused.
+        Raises AssistantError, StrategyError: the change itself would be refused.
         """
         return what_if(
             self.experiment,
@@ -146,10 +139,7 @@ class ExperimentQueries(Protocol):
 
 
 class Session(ExperimentQueries):
-    """One experiment that is steered; made by `assistant.session.opening`.
-
-    Calls may come from several threads; each decision is atomic.
-    """
+    """One experiment that is steered; calls may come from several threads and are atomic."""
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
         self._journal = EventLog(experiment, store, clock)
@@ -165,8 +155,7 @@ class Session(ExperimentQueries):
         """Propose the initial runs; use `include` to choose them yourself.
 
         The present strategy chooses them if it can (`StrategyEntry.starts`); else they are random,
-        as in
-        the paper.
+        as in the paper.
         """
         return self._suggest(initial_strategy(self.experiment), n, initial=True)
 
@@ -174,9 +163,8 @@ class Session(ExperimentQueries):
         """Propose up to ``n`` configurations by the experiment's strategy.
 
         The batch is shorter than ``n``, and ``exhausted``, only if the space has no more. A warning
-        may
-        come with it, see `Experiment.open_advice`.
-        Raises ExperimentError if the experiment is finished, or ``n`` is below 1.
+        may come with it, see `Experiment.open_advice`. Raises ExperimentError if the experiment is
+        finished, or ``n`` is below 1.
         """
         return self._suggest(current_strategy(self.experiment), n)
 
@@ -212,10 +200,7 @@ class Session(ExperimentQueries):
     ) -> tuple[Run, ...]:
         """Submit a batch, or only the suggestions at the positions ``keep`` (from 0).
 
-        Args:
-            batch: the suggested batch.
-            keep: positions to submit; all if None.
-            edits: changed levels of a suggestion, by its position.
+        ``edits`` has changed levels of a suggestion, by its position.
 
         Raises:
             ExperimentError: a position that the batch does not have, a configuration that was
@@ -255,10 +240,7 @@ class Session(ExperimentQueries):
             return self._submit(commands.replicate_requests(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
-        """Submit the baseline, for comparison; return the existing run if there is one.
-
-        Returns None if the application has no baseline.
-        """
+        """Submit the baseline and return its run; None if the application has no baseline."""
         with self._journal.deciding():
             today = self.experiment.opened.baseline
             if today is None:
@@ -298,12 +280,8 @@ class Session(ExperimentQueries):
         """Answer the open warning: ``accepted``, ``changed`` (to another level) or ``ignored``.
 
         Accepting makes the change and returns the batch that follows from it; all of it is recorded
-        together.
-
-        Args:
-            answer: the answer.
-            exploitation: exploitation level, with ``changed`` only.
-            alternative: position in `MissWarning.alternatives`; the first if None.
+        together. ``exploitation`` goes with ``changed`` only. ``alternative`` is a position in
+        `MissWarning.alternatives`, by default the first.
 
         Raises:
             ExperimentError: no warning is open, or the arguments contradict each other.
@@ -327,20 +305,14 @@ class Session(ExperimentQueries):
         options: Mapping[str, Level] | None = None,
         exploitation: float | Keep | None = "keep",
     ) -> None:
-        """Change the strategy, its options or the exploitation level.
+        """Change the strategy, its options or the exploitation level (None does not split).
 
-        Args:
-            strategy: name of a registered strategy; unchanged if None.
-            options: options of the strategy; unchanged if None.
-            exploitation: share of suggestions inside regions; None does not split any more.
+        A strategy or options that are None stay as they are.
         """
         self._journal.decide(commands.change_steering, strategy, options, exploitation)
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """Set the weight of a region in the division of exploitation; 1 is the default.
-
-        The weight belongs to the region's best configuration, whatever number it has later.
-        """
+        """Set the weight of a region (default 1); it belongs to its best configuration."""
         self._journal.decide(commands.weigh_region, region_id, weight)
 
     def change_budget(self, sla: Sla) -> None:
@@ -354,11 +326,7 @@ class Session(ExperimentQueries):
     # -- the queue -----------------------------------------------------------------------------
 
     def reprioritise(self, run_id: int, priority: float) -> None:
-        """Set the priority of a waiting run; higher ones start first.
-
-        Raises ExperimentError if there is no such run, it does not wait, or the priority is not
-        finite.
-        """
+        """Set the priority of a waiting run; higher ones start first. Raises ExperimentError."""
         self._journal.decide(commands.prioritise_run, run_id, priority)
 
     def run_first(self, run_id: int) -> None:
@@ -383,9 +351,8 @@ class Session(ExperimentQueries):
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
         """End a running run now, with its last intermediate result as its result.
 
-        Stopping it again changes nothing. With ``keep=False`` it is the same as `cancel`.
-        Raises ExperimentError if it is not running, or has not reported all that the objective
-        needs.
+        Stopping it again changes nothing. With ``keep=False`` it is the same as `cancel`. Raises
+        ExperimentError if it is not running, or has not reported all that the objective needs.
         """
         if keep:
             self._journal.decide(commands.stop_run, run_id, reason)
@@ -427,10 +394,8 @@ class Session(ExperimentQueries):
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """Import earlier results, all or none; they are free of charge. Return how many were new.
 
-        Args:
-            results: values and measures.
-            replicates: whether other measures of a configuration that has a run are a replicate. A
-                result with a new measure ``seed`` always is one.
+        ``replicates`` says whether other measures of a configuration that has a run are a
+        replicate; a result with a new measure ``seed`` always is one.
 
         Raises:
             StrategyError: a value outside the space.
@@ -505,19 +470,13 @@ class Session(ExperimentQueries):
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
-        """Allow the decisions of the block only at this version of the experiment.
-
-        Raises VersionConflictError if something was decided since.
-        """
+        """Allow decisions of the block only at this version. Raises VersionConflictError."""
         with self._journal.deciding():
             commands.refuse_other_version(self.experiment, version)
             yield
 
     def take(self, events: Sequence[Event]) -> None:
-        """Record the decisions of another session of this experiment.
-
-        Raises ExperimentError if they do not follow; nothing is stored then.
-        """
+        """Record the decisions of another session of this experiment. Raises ExperimentError."""
         with self._journal.deciding():
             self.experiment.supposing(events)
             self._journal.record(*events)

@@ -61,12 +61,6 @@ class FittedPlatform:
 def fit_platform(logs: PlatformLogs, name: str, *, components: int, seed: int) -> FittedPlatform:
     """Fit the statistics of a platform.
 
-    Args:
-        logs: executed tasks, from `read_logs`.
-        name: name of the log, for people.
-        components: largest number of components of the mixture of data sets.
-        seed: seed of the starting points of the fit.
-
     Raises:
         SettingsError: the number of components or the seed is out of range.
         SimError: the log has too little data.
@@ -174,22 +168,11 @@ FULL_TRAINING: Mapping[str, Level] = {**TODAY, "training_capacity": 4}
 """The exploratory case of the PipeSim paper: training is full after the peak of arrivals."""
 
 BUSY_KINDS = ("preprocess", "train", "evaluate")
-"""Kinds of tasks whose arrivals are drawn: before, in and behind the training cluster."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlatformDashboard:
-    """The dashboard of a finished run of a platform.
-
-    Attributes:
-        title: name of the simulation.
-        parameters: names and values, as far as they are known.
-        summary: tasks, waits and counts.
-        over_time: drawing from begin to end.
-        day: drawing of means by hour of the day.
-        words: sentences on the day.
-        tables: tasks and waits, by title.
-    """
+    """The dashboard of a finished run of a platform."""
 
     title: str
     parameters: tuple[tuple[str, str], ...]
@@ -211,13 +194,7 @@ def platform_drawing(
 def simulated_dashboard(
     application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
 ) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
-    """Simulate one configuration and return its dashboard and its measures.
-
-    Args:
-        application: application with the future.
-        values: level of every parameter.
-        folder: folder for the whole trace; None writes none.
-    """
+    """Simulate one configuration, write its trace to ``folder``, return dashboard and measures."""
     scenario = application.scenario(values)
     result = application.simulate(values, folder)
     measures = application.measured(scenario, result)
@@ -380,7 +357,6 @@ def _waiting(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPane
 
 
 def _waits(summary: TraceSummary, hours: Mapping[str, Floats]) -> PlatformPanel:
-    """Return the mean wait of the tasks that begin in each bin; NaN if none does."""
     series = {}
     for name in summary.resources:
         began, waited = hours[f"began {name}"], hours[f"waited for {name}"]

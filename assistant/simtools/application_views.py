@@ -36,11 +36,7 @@ N_STEPS = 96
 def fleet_drawing(
     application: FleetPlacement, values: Mapping[str, Level]
 ) -> tuple[FleetDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration on the first workload; return its drawing and its measures.
-
-    Raises:
-        RunError: it cannot be simulated, or no job found a machine.
-    """
+    """Return drawing and measures on the first workload. Raises RunError if no job ran."""
     scenario, result = application.scenario(values), application.simulate(values)
     measures = application.measured(values, result)
     title = "Placement: " + ", ".join(f"{name} {value}" for name, value in values.items())
@@ -54,13 +50,7 @@ def fleet_drawing(
 
 
 def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
-    """Return the panels of a simulation.
-
-    Args:
-        scenario: simulated scenario, with allocation ``instances``.
-        result: result of the simulation.
-        cores: real number of cores of the machines.
-    """
+    """Return the panels of a simulation."""
     tasks, instances = scenario.workload.tasks, result.instances
     if tasks is None or instances is None:
         raise RunError("nothing was placed, so there is nothing to draw")
@@ -113,16 +103,7 @@ STREAM_SHARE = 0.03
 def maze_drawing(
     application: MazeRunner, values: Mapping[str, Level], game: int = 1
 ) -> tuple[MazeDrawing, Mapping[str, Measure]]:
-    """Play one game and return its drawing and its measures.
-
-    Args:
-        application: application with the games.
-        values: levels of a configuration.
-        game: number of the game, from 1.
-
-    Raises:
-        SettingsError: there is no game with this number.
-    """
+    """Play one game; return its drawing and measures. Raises SettingsError for a bad number."""
     if not 1 <= game <= application.n_games:
         raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
     played = application.games[game - 1]
@@ -210,7 +191,6 @@ def _segment(plan: Plan, room: int, to: int, at_s: float) -> Segment:
 
 
 def _walls(plan: Plan) -> tuple[Segment, ...]:
-    """Return the walls around the maze and between rooms without a passage, as segments."""
     across = [(row, _runs(_closed_above(plan, row))) for row in range(plan.rows + 1)]
     down = [(column, _runs(_closed_left(plan, column))) for column in range(plan.columns + 1)]
     return (

@@ -55,8 +55,7 @@ def model_for(
 
     Args:
         source: file of a model, of a log or of the batches of Bergsma et al., or name of a
-            generator
-            with published parameters.
+            generator with published parameters.
         generator: generator that is fitted to a log.
         knobs: settings of the fit.
         window: jobs of the log to use.
@@ -198,8 +197,6 @@ class PackedTrace:
     """The packing results of one trace.
 
     Attributes:
-        name: name for people.
-        n_jobs: packed jobs of all windows.
         n_too_wide: jobs that are wider than every server and were skipped.
         summaries: summary by algorithm; ``all`` is first.
     """
@@ -255,13 +252,6 @@ def tuples_of(
 ) -> tuple[SchedulingTuple, ...]:
     """Return the tuples of a file if it exists; otherwise draw some and write them to it.
 
-    Args:
-        n: number of tuples to draw.
-        seed: seed of the draws.
-        path: file of the tuples; None writes no file.
-        ranges: ranges from which tuples are drawn.
-        algorithms: names of algorithms, to which a file is filtered; empty for all.
-
     Raises:
         SettingsError: the file has no tuples of these algorithms.
         SimError: the file cannot be read or written, or an algorithm is unknown.
@@ -288,12 +278,6 @@ def pack_workloads(
     by_memory: bool = True,
 ) -> PackedTrace:
     """Pack the jobs of a trace once for each tuple.
-
-    Args:
-        workloads: one or more windows of one kind; they alternate over the tuples.
-        tuples: servers and algorithms.
-        departures: whether jobs leave.
-        by_memory: whether memory is packed besides cores.
 
     Raises:
         SimError: memory is unknown, or an algorithm needs it.

@@ -68,10 +68,7 @@ class TabulationResult:
     """The result of a tabulation.
 
     Attributes:
-        rows: rows of the table.
-        feasible: configurations that meet every constraint.
         taken_up: rows reused from an interrupted tabulation.
-        best: best row of the table, None if it has none.
     """
 
     rows: int
@@ -260,7 +257,6 @@ def _left_over(
 
 
 def _rows(question: TabulationTask, text: str) -> Iterator[MeasuredRow]:
-    """Yield the rows of a part file; the first two lines are its head."""
     names = question.space.names
     for cells in islice(csv.reader(io.StringIO(text, newline="")), 2, None):
         level_cells = cells[: len(names)]
@@ -280,7 +276,6 @@ def _finish(
     feasible_only: bool,
     penalised: bool,
 ) -> TabulationResult:
-    """Write the table from the part file and delete the part file."""
     n_rows = n_feasible = 0
     best: MeasuredRow | None = None
     draft = path.with_name(f"{path.name}.draft")
@@ -351,11 +346,9 @@ class PaperTable:
     """A measured search space of the paper.
 
     Args:
-        name: name of the application.
         path: file of the table (CSV): parameters and ``objective``, which is minimised.
         shape: levels per parameter.
         feasible: combinations that meet every constraint.
-        about: description for people.
     """
 
     name: str
@@ -392,9 +385,8 @@ def paper_table(
 ) -> PaperTable:
     """Return one of the paper's spaces; measure it if its table is missing.
 
-    In the table of scheduling, a combination that violates a constraint is not a failed run: it
-    has a
-    value beyond the worst feasible one, by its violation (`tabulate`, penalised). That is the
+    In the table of scheduling, a combination that violates a constraint is not a failed run: it has
+    a value beyond the worst feasible one, by its violation (`tabulate`, penalised). That is the
     wrapper function of section 2.2. Without a small partition the thresholds have no effect, so
     those combinations are equal; all are in the table, because it must be a product of levels.
 
@@ -456,7 +448,6 @@ def _about(application: Application, log: Path | None) -> str:
 
 
 def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:
-    """Return the stored table of the same task; None if there is none."""
     if not path.is_file():
         return None
     try:

@@ -102,8 +102,6 @@ class JobSchedule:
         partition: int64, index into ``parts``; -1 for a rejected job.
         user: int64; -1 if unknown.
         state: int8, as in `SimulationResult`.
-        parts: partitions, in order.
-        measures: measures of the whole schedule.
     """
 
     job_id: Ints
@@ -245,10 +243,8 @@ def schedule(
 def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
     """Assign processors of its partition to every job while it runs.
 
-    In order of start (ties as submitted) each job takes the lowest contiguous free processors
-    that
-    suffice; if there are none, the widest free pieces. Processors of a job that ends at an
-    instant
+    In order of start (ties as submitted) each job takes the lowest contiguous free processors that
+    suffice; if there are none, the widest free pieces. Processors of a job that ends at an instant
     are free for jobs that start then. No two jobs overlap; a job without run time has no place.
 
     Raises:

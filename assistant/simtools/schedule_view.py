@@ -29,7 +29,6 @@ MOST_BOXES = 10_000
 """Most boxes; a job on several pieces of processors has several boxes."""
 
 MOST_POINTS = 500
-"""Most points of a curve."""
 
 JobGrouping = Literal["wait", "requested time", "processors", "partition", "user", "change"]
 
@@ -158,8 +157,7 @@ def classes(
 
     Args:
         jobs: schedule of the jobs.
-        by: wait; requested time; processors, as submitted; partition; user (the seven with the
-            most
+        by: wait; requested time; processors, as submitted; partition; user (the seven with the most
             jobs by name); or change of the start compared with another schedule.
         comparison: comparison with the other schedule, for ``change``.
 
@@ -220,16 +218,8 @@ def drawing_of(
 ) -> WindowDrawing:
     """Return the jobs of a window as boxes; if there are more than ``most``, the largest ones.
 
-    Size is processor-seconds inside the window. The other jobs are shaded: their share of each
-    bin
+    Size is processor-seconds inside the window. The other jobs are shaded: their share of each bin
     of time and processors.
-
-    Args:
-        jobs: schedule of the jobs.
-        window: time window.
-        kinds: class of each job.
-        most: most jobs drawn as boxes.
-        most_boxes: most boxes.
     """
     rows = np.flatnonzero(window.holds(jobs))
     until_s = np.minimum(jobs.end_s[rows], window.to_s)
@@ -270,7 +260,6 @@ def _boxes(jobs: JobSchedule, is_box: NDArray[np.bool_], kinds: JobClasses) -> t
 def _shades(
     jobs: JobSchedule, rest: NDArray[np.bool_], window: TimeWindow
 ) -> tuple[DensityCell, ...]:
-    """Return the share that jobs take of each cell of a grid; empty cells are left out."""
     places = jobs.places
     pieces = np.flatnonzero(rest[places.row])
     n_times, n_bands = _GRID[0], min(_GRID[1], jobs.total_procs)
@@ -298,14 +287,7 @@ def _overlaps(low: Floats | Ints, high: Floats | Ints, edges: Floats) -> Floats:
 
 
 def curve(name: str, steps: StepFunction, window: TimeWindow, scale: float = 1.0) -> StepLine:
-    """Return a number over a window: every step, or means (and peaks) of `MOST_POINTS` bins.
-
-    Args:
-        name: name of the line.
-        steps: number over time.
-        window: time window.
-        scale: divisor of the values.
-    """
+    """Return a number over a window: every step, or means (and peaks) of `MOST_POINTS` bins."""
     inside = (steps.time_s > window.from_s) & (steps.time_s < window.to_s)
     if np.count_nonzero(inside) <= MOST_POINTS:
         times = np.concatenate([[window.from_s], steps.time_s[inside]])
@@ -368,11 +350,7 @@ def _class_waits(name: str, wait_s: Floats) -> ClassWaits:
 
 
 def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparison:
-    """Compare the starts of the same jobs in two schedules: here minus there.
-
-    Raises:
-        ApplicationError: the schedules have different jobs.
-    """
+    """Compare the starts of the same jobs: here minus there. Raises ApplicationError for others."""
     if not np.array_equal(here.job_id, there.job_id):
         raise ApplicationError("the two runs are not of the same jobs and cannot be compared")
     return ScheduleComparison(
@@ -407,7 +385,6 @@ def _whole(span_s: float) -> float:
 
 
 def _least(span_s: float) -> float:
-    """Return the narrowest window: a minute, or a tenth of a shorter schedule."""
     return min(60.0, _whole(span_s) / 10)
 
 

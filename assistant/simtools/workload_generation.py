@@ -68,12 +68,7 @@ class ComparisonRow:
 
 
 def model_of(source: str) -> Model:
-    """Return a model from its file, or from the name of a generator with published parameters.
-
-    Raises:
-        SimError: the generator or file is unknown, has no published parameters, or is not a
-            model.
-    """
+    """Return a model from its file or from the name of its generator. Raises SimError."""
     if source in (generator.name for generator in GENERATORS):
         return published_model(source)
     if source.endswith(".json") or Path(source).exists():
@@ -87,8 +82,7 @@ def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
     Args:
         model: model to change.
         settings: values by name; ``batch.serial_prob`` is an entry of a table, ``hours.3`` of a
-            list
-            (counted from 0).
+            list (counted from 0).
 
     Raises:
         SimError: the model has no parameter of that name.
@@ -135,11 +129,7 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
-    """Return settings of a fit: numbers, or names of kinds; true and false are 1 and 0.
-
-    Raises:
-        SettingsError: a text does not have the form ``name=value``, or a name occurs twice.
-    """
+    """Return settings of a fit; true and false are 1 and 0. Raises SettingsError for a bad text."""
     settings = settings_of(texts, option)
     for name, value in settings.items():
         if not isinstance(value, int | float | str):
@@ -205,8 +195,7 @@ def writable_endings() -> tuple[str, ...]:
 def with_ending(workload: Workload, path: Path) -> Path:
     """Return the path, with an ending for the workload if it has none.
 
-    JSONL if the jobs have tasks, which SWF cannot store; else SWF, because JSONL cannot store
-    users
+    JSONL if the jobs have tasks, which SWF cannot store; else SWF, because JSONL cannot store users
     and requests.
     """
     if path.suffix:

@@ -64,8 +64,7 @@ def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Work
         reading: reading rules that differ from the defaults, such as ``{"unsorted": "sort"}``.
 
     Raises:
-        SimError: the log is invalid; the message has file, line, field, value and what is
-            allowed.
+        SimError: the log is invalid; the message has file, line, field, value and what is allowed.
     """
     return load_workload(Path(path), rules=rules_from_texts(dict(reading or {})))
 
@@ -119,11 +118,7 @@ def log_profile(
 def window_of_days(
     log: Workload, first: datetime.date, last: datetime.date, time_zone: str | None = None
 ) -> ProfileWindow:
-    """Return the window of whole days by the log's own calendar, including the last day.
-
-    Raises:
-        ApplicationError: the log has no start date.
-    """
+    """Return the window of whole local days. Raises ApplicationError without a start date."""
     clock, day = WallClock.of(log, time_zone), datetime.timedelta(days=1)
     if clock.zone is None:
         raise ApplicationError(f"{log.name} has no dates. {clock.sentence}")

@@ -101,7 +101,6 @@ def restore(copy: Path, path: Path) -> Path | None:
 
 
 def _free(path: Path) -> Path:
-    """Return an unused name beside the store."""
     n = 1
     while (candidate := path.with_name(f"{path.name}.before-restore-{n}")).exists():
         n += 1

@@ -91,12 +91,9 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
-    r"""Return the type and the mount point of the file system of a path.
+    r"""Return the type and the mount point of the file system of an absolute path without links.
 
-    Args:
-        path: absolute path without symbolic links.
-        mounts: text of ``/proc/self/mountinfo``; the latest of several mounts at one place
-            hides the earlier ones.
+    ``mounts`` is the text of ``/proc/self/mountinfo``; a later mount at a place hides earlier ones.
 
     >>> file_system_of("/home/a/x.db", "25 1 0:22 / / rw - ext4 /dev/sda rw\n"
     ...                                "31 25 0:40 / /home rw shared:1 - nfs4 server:/home rw")
@@ -344,10 +341,7 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
-        """Open a write transaction; the block is stored whole or not at all.
-
-        ``durability`` is what the commit waits for. Raises StoreFullError or StoreError.
-        """
+        """Open a transaction, stored whole or not at all. Raises StoreFullError or StoreError."""
         with self.errors():
             if durability != self._durability:
                 self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")

@@ -103,15 +103,10 @@ MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Check, before anything is written, that the database is a store of a known version.
-
-    Raises StoreError if a newer Copperline or another program wrote it.
-    """
-    version, n_tables = (
-        connection.execute(  # in one statement, because another process may be making the store
-            "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
-        ).fetchone()
-    )
+    """Raise StoreError if the database is newer than this program, or of another program."""
+    version, n_tables = connection.execute(  # atomic, as others may be making it
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
     if version > len(MIGRATIONS):
         raise StoreError(
             f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "

@@ -102,7 +102,6 @@ def _start(connection: sqlite3.Connection, experiment_id: str, event: RunStarted
 
 
 def _end(connection: sqlite3.Connection, experiment_id: str, run_id: int, state: str) -> None:
-    """Set the state of a run and delete its lease."""
     connection.execute(
         "DELETE FROM lease WHERE token ="
         " (SELECT token FROM run WHERE experiment_id = ? AND run_id = ?)",

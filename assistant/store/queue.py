@@ -46,12 +46,9 @@ class RunLease:
     """Lease of one run by a worker.
 
     Args:
-        experiment_id: identifier of the experiment.
-        run_id: number of the run.
         token: fencing token.
         attempt: number of this attempt, from 1.
         values: levels by parameter.
-        seed: seed of the run.
         limit_s: time limit of the run; None for none.
         lease_s: seconds until the lease ends without a heartbeat.
         again: whether it was leased under the same idempotency key before.
@@ -73,8 +70,7 @@ class LeaseAttempt:
     """Attempt of a run under a fencing token.
 
     ``result`` is the digest of its recorded result, ``refused`` that of a late one; None if there
-    is
-    none. ``is_current`` says whether the run is running under this token.
+    is none. ``is_current`` says whether the run is running under this token.
     """
 
     token: str
@@ -187,7 +183,6 @@ MAX_ATTEMPTS = 3
 """Lost workers after which a run has failed, because it may be what kills them."""
 
 LEASES_S = (0.05, 86_400.0)
-"""Shortest and longest lease, in seconds."""
 
 EXPIRED_AT_ONCE = 100
 """Expired leases that one lease request handles, so that it is not delayed by many."""
@@ -197,11 +192,8 @@ class RunQueue(QueueQueries):
     """Queue of the runs of all experiments of a store.
 
     Args:
-        store: store of the event logs.
-        clock: clock of the events.
         steady_s: monotonic clock of the leases, in seconds.
         max_attempts: see `MAX_ATTEMPTS`.
-        token: factory of tokens.
         results: durability of results; "normal" may lose the last ones if the power fails, never
             if a process is killed.
     """
@@ -311,11 +303,8 @@ class RunQueue(QueueQueries):
     ) -> bool:
         """Record the end of a run, once; return whether this was the first report of it.
 
-        Args:
-            token: token of the lease.
-            measures: measures; None if it failed. Numbers that are not finite become unknown.
-            failure: reason of the failure.
-            duration_s: duration in seconds.
+        ``measures`` is None if it failed, for the reason ``failure``; numbers that are not finite
+        become unknown.
 
         Raises:
             UnknownLeaseError: the token was never issued.
@@ -346,10 +335,7 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the result of run {attempt.run_id} is refused: {why}")
 
     def give_back(self, token: str, reason: str) -> None:
-        """Return a run to the queue that its worker cannot end; a repetition changes nothing.
-
-        Raises UnknownLeaseError if the token was never issued.
-        """
+        """Return a run to the queue that its worker cannot end. Raises UnknownLeaseError."""
         with self._store.transaction("normal"):
             attempt = self._attempt(token)
             if attempt.is_current:
@@ -357,10 +343,7 @@ class RunQueue(QueueQueries):
                 self._record(attempt.experiment_id, event)
 
     def give_back_of(self, worker: str, reason: str) -> int:
-        """Return all runs of an ended worker to the queue; return their number.
-
-        Workers whose name begins with ``<worker>/`` are included.
-        """
+        """Return the runs of a worker, or of ``<worker>/...``, to the queue, and their number."""
         with self._store.transaction("normal"):
             tokens = self._held_by(worker)
             for token in tokens:
@@ -562,7 +545,6 @@ def _check_lease(lease_s: float) -> None:
 
 
 def _known(measures: Mapping[str, Measure]) -> Mapping[str, Measure]:
-    """Return measures with non-finite numbers as unknown, as executors do."""
     return {name: finite(value) for name, value in measures.items()}
 
 

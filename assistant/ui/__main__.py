@@ -1,7 +1,6 @@
-"""Run Streamlit with the pages imported: ``python -m assistant.ui run streamlit_app.py``.
+"""Run Streamlit, with scikit-learn imported in a thread, because the first forecast needs it.
 
-Streamlit would import the pages only when the first browser connects. What only a forecast needs
-is imported in a second thread.
+Usage: ``python -m assistant.ui run streamlit_app.py``.
 """
 
 from importlib import import_module

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -12,22 +14,6 @@ from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
 from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.labels import escape_markdown
-from assistant.ui.pages import (
-    agents,
-    effects,
-    experiments,
-    new,
-    overview,
-    platform,
-    queue,
-    report,
-    run,
-    space,
-    steering,
-    suggestions,
-    what_if,
-    workload,
-)
 from assistant.ui.pages.new_preview import NewExperiment
 from assistant.ui.state import (
     ExperimentViewModel,
@@ -43,25 +29,35 @@ _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPage:
-    """Page of an experiment: title, icon and drawing function."""
+    """Page of an experiment: title, icon and module in `assistant.ui.pages`."""
 
     title: str
     icon: str
-    draw: _Draw
+    module: str
+
+    def draw(self, view: ExperimentViewModel, experiment: Experiment) -> Intent | None:
+        """Draw the page; return the intent of the user."""
+        intent: Intent | None = _module(self.module).page(view, experiment)
+        return intent
 
 
 PAGES: Mapping[str, ExperimentPage] = {
-    "overview": ExperimentPage("Overview", ":material/speed:", overview.page),
-    "suggestions": ExperimentPage("Suggestions", ":material/lightbulb:", suggestions.page),
-    "queue": ExperimentPage("Queue", ":material/format_list_numbered:", queue.page),
-    "what-if": ExperimentPage("What if", ":material/alt_route:", what_if.page),
-    "space": ExperimentPage("Space", ":material/grid_on:", space.page),
-    "effects": ExperimentPage("Effects", ":material/insights:", effects.page),
-    "run": ExperimentPage("Run", ":material/view_timeline:", run.page),
-    "steering": ExperimentPage("Steering", ":material/tune:", steering.page),
-    "report": ExperimentPage("Report", ":material/description:", report.page),
+    "overview": ExperimentPage("Overview", ":material/speed:", "overview"),
+    "suggestions": ExperimentPage("Suggestions", ":material/lightbulb:", "suggestions"),
+    "queue": ExperimentPage("Queue", ":material/format_list_numbered:", "queue"),
+    "what-if": ExperimentPage("What if", ":material/alt_route:", "what_if"),
+    "space": ExperimentPage("Space", ":material/grid_on:", "space"),
+    "effects": ExperimentPage("Effects", ":material/insights:", "effects"),
+    "run": ExperimentPage("Run", ":material/view_timeline:", "run"),
+    "steering": ExperimentPage("Steering", ":material/tune:", "steering"),
+    "report": ExperimentPage("Report", ":material/description:", "report"),
 }
 """Pages of an experiment by their name in the address, in the order of the menu."""
+
+
+def _module(name: str) -> Any:
+    """Return the module of a page; it is imported when it is first drawn."""
+    return import_module(f"assistant.ui.pages.{name}")
 
 
 def run_app(store: Path) -> None:
@@ -106,21 +102,28 @@ def run_app(store: Path) -> None:
 
     def first(office: ServiceConnection) -> Intent | None:
         stored = office.http_store().experiments() if office.store.exists() else ()
-        return experiments.page(
+        intent: Intent | None = _module("experiments").page(
             office.store, stored, _choose, lambda opened: _begin(office, opened)
         )
+        return intent
 
     def making(office: ServiceConnection) -> Intent | None:
-        return new.page(office.store, lambda opened: _begin(office, opened))
+        intent: Intent | None = _module("new").page(
+            office.store, lambda opened: _begin(office, opened)
+        )
+        return intent
 
     def log(office: ServiceConnection) -> Intent | None:
-        return workload.page(_log_of(office))
+        intent: Intent | None = _module("workload").page(_log_of(office))
+        return intent
 
     def aiops(office: ServiceConnection) -> Intent | None:  # noqa: ARG001 - a page needs no store
-        return platform.page()
+        intent: Intent | None = _module("platform").page()
+        return intent
 
     def studies(office: ServiceConnection) -> Intent | None:
-        return agents.page(office.store)
+        intent: Intent | None = _module("agents").page(office.store)
+        return intent
 
     def page(
         name: str, title: str, icon: str, draw: Callable[[ServiceConnection], Intent | None]
@@ -175,6 +178,5 @@ def _open_view(office: ServiceConnection, pages: Mapping[str, Page]) -> Experime
 
 
 def _log_of(office: ServiceConnection) -> str | None:
-    """Return the path of the job log that the open experiment simulates, if it does."""
     experiment_id = st.session_state.get(_EXPERIMENT_KEY)
     return None if experiment_id is None else job_log(office.desk(experiment_id).experiment.opened)

@@ -1,7 +1,6 @@
 """Background jobs: ``copperline`` commands that take longer than a page may, in own processes.
 
-The page never waits. It starts the first command and polls twice a second; a poll starts the
-next command. Stopping a job ends its process group.
+The page polls twice a second; a poll starts the next command. A stop ends the process group.
 """
 
 import atexit
@@ -42,10 +41,9 @@ class CommandExit:
 
 
 class BackgroundJob:
-    """Commands that run one after the other in ``folder``, which `close` removes.
+    """Commands that run one after the other in ``folder``, until one fails; `close` removes it.
 
-    The next command starts only if the one before it succeeded. Raises OSError if the first process
-    cannot be started.
+    Raises OSError if the first process cannot be started.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class BackgroundJob:
 
     @property
     def seconds(self) -> float:
-        """The time since the start."""
+        """The time since the start, in seconds."""
         return time.monotonic() - self._started_s
 
     @property
@@ -135,7 +133,7 @@ class JobHandle(Protocol[JobResultT_co]):
 
     @property
     def seconds(self) -> float:
-        """The time since the start."""
+        """The time since the start, in seconds."""
         ...
 
     @property

@@ -19,14 +19,12 @@ class SlaFields:
     """SLA fields other than runs and deadline, as typed; an empty field sets no limit.
 
     Args:
-        goal: target value of the objective.
         go_on: whether auto-steering continues once the goal is reached.
         run_limit: longest runtime of a single run, such as ``10m``.
         cost_limit: limit of the cost of all runs; if empty, the cost is only counted.
         unit: unit of the cost, such as EUR.
         per_hour: price of an hour of a run; empty where a measure is the cost.
         resources: parameter or measure that multiplies this price.
-        measure: measure that is the cost.
     """
 
     goal: str = ""

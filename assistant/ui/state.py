@@ -1,8 +1,6 @@
 """State of an experiment for the pages: a snapshot to read, and a session to decide through.
 
-The service does the work. A page draws the state at its start and decides through the service;
-while the service is away, the last state stays on the screen. `seed` sets the first values of
-fields.
+While the service is away, the last state stays on the screen. `seed` sets first values of fields.
 """
 
 import threading
@@ -59,12 +57,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSnapshot:
-    """Experiment as last read, in a copy that no code changes.
-
-    Args:
-        execution: state of the process that executes the experiment.
-        away: reason why the service cannot be reached, in one sentence; None while it can.
-    """
+    """Experiment as last read; ``away`` is the reason why the service cannot be reached now."""
 
     experiment: Experiment
     execution: ExecutionStatus

@@ -28,7 +28,6 @@ class DistributionFamily:
     """A family of distributions on z = x / scale.
 
     Attributes:
-        name: name of the family in `scipy.stats`.
         shapes: names of the shape parameters, in order; all above 0.
         cdf: function of z and the shapes that returns P(Z <= z).
         log_pdf: function of z and the shapes that returns the logarithm of the density.
@@ -105,11 +104,7 @@ FAMILIES: tuple[DistributionFamily, ...] = (
 
 
 def family_named(name: str) -> DistributionFamily:
-    """Return the family of distributions with this name.
-
-    Raises:
-        UnknownNameError: no family has this name.
-    """
+    """Return the family of distributions with this name, or raise `UnknownNameError`."""
     for family in FAMILIES:
         if family.name == name:
             return family

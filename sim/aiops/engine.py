@@ -75,8 +75,6 @@ def run_platform(
 
 
 class _Pool:
-    """A resource and the queue of its requests."""
-
     __slots__ = ("free", "place", "queue")
 
     def __init__(self, place: int, capacity: int, discipline: str) -> None:
@@ -425,7 +423,6 @@ def _change(pipeline: _Pipeline, factors: list[float]) -> None:
 
 
 def _rows(scenario: PlatformScenario, plans: Plans) -> Iterator[tuple[Any, ...]]:
-    """Yield the arguments of `_Pipeline` for each pipeline, as Python numbers."""
     read_s, write_s = delays_s(scenario.platform, plans)
     columns = (
         plans.user, plans.framework, plans.priority, plans.seconds, read_s, write_s,

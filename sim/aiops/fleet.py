@@ -76,7 +76,7 @@ class Drift:
 def _turns(lengths: Floats) -> Floats:
     """Return 1 in the slots of the new world: slot k is new if its reversed bits are below k.
 
-    Every second of the slots whose bits are palindromes is new, so that half of all slots are.
+    Of the slots whose bits are palindromes the odd ones are new, so that half of all slots are.
     """
     slot = np.minimum((lengths * _SLOTS).astype(int), _SLOTS - 1)
     turned = np.array([int(f"{k:05b}"[::-1], 2) for k in range(_SLOTS)])
@@ -98,7 +98,6 @@ class TriggerRule:
         kind: `drift`: the detector reports a loss of performance above `limit`; `age`: the model
             is older than `limit` seconds; `data`: newly labelled rows exceed `limit` times the
             training rows; `schedule`: another `limit` seconds of the simulation have passed.
-        limit: above 0.
     """
 
     kind: str
@@ -118,7 +117,6 @@ class ModelCondition:
     """Known state of a deployed model, on which rules decide.
 
     Attributes:
-        now_s: time of the state.
         learnt_s: time at which the data of its last training were taken.
         drift: loss of performance that its detector reports; None before the first report.
         new_share: rows labelled since then, divided by the rows of the training.
@@ -172,8 +170,7 @@ class DriftDetectors:
     """Settings of the drift detectors, which are trained and use computing time for every check.
 
     Attributes:
-        every_s: seconds between checks of a model.
-        seconds: computing time of a check.
+        every_s, seconds: seconds between checks of a model, and of computing in a check.
         error: standard deviation of a report, with `scored` scorings since the last one.
         scored: reference number of scorings; four times as many halve the error.
         renewed_s: age from which a detector is trained and deployed again, a `monitor` task.
@@ -202,13 +199,10 @@ class FleetPlan:
     """Settings of a fleet of deployed models: how it is drawn, watched and retrained.
 
     Attributes:
-        drifts_per_month: mean number of drifts per model.
         size: mean loss of performance of a drift; exponential, at most 0.4.
-        patterns: shares of `PATTERNS`.
         scorings_per_day: median over the models; lognormal with a spread of 1.
         labelled: share of the scorings that get a label and serve for training.
         work: factor on the training time, because models in production are larger.
-        triggers: rules, any of which starts a retraining.
         human_delay_s: median delay by a person before a retraining begins; 0 is none.
         quiet: whether retrainings wait for an hour of low load, for a day at most.
         keeps: whether a new version is deployed only if it is not worse than the old one is now.
@@ -253,13 +247,7 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """A deployed model as drawn at random.
-
-    Attributes:
-        drifts: drifts that affect the model.
-        scorings_per_day: number of its predictions per day.
-        weight: importance beside other models, 1 on average.
-    """
+    """A deployed model as drawn at random; weights are 1 on average."""
 
     drifts: tuple[Drift, ...]
     scorings_per_day: float
@@ -303,11 +291,7 @@ def draw_fleet(
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A version of a model, deployed until the next one.
-
-    Attributes:
-        learnt_s: time at which its data were taken.
-    """
+    """A version of a model, deployed until the next one."""
 
     deployed_s: float
     learnt_s: float
@@ -328,9 +312,7 @@ class DeployedModel:
 
     Attributes:
         model: its number, that of the pipeline that built it.
-        built: performance of the present version when it was built.
         sizes: float64 [3], rows, columns and bytes of its training data.
-        drift: last report of the detector; None before the first one.
         detector_s: time at which the detector was trained.
     """
 

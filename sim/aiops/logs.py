@@ -31,21 +31,17 @@ from sim.model.errors import SetupError, TraceError, UnknownNameError
 Floats = NDArray[np.float64]
 
 
-LEAST_GAP_S = 0.5
-"""Value that replaces a gap of 0 s, in a log of whole seconds."""
+LEAST_GAP_S = 0.5  # value that replaces a gap of 0 s, in a log of whole seconds
 
-LEAST_PER_CELL = 30
-"""Gaps that an hour of the week needs for its own distribution."""
+LEAST_PER_CELL = 30  # gaps that an hour of the week needs for its own distribution
 
-COMPONENTS = 50
-"""Components of the mixture of data assets, as in the paper."""
+COMPONENTS = 50  # components of the mixture of data assets, as in the paper
 
 MOST_PER_CELL = 4_000
 MOST_FOR_MIXTURE = 40_000
 """Largest number of observations in a fit; of more, every n-th in order of size is used."""
 
-PUNCTUAL = 1e-3
-"""Standard deviation of the logarithms of gaps that are all equal."""
+PUNCTUAL = 1e-3  # standard deviation of the logarithms of gaps that are all equal
 
 MOST_OFF = 1.5
 """Largest factor between the means of a distribution and of its data; others are rejected."""
@@ -285,12 +281,7 @@ _FIRST_MONDAY_S = 4 * _DAY_S  # the Unix epoch began on a Thursday
 
 @dataclass(frozen=True, eq=False)
 class PlatformLogs:
-    """Executed tasks, in columns of one length.
-
-    Attributes:
-        texts: str columns by name; empty where unknown.
-        numbers: float64 columns by name; NaN where unknown.
-    """
+    """Executed tasks, in columns of one length; unknown texts are empty, unknown numbers NaN."""
 
     texts: Mapping[str, NDArray[np.str_]]
     numbers: Mapping[str, Floats]
@@ -431,7 +422,8 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
         n = sum(tasks_by_kind[name] for name in unknown_kinds)
         quoted_kinds = ", ".join(f"'{name}'" for name in unknown_kinds[:5])
         sentences.append(
-            f"{n:,} rows are of no task that is known ({quoted_kinds}); known are {', '.join(TASKS)}."
+            f"{n:,} rows are of no task that is known ({quoted_kinds}); known are "
+            f"{', '.join(TASKS)}."
         )
     return tuple(sentences)
 

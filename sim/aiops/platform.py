@@ -22,12 +22,7 @@ METRICS = ("performance", "clever", "size_bytes", "inference_ms")
 
 @dataclass(frozen=True, slots=True)
 class PipelineTask:
-    """A task of a type.
-
-    Attributes:
-        kind: one of `TASKS`.
-        share: share of the usual time of this type; fine-tuning takes a part of a training.
-    """
+    """A task of a type, with its share of the usual time (less than 1 for fine-tuning)."""
 
     kind: str
     share: float = 1.0
@@ -41,11 +36,7 @@ class PipelineTask:
 
 @dataclass(frozen=True, slots=True)
 class MetricGate:
-    """A decision about a model: it passes if every limit is met.
-
-    Attributes:
-        least, most: smallest and largest allowed value, by metric.
-    """
+    """A decision about a model: it passes if every least and most metric value is met."""
 
     least: tuple[tuple[str, float], ...] = ()
     most: tuple[tuple[str, float], ...] = ()
@@ -84,8 +75,6 @@ class PipelineGraph:
     """A pipeline as a directed acyclic graph.
 
     Attributes:
-        nodes: nodes by name, at least one.
-        edges: edges without a cycle.
         parallel: whether branches run at the same time.
 
     Raises:
@@ -223,11 +212,9 @@ class ResourceRequest:
     """A task that waits for a resource.
 
     Attributes:
-        asked_s: time of the request.
         priority: priority of the pipeline; higher is sooner.
         seconds: expected computing time.
         potential: function of time to the expected gain of the model, 0 to 1.
-        ticket: event that wakes the task.
     """
 
     asked_s: float
@@ -255,7 +242,7 @@ class QueueDiscipline(Protocol):
 
 
 class FifoDiscipline:
-    """Serve requests in order of arrival."""
+    """A queue in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[ResourceRequest] = deque()
@@ -276,7 +263,7 @@ class FifoDiscipline:
 
 
 class PriorityDiscipline:
-    """Serve the highest priority first, and equal priorities in order of arrival."""
+    """A queue by priority, and of equal priorities in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, ResourceRequest]] = []
@@ -299,7 +286,7 @@ class PriorityDiscipline:
 
 
 class PotentialDiscipline:
-    """Serve the largest gain per hour of computing first, with a bonus for waiting.
+    """A queue by the gain per hour of computing, with a bonus for waiting.
 
     Section III-B of the PipeSim paper leaves the rule open. Ours: potential of the model now,
     times its weight, divided by the expected seconds (Smith's rule), plus the waited share of
@@ -338,7 +325,7 @@ def potential_score(request: ResourceRequest, now_s: float) -> float:
 
 
 class FairDiscipline:
-    """Serve the user with the least computing time so far; requests of one user in order."""
+    """A queue by the computing time of users so far, least first, each user's requests in order."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[ResourceRequest]] = {}
@@ -382,11 +369,7 @@ DISCIPLINES: dict[str, Callable[[], QueueDiscipline]] = {
 
 
 def discipline_named(name: str) -> QueueDiscipline:
-    """Return an empty queue with this discipline.
-
-    Raises:
-        UnknownNameError: no discipline has this name.
-    """
+    """Return an empty queue with this discipline, or raise `UnknownNameError`."""
     if name not in DISCIPLINES:
         raise UnknownNameError("queueing discipline", name, DISCIPLINES)
     return DISCIPLINES[name]()
@@ -398,12 +381,7 @@ SEGMENT_BYTES, HEADER_BYTES = 1460, 40
 
 @dataclass(frozen=True, slots=True)
 class PlatformResource:
-    """A cluster that runs a number of tasks at the same time.
-
-    Attributes:
-        capacity: number of tasks at the same time.
-        cost_per_h: cost of one unit of capacity, used or idle.
-    """
+    """A cluster that runs up to `capacity` tasks at the same time; idle capacity costs as well."""
 
     name: str
     capacity: int
@@ -424,11 +402,7 @@ class PlatformResource:
 
 @dataclass(frozen=True, slots=True)
 class DataStore:
-    """The store of all assets; every task has the full bandwidth.
-
-    Attributes:
-        latency_s: seconds of every operation before its transfer.
-    """
+    """The store of all assets; every task has the full bandwidth."""
 
     latency_s: float = 0.05
     read_bytes_per_s: float = 1e8

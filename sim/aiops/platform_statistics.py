@@ -132,8 +132,6 @@ def _times(
 
 
 class _Draws:
-    """Draws from a distribution one by one, made in blocks."""
-
     def __init__(self, law: PositiveDistribution, rng: np.random.Generator) -> None:
         self._law, self._rng = law, rng
         self._left: list[float] = []
@@ -200,7 +198,6 @@ class PlatformStatistics:
             standard deviation of the Gaussian noise, as a share of the training time.
         estimators: share of each estimator type, by framework; each sums to 1.
         performance: quantiles at `GRID` by estimator type, from 0 to 1, rising.
-        source: one sentence for people.
 
     Raises:
         SetupError: shares that do not sum to 1, a framework or an estimator without distributions,

@@ -39,8 +39,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 _LEAST_S = 1e-3
 _STEP = 0.01
-_BINS = 2_600
-"""Bins up to 1e-3 exp(26) s (6 million years); the first bin holds 0."""
+_BINS = 2_600  # bins up to 1e-3 exp(26) s (6 million years); the first bin holds 0
 
 _NEEDED = {
     "pipelines": ("pipeline", "arrived_s", "started_by", "framework"),
@@ -54,12 +53,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class SpreadSummary:
-    """Mean and quantiles of durations.
-
-    Attributes:
-        mean_s: None if there are none.
-        quantiles_s: at `QUANTILES`, to half a percent; 0 below 1 ms; None if there are none.
-    """
+    """Mean and quantiles (at `QUANTILES`, to half a percent) of durations; None without any."""
 
     n: int
     mean_s: float | None
@@ -80,7 +74,6 @@ class SimulationMetadata:
     """Metadata of a simulation that no row of its trace holds.
 
     Attributes:
-        ended_s: simulated seconds.
         start_s: seconds since Monday midnight at time 0.
         resources: name, capacity, discipline and cost per hour of a unit.
         allowed_loss: loss of performance that the SLA allows.
@@ -109,9 +102,6 @@ class TraceSummary:
 
     Attributes:
         n_pipelines: number of arrived pipelines, retrainings included.
-        started_by: number of pipelines, by cause.
-        outcomes: number of ended pipelines, by outcome.
-        pipeline_wait: total wait of each ended pipeline for its resources.
         tasks: tasks by kind, and trainings by framework; only those that occurred.
         hours: float64 [h] by series, sums over each hour: `arrivals`, `renewed` (retrainings),
             `traffic_bytes`, and `busy`, `waited`, `began`, `waited for` (by the hour in which a

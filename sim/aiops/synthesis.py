@@ -72,11 +72,9 @@ YEAR_S = 365 * 86_400.0
 
 PREPROCESS, TRAIN, EVALUATE, COMPRESS, HARDEN, DEPLOY, MONITOR = range(len(TASKS))
 
-FINE_TUNING = 0.25
-"""Share of a training that the adaptation of a base model takes (ours)."""
+FINE_TUNING = 0.25  # share of a training that the adaptation of a base model takes (ours)
 
-VALIDATION_SHARE = 0.2
-"""Share of the data that an evaluation reads, and a detector as well (ours)."""
+VALIDATION_SHARE = 0.2  # share of the data that an evaluation reads, and a detector as well (ours)
 
 _PRUNED = (0.2, 0.4, 0.6, 0.8)
 _SIZE_BYTES = {
@@ -152,7 +150,6 @@ class Plans:
     """A block of n pipelines as they will run.
 
     Attributes:
-        first: number of the first pipeline.
         arrived_s, priority: float64 [n].
         user, framework, estimator, prediction, prototype: int64 [n], indices of the names.
         graph: int64 [n], indices of `Synthesiser.graphs`.
@@ -189,13 +186,7 @@ class Plans:
 
 
 class Synthesiser:
-    """Generator of blocks of pipelines.
-
-    Args:
-        statistics: distributions of the platform.
-        recipe: settings of synthetic pipelines.
-        streams: random streams, one per quantity.
-    """
+    """Generator of blocks of pipelines."""
 
     def __init__(
         self, statistics: PlatformStatistics, recipe: SynthesisSettings, streams: RandomStreams
@@ -371,12 +362,10 @@ def _choose(u: Floats, shares: list[float]) -> Ints:
 
 
 def _place(u: Floats, until: Floats) -> Ints:
-    """Return for every row of `until`, [n, k], the first index whose value is above u."""
     return np.asarray(np.minimum((u[:, None] >= until).sum(axis=1), until.shape[1] - 1))
 
 
 def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
-    """Return the bytes that each type of task reads and writes; preprocessing keeps the size."""
     none, part = np.zeros(len(data)), VALIDATION_SHARE * data
     read = [data, data, model + part, model, model + data, model, part]
     write = [data, model, none, model, model, none, none]
@@ -399,11 +388,7 @@ def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PipelineSubmission:
-    """A pipeline that a user defines.
-
-    Attributes:
-        graph: tasks of the pipeline; data, framework and times are drawn as for other pipelines.
-    """
+    """A pipeline that a user defines."""
 
     at_s: float
     graph: PipelineGraph
@@ -417,10 +402,8 @@ class PlatformScenario:
     Attributes:
         profile: arrival profile, one of `sim.aiops.platform_statistics.PROFILES`, or `none` for no
             random arrivals.
-        start_s: seconds since Monday midnight at time 0.
         duration_s: end of all arrivals and, without `drain`, of the simulation.
         drain: whether the simulation goes on until all arrived pipelines have ended.
-        submissions: pipelines beside the random ones.
     """
 
     platform: Platform = field(default_factory=Platform)

@@ -221,17 +221,11 @@ class PlatformResult:
 
     Attributes:
         n_pipelines: number of arrived pipelines, retrainings included.
-        outcomes: number of ended pipelines, by `OUTCOMES`.
         wait_s: mean wait of an ended pipeline for resources; None if none ended.
-        utilisation: used share of the capacity, by resource.
-        cost: cost of all capacity over the time.
         hours: float64 [h] by series, sums over each hour: `arrivals`, `started` (tasks), `busy
             NAME` (seconds of a resource), `waited NAME` (seconds spent in its queue), `asked KIND`
             (tasks of a type that were ready), `traffic_bytes` (with TCP headers).
         tables: `pipelines`, `tasks` and `models` in columns, if there is no folder.
-        texts: texts of the columns that hold indices, by column.
-        n_rows: number of rows, by table, in memory or in the folder.
-        trainings: number of retrainings, by rule.
     """
 
     ended_s: float

@@ -117,10 +117,6 @@ class HourlyBands:
 def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionComparison, ...]:
     """Compare a log with a simulation: tasks, trainings by framework, gaps between arrivals.
 
-    Args:
-        logs: log that the statistics of the simulation were fitted to.
-        result: simulation with its tables in memory.
-
     Raises:
         SetupError: the trace was written to a folder, or log and simulation share no task.
     """
@@ -167,8 +163,7 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
 def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) -> HourlyBands:
     """Compare arrivals by hour of the week over whole weeks.
 
-    Args:
-        observed_s, simulated_s: times of arrival since Monday midnight.
+    Observed times count from a Monday midnight, and the simulation begins `start_s` after one.
 
     Raises:
         SetupError: one side spans less than two weeks, so that there is no variance between weeks.
@@ -310,7 +305,6 @@ def example_log(weeks: int = WEEKS, seed: int = 7) -> PlatformLogs:
 
 
 def _arrived(arrivals: PipelineArrivals, profile: str, weeks: int, seed: int) -> Floats:
-    """Return the times of arrival that a simulation with this seed has."""
     streams = RandomStreams(seed).inside("arrivals")
     blocks = arrival_blocks(arrivals, streams, profile=profile, until_s=weeks * WEEK_S)
     return np.concatenate([np.empty(0), *blocks])

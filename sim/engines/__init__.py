@@ -13,10 +13,10 @@ class Engine:
     """An event loop.
 
     Attributes:
-        name: how `simulate` calls it.
+        name: name in `simulate`.
         summary: one line for people.
         run: (scenario, monitor) to result.
-        watches: it can record queue lengths and processors in use over time.
+        watches: whether it can record queue lengths and processors in use over time.
     """
 
     name: str
@@ -91,11 +91,7 @@ ENGINES: tuple[Engine, ...] = (
 
 
 def engine_named(name: str) -> Engine:
-    """Return a registered engine.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """Return a registered engine; `UnknownNameError` if no engine has that name."""
     for engine in ENGINES:
         if engine.name == name:
             return engine
@@ -106,8 +102,8 @@ def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
     """Run a scenario on a named engine.
 
     Raises:
-        UnknownNameError: there is none of that name.
-        EngineError: it cannot do what is asked.
+        UnknownNameError: no engine has that name.
+        EngineError: the engine cannot do what is requested.
     """
     selected_engine = engine_named(engine)
     if monitor and not selected_engine.watches:

@@ -1,11 +1,10 @@
-"""Broker, scheduler and monitor around an object that places tasks, as SimPy processes.
+"""The engine for algorithms: SimPy processes around an object that places tasks.
 
-The broker lets jobs come at their times. The scheduler asks the algorithm at the end of every
-instant at which something came, ended or changed its speed; with a tick, at 0, tick, 2 tick ...
-instead, as CloudSimPy does every second. The monitor looks after the scheduler, by the same rule.
-
-An instant is a set: an instance that ends and a job that comes at the very time of a tick are seen
-by that tick. (In CloudSimPy this depends on which event was made first.)
+The broker submits jobs at their times. The scheduler calls the algorithm at the end of every
+instant with an arrival, an end or a change of speed; with a tick, at 0, tick, 2 tick ... instead,
+as CloudSimPy does every second. The monitor records after the scheduler, by the same rule. An
+instance that ends and a job that arrives at the exact time of a tick are seen by that tick. (In
+CloudSimPy this depends on which event was created first.)
 """
 
 import hashlib
@@ -39,13 +38,13 @@ from sim.policies.placements import ALL_OR_NOTHING
 from sim.policies.policy_options import options_of
 
 PATIENCE = 10_000
-"""So often in a row an algorithm may place nothing while nothing computes and nothing comes."""
+"""Maximum of calls in a row that place nothing while nothing computes and nothing arrives."""
 
 LEAST_TICK_S = 1e-6
 
 
 class _AlgorithmDecider:
-    """Asks the algorithm, checks what it says, and does it."""
+    """A decider that calls the algorithm, checks its answers and carries them out."""
 
     def __init__(
         self, state: LiveState, algorithm: Callable[[LiveCluster, float], Choice], name: str
@@ -55,7 +54,7 @@ class _AlgorithmDecider:
         self.is_due, self.ticks, self.n_asked, self.n_in_vain = True, False, 0, 0
 
     def decide(self, _fleet: Fleet, _choose: object, now_s: float) -> int:
-        """Place instances until the algorithm wants no more."""
+        """Place instances until the algorithm returns (None, None)."""
         state = self.state
         state.new_decision()
         if self.ticks and not self.is_due:
@@ -101,7 +100,7 @@ class _AlgorithmDecider:
 
 
 class _MonitorRecorder:
-    """Keeps what the monitor saw."""
+    """A recorder of the cluster over time."""
 
     def __init__(self, monitor: Monitor, cluster: LiveCluster, state: LiveState) -> None:
         self.monitor, self.cluster, self.state = monitor, cluster, state
@@ -110,7 +109,7 @@ class _MonitorRecorder:
         self.by_machine: list[object] = []
 
     def look(self, now_s: float) -> None:
-        """Record the cluster; what was seen before at the same time does not count."""
+        """Record the cluster; this replaces a record of the same time."""
         if self.rows and self.rows[-1][0] == now_s:
             self.rows.pop()
             self.used.pop()
@@ -126,7 +125,7 @@ class _MonitorRecorder:
             self.by_machine.append([machine.used for machine in self.cluster.machines])
 
     def series(self) -> FleetSeries:
-        """Return all of it."""
+        """Return the records as a series."""
         columns = list(zip(*self.rows, strict=True))
         counts = [np.array(column, dtype=np.int64) for column in columns[1:]]
         by_machine = np.array(self.by_machine, dtype=np.int64) if self.monitor.machines else None
@@ -204,7 +203,7 @@ def run(
     n_jobs, last_s = sum(table.takes_part), max([0.0, *table.turns_s])
 
     def is_done() -> bool:
-        """Tell whether all has ended, or nothing will any more."""
+        """Return whether all jobs have ended, or no further event can happen."""
         if len(state.arrived) < n_jobs or state.n_computing > 0:
             return False
         return not state.unfinished or (calendar.now >= last_s and decider.n_in_vain > PATIENCE)
@@ -236,8 +235,8 @@ def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) ->
     for setting, tick in ticks:
         if tick is not None and not LEAST_TICK_S <= tick < math.inf:
             raise ScenarioError(
-                f"{setting} is {tick!r}; allowed are seconds from {LEAST_TICK_S:g}, or None for every "
-                "instant at which something happens."
+                f"{setting} is {tick!r}; allowed are seconds from {LEAST_TICK_S:g}, or None for "
+                "every instant at which something happens."
             )
     if options_of(scenario).values.get(ALL_OR_NOTHING.name) == 1.0:
         raise ScenarioError(

@@ -1,6 +1,6 @@
-"""Algorithms as objects: examples to start from, and plans of HEFT and CPOP carried out.
+"""Algorithms: objects that place tasks, what they get and return, and some examples.
 
-What placing by an object takes and gives: the algorithm, the monitor, and what it saw.
+The examples are first fit, random fit, and the plans of HEFT and CPOP carried out.
 """
 
 import math
@@ -20,30 +20,28 @@ Choice = tuple[LiveMachine, LiveTask] | tuple[None, None]
 
 
 class Algorithm(Protocol):
-    """Says which task goes to which machine.
+    """An object that decides which task goes to which machine.
 
-    As in CloudSimPy a scheduler asks again and again, until the answer is (None, None); each answer
-    places one instance, and the cluster shows it at once.
+    As in CloudSimPy, the scheduler calls it again and again, until the answer is (None, None). Each
+    answer places one instance, and the cluster shows it at once.
     """
 
     def algorithm(self, cluster: LiveCluster, clock: float, /) -> Choice:
-        """Return a machine and a task of which it takes one more instance, or (None, None).
+        """Return a machine and a task that places one more instance there, or (None, None).
 
-        Args:
-            cluster: as it is now.
-            clock: the time in seconds since the first submission.
+        `clock` is the time in seconds since the first submission.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """What to record of the cluster while it is simulated.
+    """Settings for recording the cluster during the simulation.
 
     Attributes:
-        tick_s: look every so many seconds, from 0 on until all has ended; None looks at the end of
-            every instant at which something happens.
-        machines: also record what is used of each machine.
+        tick_s: interval of records in seconds, from 0 until all has ended; None records the end of
+            every instant with an event.
+        machines: whether to record the used resources of each machine.
     """
 
     tick_s: float | None = None
@@ -52,18 +50,16 @@ class Monitor:
 
 @dataclass(frozen=True, eq=False)
 class FleetSeries:
-    """What a monitor saw; columns of shape [n_steps], read-only. What is seen holds until the next.
+    """Records of a monitor; read-only columns of shape [n_steps] that hold until the next time.
 
     Attributes:
-        time_s: float64, strictly increasing.
-        n_submitted: int64, jobs that have come.
-        n_unfinished: int64, of them that have not ended.
-        n_ready: int64, tasks that can be placed.
-        n_waiting: int64, instances of these that are on no machine.
-        n_running: int64, instances that are on machines.
+        time_s: float64, seconds, strictly increasing.
+        n_submitted, n_unfinished: int64, submitted jobs, and those of them that have not ended.
+        n_ready, n_waiting, n_running: int64, tasks that can be placed, their instances that are on
+            no machine, and instances on machines.
         used: int64 [n_steps, 4], thousandths of cores, bytes of memory and disk, thousandths of
-            GPUs that instances hold.
-        used_by_machine: int64 [n_steps, n_machines, 4]; None if it was not asked for.
+            GPUs in use.
+        used_by_machine: int64 [n_steps, n_machines, 4]; None if it was not requested.
     """
 
     time_s: NDArray[np.float64]
@@ -86,10 +82,10 @@ class AlgorithmRun:
     """A simulation in which an object placed the tasks.
 
     Attributes:
-        result: as of any engine, for `summarise_instances`. Its digest is one of its own, since a
-            scenario does not tell what an object does: it is in no cache.
-        series: what the monitor saw; None without one.
-        n_asked: how often the algorithm was asked.
+        result: result as of any engine, for `summarise_instances`. Its digest is unique, because a
+            scenario does not describe the object: it is in no cache.
+        series: records of the monitor; None without one.
+        n_asked: number of calls of the algorithm.
     """
 
     result: SimulationResult
@@ -98,21 +94,20 @@ class AlgorithmRun:
 
 
 MOST_EDGES = 1_000_000
-"""Of a task graph between instances."""
 
 
 class FirstFit:
-    """The first task that has room anywhere, on the first machine that has.
+    """The first task that has room anywhere, on the first machine that has room.
 
-    The same, instance by instance, as placement ``first_fit`` with backfill ``greedy``. While it is
-    asked in one go room only shrinks, so it need not look again where there was none.
+    Equal to placement ``first_fit`` with backfill ``greedy``, instance by instance. Room only
+    shrinks within one instant, so a machine without room is not examined again.
     """
 
     def __init__(self) -> None:
         self._first: dict[int, int] = {}
 
     def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
-        """Return the first machine for the first task."""
+        """Return the first task with room and its first machine."""
         for task in cluster.ready_tasks:
             for machine in cluster.machines[self._first.get(task.need, 0) :]:
                 self._first[task.need] = machine.number
@@ -124,17 +119,17 @@ class FirstFit:
 
 
 class RandomFit:
-    """Any pair of a ready task and a machine that has room for it, all alike.
+    """A random pair of a ready task and a machine that has room for it, all equally likely.
 
     Args:
-        seed: of its own generator.
+        seed: seed of its random generator.
     """
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
 
     def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
-        """Return a pair that is drawn."""
+        """Return a random pair."""
         pairs = [
             (machine, task)
             for task in cluster.ready_tasks
@@ -145,11 +140,11 @@ class RandomFit:
 
 
 class _PlannedAlgorithm:
-    """Plans each job when it comes, and then keeps to it.
+    """An algorithm that plans each job when it arrives, and then keeps the plan.
 
-    Each instance is a task of the paper, and each machine a processor, which runs one at a time.
-    What a job is planned into are the gaps that those before it left. Nothing is sent between
-    machines here, so that communication costs nothing. Run times are known, as in the paper.
+    Each instance is a task of the paper, and each machine a processor, which runs one task at a
+    time. A job is planned into the gaps of earlier ones. Communication costs nothing here. Run
+    times are known, as in the paper.
     """
 
     planner: str
@@ -194,19 +189,19 @@ class _PlannedAlgorithm:
 
 
 class Heft(_PlannedAlgorithm):
-    """HEFT: `sim.policies.heft.heft`, job by job, carried out."""
+    """HEFT job by job; see `sim.policies.heft.heft`."""
 
     planner = "heft"
 
 
 class Cpop(_PlannedAlgorithm):
-    """CPOP: `sim.policies.heft.cpop`, job by job, carried out."""
+    """CPOP job by job; see `sim.policies.heft.cpop`."""
 
     planner = "cpop"
 
 
 def _graph(cluster: LiveCluster, job: LiveJob, instances: list[LiveTask]) -> Graph:
-    """Return the graph of a job's instances, with what each takes on each machine."""
+    """Return the graph of a job's instances, with the time of each on each machine."""
     if any(task.is_gang for task in job.tasks):
         raise ScenarioError(
             f"job {job.job_id} has a gang, which HEFT and CPOP cannot plan: they run one instance "

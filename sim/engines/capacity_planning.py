@@ -1,8 +1,8 @@
-"""How many servers suffice: futures are drawn from a model, counted, and placed by first fit.
+"""Capacity planning: how many servers suffice for the futures that a model draws.
 
-First fit with servers without end uses the first k of them, and makes the same decisions with k;
-with fewer it turns away the first job for which it would have taken a further one. So one
-simulation tells the least number, and nothing has to be searched.
+Futures are counted (fluid) and placed by first fit. First fit with unlimited servers uses the first
+k of them and decides as with k servers; with fewer it rejects the first job that would have used a
+further one. So one simulation gives the minimum, without a search.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +33,9 @@ from sim.model.workload import Workload
 
 DAY_S = 86_400.0
 MAX_WARM_UP_DAYS = 7
-"""Days, if nobody says how many."""
 
 MAX_MISSING_SHARE = 0.01
-"""Of the demand may be missing at the begin; a warm-up is chosen by it."""
+"""Share of the demand that may be missing after the automatic warm-up."""
 
 MOST_FUTURES = 100_000
 
@@ -44,13 +43,10 @@ PlanningProgress = Callable[[str, int, int], None]
 
 
 def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Return how many servers first fit has in use from a begin up to an end.
+    """Return how many servers first fit has in use from `begin_s` up to `end_s`.
 
-    Args:
-        workload: whose jobs are placed, from the first on.
-        server: what each has.
-        begin_s: from when on it counts, after the first submission.
-        end_s: until when; jobs that are submitted later are not placed.
+    Both are seconds since the first submission. Jobs are placed from the first on; jobs after the
+    end are not placed.
     """
     is_counted = (workload.runtime_s > 0) & (workload.submit_s < end_s)
     if not is_counted.any():
@@ -62,7 +58,7 @@ def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, en
         job=row, runtime_s=workload.runtime_s[job[there]], instances=alike[there],
         mcpu=cores[there] * 1000, mem_bytes=memory[there],
     )  # fmt: skip
-    # Times count from the first job that is kept, as in every workload.
+    # Times count from the first remaining job, as in every workload.
     submit_s = workload.submit_s[is_counted]
     jobs = Workload.from_arrays(
         submit_s=submit_s, runtime_s=workload.runtime_s[is_counted],
@@ -104,24 +100,25 @@ def plan_capacity(
 ) -> CapacityPlan:
     """Return how many servers suffice in a share of the futures of a model.
 
-    Every case is drawn with the same seeds, so that what differs between cases is not chance.
+    Every case is drawn with the same seeds, so that differences between cases are not chance.
 
     Args:
-        model: what futures are drawn from.
-        server: what each has.
-        days: that the servers shall suffice.
-        futures: that are drawn for each case, 1 or more.
-        share: of the futures in which they suffice, above 0 to 1.
-        scales: factors on the rate of arrivals, a case each.
-        suppositions: what if: name, model told otherwise, and how; each with all scales.
-        warm_up_days: generated before the days that count; None takes so many (at most
-            `MAX_WARM_UP_DAYS`) that no more than `MAX_MISSING_SHARE` of the demand is missing at their begin.
-        packed: jobs are also placed by first fit.
-        seed: of the first future, from 0.
-        progress: is called as it goes on; may raise to end it.
+        model: model that draws the futures.
+        server: size of each server.
+        days: days for which the servers should suffice.
+        futures: number of futures for each case, 1 or more.
+        share: share of the futures in which they suffice, above 0 to 1.
+        scales: factors on the rate of arrivals, one case each.
+        suppositions: what-if cases: name, model with other settings, and these settings; each with
+            all scales.
+        warm_up_days: days generated before the days that count; None takes as many (at most
+            `MAX_WARM_UP_DAYS`) as reduce the missing demand to `MAX_MISSING_SHARE`.
+        packed: whether jobs are also placed by first fit.
+        seed: seed of the first future, from 0.
+        progress: callback during the work; it may raise to end it.
 
     Raises:
-        WorkloadError: a number that cannot be, or jobs that cannot be told against servers.
+        WorkloadError: an impossible number, or jobs that cannot be placed on the servers.
     """
     if not (np.isfinite(days) and days > 0) or not 1 <= futures <= MOST_FUTURES:
         raise WorkloadError(
@@ -149,7 +146,8 @@ def plan_capacity(
             jobs, missing, fluid, by_first_fit = counts
             cases.append(
                 CapacityCase(
-                    label, float(scale), dict(settings), jobs, missing, ServerRequirement.of(fluid, share),
+                    label, float(scale), dict(settings), jobs, missing,
+                    ServerRequirement.of(fluid, share),
                     ServerRequirement.of(by_first_fit, share) if packed else None,
                 )
             )  # fmt: skip
@@ -168,7 +166,7 @@ def _in_case(say: PlanningProgress, label: str, futures: int, done: int) -> None
 
 
 def _midnight_s(future: Workload) -> float:
-    """Return how long after midnight, when a future begins, its first job is submitted."""
+    """Return the seconds from the midnight before a future to its first submission."""
     return float(clock_of(future)[0] % DAY_S)
 
 
@@ -192,7 +190,7 @@ def _case(
     seed: int,
     say: Callable[[int], None],
 ) -> tuple[float, float, list[int], list[int]]:
-    """Return mean jobs, missing share, and servers of every future by either way of counting."""
+    """Return mean jobs, missing share, and servers of every future by both ways of counting."""
     fluid, by_first_fit, jobs, missing = [], [], 0.0, 0.0
     for at in range(futures):
         say(at)

@@ -1,11 +1,9 @@
-"""Compiling ahead, in a process of its own, so that nobody waits for the compiler.
+"""Compilation of the programs ahead of use, in a separate process, and loading of them.
 
-The machine code lies in the disk cache (`sim.kernel.jit`), and a small file beside it says that
-it is complete. Where that file is missing, `begin` starts `main` in a process of its own;
-another file, with the number of that process, keeps a second one from doing the same. The process
-outlives the one that started it, since its work serves every later one, and ends by itself.
-
-Loading compiled programs, and what to do when the disk has damaged ones.
+The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that says that it is
+complete. If that file is missing, `begin` starts `main` in a separate process; another file with
+the number of that process prevents a second one. The process outlives its parent because all later
+processes use its result, and ends by itself. Damaged programs on the disk are compiled again.
 """
 
 import atexit
@@ -31,18 +29,17 @@ from sim.model.errors import DamagedCodeError, EngineError
 from sim.model.scenario import Allocation
 
 AHEAD: tuple[Allocation, ...] = tuple(kind for kind in get_args(Allocation) if kind != "instances")
-"""Whose programs are compiled ahead; those for instances are when they are first used."""
+"""Allocations that are compiled ahead; programs for instances are compiled at first use."""
 
 _MOST_TRIES = 3
 
 LONGEST_S = 300.0
-"""After so many seconds a preparation is taken for dead."""
 
 _LOOK_EVERY_S = 0.05
 
 
 class Readiness(StrEnum):
-    """How far the compiled programs are."""
+    """Readiness of the compiled programs."""
 
     READY = "ready"
     PREPARING = "being compiled"
@@ -53,15 +50,15 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True)
 class Compilation:
-    """What is known of the compiled programs.
+    """State of the compiled programs.
 
     Attributes:
-        readiness: how far they are.
-        folder: where they are kept; None if nothing can be compiled.
-        size_bytes: of that folder.
-        took_s: seconds that compiling took; None if unknown.
-        reason: why they are unavailable, failed or will not be kept, as the end of a sentence; else
-            None.
+        readiness: their readiness.
+        folder: their folder; None if nothing can be compiled.
+        size_bytes: size of that folder.
+        took_s: seconds of the compilation; None if unknown.
+        reason: why they are unavailable, failed or will not be stored, as the end of a sentence;
+            else None.
     """
 
     readiness: Readiness
@@ -73,7 +70,7 @@ class Compilation:
 
 @cache
 def _stamp() -> str:
-    """Return what Numba's cache tells copies of the sources apart by: path, size and time."""
+    """Return what distinguishes copies of the sources in Numba's cache: path, size and time."""
     stamps = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in jit.kernel_sources()]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
@@ -87,7 +84,7 @@ def _busy_file() -> Path:
 
 
 class _Compiler(subprocess.Popen[bytes]):
-    """A process that may outlive this one, on purpose: nobody is warned that it still runs."""
+    """A compiler process that may outlive this one on purpose, without a warning."""
 
     def __del__(self) -> None:
         pass
@@ -98,9 +95,9 @@ _started: list[_Compiler] = []
 
 
 def is_ready(allocation: Allocation = "processors") -> bool:
-    """Tell whether the compiled programs for an allocation can be loaded at once.
+    """Return whether the compiled programs for an allocation can be loaded at once.
 
-    They can if every file is there and as long as it was when it was written.
+    This requires that every file exists with its original length.
     """
     if jit.unavailable() is not None:
         return False
@@ -118,9 +115,9 @@ def _is_whole(ready: Path) -> bool:
 
 
 def begin() -> None:
-    """Let the programs be compiled in the background, unless they are or somebody does.
+    """Start to compile the programs in the background, unless they are ready or in progress.
 
-    Where they would not be kept nothing is begun: a process that ends soon had nothing from it.
+    If they could not be stored nothing is started, because a short process would not benefit.
     """
     if jit.unavailable() is None and jit.no_disk_cache_reason() is None:
         _begin()
@@ -132,12 +129,12 @@ def _begin() -> None:
 
 
 def wait(allocation: Allocation | None = None) -> None:
-    """Wait until the programs for an allocation are compiled, starting that if need be.
+    """Wait until the programs for an allocation are compiled, and start that if necessary.
 
-    None waits for all of them. What failed before is tried again.
+    None waits for all of them. A failed compilation is tried again.
 
     Raises:
-        EngineError: they cannot be.
+        EngineError: they cannot be compiled.
     """
     reason = jit.unavailable()
     if reason is not None:
@@ -159,7 +156,7 @@ def wait(allocation: Allocation | None = None) -> None:
 
 
 def discard() -> None:
-    """Throw away compiled code that cannot be loaded; what comes next compiles it anew."""
+    """Delete compiled code that cannot be loaded, so that it is compiled again."""
     jit.forget()
     _known_ready.clear()
     _started.clear()
@@ -181,7 +178,7 @@ def _failure() -> str:
 
 
 def compilation_state() -> Compilation:
-    """Return what is known of the compiled programs."""
+    """Return the state of the compiled programs."""
     reason = jit.unavailable()
     if reason is not None:
         return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
@@ -198,7 +195,7 @@ def compilation_state() -> Compilation:
 
 
 def other_caches() -> dict[Path, int]:
-    """Return the folders of machine code that other versions left, with their sizes in bytes."""
+    """Return the folders of machine code of other versions, with their sizes in bytes."""
     if jit.unavailable() is not None:
         return {}
     here = jit.cache_folder()
@@ -207,9 +204,9 @@ def other_caches() -> dict[Path, int]:
 
 
 def remove_other_caches() -> int:
-    """Remove what other versions left. Returns how many bytes that were.
+    """Delete the machine code of other versions and return its size in bytes.
 
-    A version that is in use compiles its code again when it next needs it.
+    A version that is in use compiles its code again when necessary.
     """
     caches = other_caches()
     for folder in caches:
@@ -238,8 +235,8 @@ def _look() -> Readiness:
         return Readiness.ABSENT
     if _all_ready():  # it came to its end between the two looks
         return Readiness.READY
-    # Killed by somebody: once more. Otherwise the compiler stopped by itself, or the sources have
-    # been edited since this process read them and it compiled other ones.
+    # Killed from outside: try again. Otherwise the compiler stopped by itself, or the sources have
+    # been edited since this process read them, so that it compiled other ones.
     return Readiness.ABSENT if ended < 0 and len(_started) < _MOST_TRIES else Readiness.FAILED
 
 
@@ -267,7 +264,7 @@ def _size_of(path: Path) -> int | None:
 
 
 def _is_running(busy: dict[str, Any]) -> bool:
-    """Tell whether the process that claims to compile lives; that of another host is believed."""
+    """Return whether the process of a busy file lives; assume so for another host."""
     if busy["host"] != platform.node():
         return True
     try:
@@ -302,13 +299,13 @@ def _spawn() -> _Compiler:
 
 
 def _end(compiler: _Compiler) -> None:
-    """Kill a compiler, and return when it writes nothing any more."""
+    """Kill a compiler, and return when it no longer writes."""
     compiler.kill()
     compiler.wait()
 
 
 def main() -> None:
-    """Compile everything, unless another process does, and say when it is complete."""
+    """Compile everything, unless another process does, and record that it is complete."""
     busy = _busy_file()
     while not _claim(busy):
         if _all_ready() or _look() is Readiness.PREPARING:
@@ -339,13 +336,13 @@ def _compile_here(allocation: Allocation) -> None:
 
 
 def _is_alive(busy: Path) -> bool:
-    """Tell whether whoever claims to compile does; a claim that is being written is believed."""
+    """Return whether the process of a busy file lives; assume so while the file is written."""
     claim = _read(busy)
     return not claim or _is_running(claim)
 
 
 def _claim(busy: Path) -> bool:
-    """Say that this process compiles. Tell whether no other had said so before."""
+    """Write the busy file of this process; return whether no other process had one."""
     try:
         with busy.open("x") as file:
             claim = {"process": os.getpid(), "host": platform.node()}
@@ -376,14 +373,10 @@ _T = TypeVar("_T")
 
 
 def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
-    """Return compiled functions; what is damaged on the disk is compiled anew, once.
-
-    Args:
-        fetch: loads them.
-        allocation: which programs they belong to.
+    """Return what `fetch` loads; damaged code on the disk is compiled again, once.
 
     Raises:
-        EngineError: they cannot be had.
+        EngineError: it cannot be compiled or loaded.
     """
     try:
         return fetch()
@@ -394,11 +387,7 @@ def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
 
 
 def compile_now() -> None:
-    """Wait until everything is compiled, and make sure that it can be loaded.
-
-    Raises:
-        EngineError: it cannot be had.
-    """
+    """Compile everything and check that it can be loaded; otherwise raise `EngineError`."""
     wait()
     for allocation in AHEAD:
         load_or_recompile(partial(compile_programs, allocation), allocation)

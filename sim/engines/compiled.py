@@ -1,9 +1,7 @@
-"""The engines `compiled` and `interpreted`: one event loop, one text, machine code or Python.
+"""The engines `compiled` and `interpreted`: one event loop as machine code or as Python.
 
-The interpreted one needs no compiler. It is what answers on a cold machine while the programs are
-compiled in the background, and as soon as they are there it gives over to them.
-
-The loop for a fleet in machine code, and the same text run by Python.
+The interpreted engine needs no compiler. It answers while the programs are compiled in the
+background, and hands over when they are ready.
 """
 
 from collections.abc import Callable
@@ -41,15 +39,15 @@ from sim.policies.orders import order_named
 from sim.policies.placements import placement_named
 
 SLICE, INTERPRETED_SLICE = 2_000_000, 2_000
-"""Instants between two looks at what else is wanted: an interruption, a compiler that is done."""
+"""Instants between two checks for an interruption, or for a finished compiler."""
 
 
 def run_compiled(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code; waits for the compiler if it has to.
+    """Simulate in machine code, after waiting for the compiler if necessary.
 
     Raises:
         EngineError: there is no compiler.
-        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
         UnknownNameError: no such order or backfilling rule.
     """
     if not compilation.is_ready(scenario.allocation):
@@ -79,10 +77,10 @@ def run_interpreted(scenario: Scenario) -> SimulationResult:
 
 
 def run_fastest(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code if it is there; else begin to compile and answer in Python.
+    """Simulate in machine code if it is ready; otherwise start to compile, and run in Python.
 
-    As soon as the machine code is there it takes over, from the beginning: it needs less time for
-    the whole than Python for the rest.
+    When the machine code becomes ready it starts again from the beginning, which takes less time
+    than the rest in Python.
     """
     is_ready = partial(compilation.is_ready, scenario.allocation)
     if is_ready():
@@ -107,7 +105,7 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
 def _interpret(
     scenario: Scenario, is_in_vain: Callable[[], bool]
 ) -> tuple[Admission, Pool | Nodes, EventState]:
-    """Return state and course at the end, or where they were when a look said it is in vain."""
+    """Return the state and the event state at the end, or at the first check that stops the run."""
     admission = admit(scenario)
     rule = backfill_named(scenario.backfill)
     decide = decision_of(rule, scenario.allocation, decides_by_plan(scenario))
@@ -157,18 +155,16 @@ def _finished(
 
 
 INSTANCES_SLICE = 2_000_000
-"""Instants between two looks at whether somebody interrupts."""
 
 MAX_INTERPRETED_INSTANCES = 5_000
-"""So many instances are simulated in Python while there is no machine code."""
 
 
 def run_instances_compiled(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code; waits for the compiler if it has to.
+    """Simulate in machine code, after waiting for the compiler if necessary.
 
     Raises:
         EngineError: there is no compiler.
-        ScenarioError: what cannot be placed.
+        ScenarioError: an instance cannot be placed.
     """
     if not compilation.is_ready("instances"):
         compilation.wait("instances")
@@ -200,7 +196,7 @@ def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
 
 
 def run_instances_fastest(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code if it is there, or if it is worth to be waited for."""
+    """Simulate in machine code if it is ready, or if waiting for it is worthwhile."""
     tasks = scenario.workload.tasks
     is_small = tasks is not None and tasks.n_instances <= MAX_INTERPRETED_INSTANCES
     if jit.unavailable() is not None or (is_small and not compilation.is_ready("instances")):

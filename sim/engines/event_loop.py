@@ -1,11 +1,8 @@
-"""The event loop of the compiled engine, as kernel text.
+"""The event loops as kernel functions, and the compiled programs made of them.
 
-One text for every state: `release` is bound to the transition of the state (`sim.kernel.jit`),
-all else is the pool's, which every state contains. `run` is for a pool, `run_nodes` for machines.
-
-The event loop for a fleet, as kernel text.
-
-The compiled programs, for each state: an event loop, and a decision per backfilling rule.
+`run` is the loop for jobs: `release` is bound to the transition of the state (`sim.kernel.jit`),
+and all other transitions are those of the pool in it. `run_fleet` is the loop for instances. A
+program is an event loop with a decision of a backfilling rule.
 """
 
 import math
@@ -40,23 +37,20 @@ from sim.policies.placements import PLACEMENTS, PlacementRule
 from sim.policies.policy import Backfill, Order
 
 NEXT, N_RUNNING, TURNING = 0, 1, 2
-"""Where `EventState.cursor` holds the next job to arrive, the number of running jobs, and the next
-window to begin or end."""
+"""Positions in `EventState.cursor`: next arrival, number of running jobs, next window event."""
 
 
 class EventState(NamedTuple):
-    """What happens from outside, what has happened, and what is going to.
+    """Events from outside, past starts and ends, and future ends.
 
     Attributes:
         submit_s: float64 [n], in rising order.
         runtime_s: float64 [n].
         partition: int64 [n], -1 takes no part.
-        start_s: float64 [n], to be filled; NaN until then.
-        end_s: float64 [n], to be filled; NaN until then.
-        ends_s: float64 [n], heap of future completions.
-        ending: int64 [n], their jobs.
-        touched: int64 [m], 1 where something happened at this instant.
-        outside: doors, and windows to begin and to end.
+        start_s, end_s: float64 [n], result; NaN until known.
+        ends_s, ending: float64 and int64 [n], heap of future completions, and their jobs.
+        touched: int64 [m], 1 for a partition with an event at this instant.
+        outside: user limits and window events.
         cursor: int64 [3], see `NEXT`, `N_RUNNING` and `TURNING`.
     """
 
@@ -79,7 +73,7 @@ def new_event_state(
     n_partitions: int,
     outside: ExternalEvents | None = None,
 ) -> EventState:
-    """Return a course, made of arrays, before its first event. The columns must be read-only."""
+    """Return the event state, made of arrays, before its first event. Columns must be read-only."""
     n_jobs = len(submit_s)
     parts: list[Any] = [
         submit_s,
@@ -100,18 +94,11 @@ def new_event_state(
 def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, not in a call
     state: Any, pool: Pool, decide: Any, score_now: Any, course: EventState, n_instants: int
 ) -> bool:
-    """Go through some instants: apply what arrives and ends, then let each partition decide.
+    """Process some instants: apply arrivals and ends, then let each partition decide.
 
-    Args:
-        state: what the policy decides over.
-        pool: the pool in it.
-        decide: the policy, (state, partition, now_s) to the number of jobs started.
-        score_now: the score of the order, if its ranks change.
-        course: arrivals, and the completions to come.
-        n_instants: stop after so many; a later call goes on.
-
-    Returns:
-        True when no more can happen.
+    `pool` is the one in the state. The policy `decide` maps (state, partition, now_s) to the number
+    of jobs started; `score_now` is the score of the order, if its ranks change. After at most
+    `n_instants` a later call continues. Return True when no event is left.
     """
     submit_s, runtime_s, partition = course.submit_s, course.runtime_s, course.partition
     start_s, end_s = course.start_s, course.end_s
@@ -180,7 +167,7 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
 @noinline
 @kernel
 def _turn(pool: Pool, course: EventState, now_s: float, n_running: int) -> int:
-    """Let windows begin and end. Return how many jobs run then."""
+    """Begin and end windows, and return the new number of running jobs."""
     turns_s, turning = course.outside.turns_s, course.cursor[TURNING]
     while turning < len(turns_s) and turns_s[turning] == now_s:
         event = course.outside.turns[turning]
@@ -198,7 +185,7 @@ def _turn(pool: Pool, course: EventState, now_s: float, n_running: int) -> int:
 def _clear(
     pool: Pool, k: int, course: EventState, now_s: float, score_now: Any, n_running: int
 ) -> int:
-    """Preempt for the first in the queue. Return how many jobs run then."""
+    """Preempt for the first in the queue, and return the new number of running jobs."""
     n_killed = preempt(pool, k, now_s)
     for i in range(n_killed):
         n_running = withdraw(course.ends_s, course.ending, n_running, pool.started[i])
@@ -210,21 +197,20 @@ def _clear(
 run_nodes = bound(run, "nodes", release=release_machines)
 
 NEXT_JOB, N_COMPUTING, NEXT_TURN = 0, 1, 2
-"""Where `Timetable.cursor` holds the next job, the number of future ends and the next turn."""
+"""Positions in `Timetable.cursor`: next job, number of future ends, next change of speed."""
 
 
 class Timetable(NamedTuple):
-    """What happens from outside, and the ends to come.
+    """Arrivals and changes of speed, and the future ends.
 
     Attributes:
         submit_s: float64 [n_jobs], in rising order.
         takes_part: int64 [n_jobs], 0 if it is rejected.
-        turns_s: float64 [n_turns], when machines change their speed, in rising order.
-        turning: int64 [n_turns], which machines.
+        turns_s, turning: float64 and int64 [n_turns], times at which machines change their speed,
+            in rising order, and these machines.
         cpu: float64 [n_turns], share of full speed from then on; `gpu` likewise.
-        ends_s: float64 [n_instances], heap of future ends.
-        ending: int64 [n_instances], whose they are.
-        slot_of: int64 [n_instances], where each is in the heap; -1 if it is not.
+        ends_s, ending: float64 and int64 [n_instances], heap of future ends, and their instances.
+        slot_of: int64 [n_instances], slot of each in the heap; -1 is none.
         cursor: int64 [3], see `NEXT_JOB`.
     """
 
@@ -264,17 +250,10 @@ def new_timetable(
 
 @kernel
 def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instants: int) -> bool:
-    """Go through some instants: apply what ends, turns and arrives, then place and settle.
+    """Process some instants: apply ends, changes of speed and arrivals, then place and settle.
 
-    Args:
-        fleet: the state.
-        decide: the backfilling rule, (fleet, choose, now_s).
-        choose: the placement rule.
-        table: arrivals and turns, and the ends to come.
-        n_instants: stop after so many; a later call goes on.
-
-    Returns:
-        True when no more can happen.
+    `decide` is the backfilling rule, (fleet, choose, now_s). After at most `n_instants` a later
+    call continues. Return True when no event is left.
     """
     ends_s, ending, slot_of = table.ends_s, table.ending, table.slot_of
     coming, n, turning = table.cursor[NEXT_JOB], table.cursor[N_COMPUTING], table.cursor[NEXT_TURN]
@@ -312,7 +291,7 @@ def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instan
 
 
 def _pool_example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, EventState]:
-    """Return a state, the pool in it and a course, of the types that every simulation has."""
+    """Return a state, its pool and an event state, of the types that every simulation has."""
     times_s, ones = np.zeros(1), np.ones(1, dtype=np.int64)
     nowhere = np.zeros(1, dtype=np.int64)
     for column in (times_s, nowhere):
@@ -331,8 +310,7 @@ def compiled_decision(
 ) -> Any:
     """Return the compiled decision of a rule: (state, partition, now_s) to the number started.
 
-    Raises:
-        ScenarioError: the rule cannot decide over the state that the allocation needs.
+    Raises `ScenarioError` if the rule does not support the state of the allocation.
     """
     decide = decision_of(backfill, allocation, by_plan)
     return jit.compiled(decide, _pool_example(allocation)[0], 0, 0.0, returns=0)
@@ -340,7 +318,7 @@ def compiled_decision(
 
 @cache
 def compiled_score(order: Order) -> Any:
-    """Return the compiled score of an order, or what stands in for one whose ranks never change."""
+    """Return the compiled score of an order, or a stand-in if its ranks never change."""
     text = never_scored if order.score_now is None else order.score_now
     return jit.compiled(text, 0.0, 0, 0.0, 0.0, np.zeros(0), returns=0.0)
 
@@ -352,10 +330,9 @@ def compiled_loop(
     allocation: Allocation = "processors",
     by_plan: bool = False,
 ) -> tuple[Callable[..., bool], Any, Any]:
-    """Return the compiled event loop, and the decision and the score to give it.
+    """Return the compiled event loop, and the decision and the score that it takes.
 
-    Raises:
-        ScenarioError: the rule cannot decide over the state that the allocation needs.
+    Raises `ScenarioError` if the rule does not support the state of the allocation.
     """
     state, pool, course = _pool_example(allocation)
     decide, score_now = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
@@ -366,7 +343,7 @@ def compiled_loop(
 
 @cache
 def compiled_transitions(allocation: Allocation = "processors") -> tuple[Any, ...]:
-    """Return what the SimPy engine calls beside decisions, in the order of its `Text`."""
+    """Return the other functions of the SimPy engine, in the order of its `SchedulerKernel`."""
     state, pool, course = _pool_example(allocation)
     return (
         jit.compiled(arrive, pool, 0, 0),
@@ -397,7 +374,7 @@ def compile_programs(allocation: Allocation) -> None:
 
 
 def _compile_often_called() -> None:
-    """Compile what several programs call with constants; Numba would, anew for each constant."""
+    """Compile functions that several programs call; Numba would do so for each constant."""
     nodes, _, _ = _pool_example("whole_nodes")
     jit.compiled(idle_procs, nodes, 0, 0, True)
     jit.compiled(hold_whole, nodes, 0, 0)
@@ -431,11 +408,7 @@ def compiled_placement(rule: PlacementRule) -> Any:
 
 @cache
 def compiled_fleet_decision(backfill: Backfill) -> Any:
-    """Return the compiled decision of a backfilling rule, for any placement rule.
-
-    Raises:
-        ScenarioError: it cannot place instances.
-    """
+    """Return the compiled decision of a rule; `ScenarioError` if it cannot place instances."""
     fleet, choose = _fleet_example()[0], jit.first_class(compiled_placement(PLACEMENTS[0]))
     text = decision_of(backfill, "instances")
     jit.compiled(begin, fleet, 0, 0.0)
@@ -444,7 +417,7 @@ def compiled_fleet_decision(backfill: Backfill) -> Any:
 
 @cache
 def compiled_fleet_transitions() -> tuple[Any, ...]:
-    """Return what the SimPy engine calls beside decisions."""
+    """Return the other functions of the SimPy engine."""
     fleet, _ = _fleet_example()
     return (
         jit.compiled(submit, fleet, 0),
@@ -456,7 +429,7 @@ def compiled_fleet_transitions() -> tuple[Any, ...]:
 
 @cache
 def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
-    """Return the compiled loop."""
+    """Return the compiled loop of a backfilling rule."""
     fleet, table = _fleet_example()
     compiled_fleet_transitions()
     for text, *more in ((put, 0, 0, 0.0), (drop_first, 0)):
@@ -468,10 +441,10 @@ def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
 
 
 def compile_fleets() -> None:
-    """Compile what every fleet needs, or load it from the disk cache.
+    """Compile the programs of every fleet, or load them from the disk cache.
 
-    Of the rules only the simplest are compiled; the others are when they are first used, which
-    takes a few seconds each.
+    Only the simplest rules are compiled; the others are compiled at first use, in a few seconds
+    each.
     """
     for name in COMPILED_FLEET_RULES:
         compiled_fleet_loop(backfill_named(name))

@@ -1,4 +1,4 @@
-"""What every engine does with a fleet before the first event and after the last."""
+"""Setup of fleets: the state before the first event and the result after the last."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,13 @@ from sim.policies.policy import JobFacts, TaskFacts
 from sim.policies.policy_options import OptionValues, options_of
 
 MAX_CACHED_SCORES = 2**23
-"""So many scores are kept at most."""
 
 
 def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
     """Return fleet and timetable of a scenario, made of arrays, before the first event.
 
     Raises:
-        ScenarioError: what `sim.model.admission.placement_problem` refuses.
+        ScenarioError: see `sim.model.admission.placement_problem`.
         UnknownNameError: no such order.
     """
     tasks, needs, options = tasks_of(scenario), placement_problem(scenario), options_of(scenario)
@@ -85,7 +84,7 @@ def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
 def _gauge_settings(
     scenario: Scenario, needs: PlacementProblem, options: OptionValues, pace: Pace
 ) -> GaugeSettings:
-    """Return what the placement rule and the order of a scenario go by."""
+    """Return the gauge settings of the placement rule and the order of a scenario."""
     rule, tasks = placement_named(scenario.placement), tasks_of(scenario)
     typical, popular = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if rule.has_typical:
@@ -106,7 +105,7 @@ def _gauge_settings(
 
 
 def _groups(scenario: Scenario) -> NDArray[np.int64]:
-    """Return to whom what a job holds is counted: int64 [n_jobs]; [0] if nobody asks."""
+    """Return the group whose usage includes each job: int64 [n_jobs]; [0] if unused."""
     if not backfill_named(scenario.backfill).counts_holders:
         return np.zeros(0, dtype=np.int64)
     user = scenario.workload.user
@@ -118,12 +117,13 @@ def _groups(scenario: Scenario) -> NDArray[np.int64]:
 def typical_needs(
     needs: PlacementProblem, instances: NDArray[np.int64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the commonest needs and how many instances have each: int64 [n_typical], twice.
+    """Return the commonest needs and the instances of each: int64 [n_typical], twice.
 
     Args:
-        needs: of the tasks.
+        needs: needs of the tasks.
         instances: int64 [n_tasks].
-        share: so many of all instances they make up at least, 0 to 1; the commonest is always one.
+        share: minimum share of all instances that they cover, 0 to 1; at least one need is
+            returned.
     """
     popular = np.zeros(len(needs.demand), dtype=np.int64)
     np.add.at(popular, needs.of_task, instances)
@@ -137,8 +137,7 @@ def typical_needs(
 def scenario_pace(scenario: Scenario) -> Pace:
     """Return work and speed of the tasks of a scenario, with its options.
 
-    Raises:
-        ScenarioError: units for processors or GPUs that a task does not ask for.
+    Raises `ScenarioError` for units for processors or GPUs that a task does not request.
     """
     options = options_of(scenario)
     return pace_of(
@@ -150,40 +149,22 @@ def scenario_pace(scenario: Scenario) -> Pace:
 
 
 def summarise_instances(scenario: Scenario, result: SimulationResult) -> InstanceMetrics:
-    """Measure a schedule of instances on machines.
-
-    Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what `simulate` returned for it.
-
-    Raises:
-        ScenarioError: it was simulated with another allocation.
-    """
+    """Summarise a schedule of instances on machines; `ScenarioError` for another allocation."""
     return instance_metrics(scenario, result, scenario_pace(scenario))
 
 
 def summarise_placing(
     scenario: Scenario, result: SimulationResult, target: TargetWorkload | None = None
 ) -> PlacementMetrics:
-    """Measure how well machines were filled with instances.
+    """Summarise the placement of instances; `ScenarioError` for another allocation.
 
-    Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what `simulate` returned for it.
-        target: what usually comes, for fragmentation; None is the workload of the scenario.
-
-    Raises:
-        ScenarioError: it was simulated with another allocation.
+    `target` is the typical instances for the fragmentation; None is the workload of the scenario.
     """
     return placement_metrics(scenario, result, scenario_pace(scenario), target)
 
 
 def check_instances(scenario: Scenario) -> None:
-    """Refuse what cannot be placed, before anything slow begins.
-
-    Raises:
-        ScenarioError: see `sim.model.admission`.
-    """
+    """Raise `ScenarioError` if instances cannot be placed, before anything slow begins."""
     placement_problem(scenario)
     scenario_pace(scenario)
 
@@ -209,7 +190,7 @@ def _task_ranks(
 def _facts(
     scenario: Scenario, needs: PlacementProblem, options: OptionValues, of_tasks: Pace | None = None
 ) -> JobFacts:
-    """Return what an order may know of jobs; with a pace of tasks, as if each were one."""
+    """Return the facts on jobs for an order; with a pace of tasks, as if each task were a job."""
     workload, tasks = scenario.workload, tasks_of(scenario)
     row = np.arange(workload.n_jobs) if of_tasks is None else tasks.job
     return JobFacts(
@@ -225,7 +206,7 @@ def _facts(
 
 
 def task_facts(scenario: Scenario, needs: PlacementProblem, pace: Pace) -> TaskFacts:
-    """Return what an order of tasks may know."""
+    """Return the facts on tasks that an order may use."""
     tasks, full_s = tasks_of(scenario), _full_s(pace)
     specs = [s for part in scenario.cluster.partitions for s in part.machines]
     total, n = np.zeros(tasks.n_tasks), np.zeros(tasks.n_tasks)
@@ -246,15 +227,9 @@ def _full_s(pace: Pace) -> NDArray[np.float64]:
 
 
 def seconds_on(pace: Pace, cpu: float, gpu: float) -> NDArray[np.float64]:
-    """Return what an instance of each task takes alone on a machine, as the kernel reckons it.
+    """Return the seconds of an instance of each task alone on a machine: float64 [n_tasks].
 
-    Args:
-        pace: of the tasks.
-        cpu: share of full speed at which its processors run.
-        gpu: likewise its GPUs.
-
-    Returns:
-        Seconds, float64 [n_tasks].
+    `cpu` and `gpu` are speeds as shares of full speed. The arithmetic is that of the kernel.
     """
     cpu_pace = pace.cpu_rate * (1.0 - pace.cpu_feels * (1.0 - cpu))
     gpu_pace = pace.gpu_rate * (1.0 - pace.gpu_feels * (1.0 - gpu))
@@ -265,18 +240,12 @@ def seconds_on(pace: Pace, cpu: float, gpu: float) -> NDArray[np.float64]:
 def instances_result(
     scenario: Scenario, fleet: Fleet, table: Timetable, engine: str
 ) -> SimulationResult:
-    """Return the result of a simulation.
+    """Return the result of a simulation of instances.
 
-    A job starts when the first of its instances is placed, and ends when the last ends.
-
-    Args:
-        scenario: what was simulated.
-        fleet: after the last event.
-        table: knows who took part.
-        engine: its name.
+    A job starts when its first instance is placed, and ends when the last one ends.
 
     Raises:
-        ScenarioError: jobs wait for each other, or for machines that there are not.
+        ScenarioError: jobs wait for each other, or for machines that do not exist.
     """
     tasks = tasks_of(scenario)
     takes_part = np.asarray(table.takes_part, dtype=np.int64) == 1

@@ -1,7 +1,4 @@
-"""What every engine does before the first event and after the last.
-
-Tiers, limits, preemption and windows of a scenario as the kernel wants them.
-"""
+"""Setup of jobs: the state before the first event and the result after the last."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +33,7 @@ KINDS = {"planned": PLANNED, "drain": DRAIN, "failure": FAILURE}
 
 
 def decides_by_plan(scenario: Scenario) -> bool:
-    """Tell whether every rule needs a plan, since capacity changes."""
+    """Return whether every rule needs a plan, because capacity changes."""
     return bool(scenario.windows)
 
 
@@ -60,12 +57,9 @@ def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArr
 
 
 def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) -> PoolTerms:
-    """Return what a scenario asks for beyond processors and queues, before its first event.
+    """Return tiers, preemption and windows of a scenario, before its first event.
 
-    Args:
-        scenario: the scenario.
-        admission: its jobs.
-        rank: int64 [n], as `ranks_of` returns it.
+    `rank` is the result of `ranks_of`: int64 [n].
     """
     parts, terms = scenario.cluster.partitions, no_terms()
     if _has_limits(scenario) or scenario.may_requeue or any(part.tier for part in parts):
@@ -85,7 +79,7 @@ def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) 
 
 
 def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
-    """Return the doors and turns of a scenario, before its first event."""
+    """Return the user limits and window events of a scenario, before its first event."""
     outside, parts = no_external_events(), scenario.cluster.partitions
     if _has_limits(scenario):
         rank = ranks_of(scenario, admission, facts_of(scenario, admission))
@@ -100,7 +94,7 @@ def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
         windows = _windows(scenario)
         n = np.arange(len(windows))
         times_s = np.concatenate([windows["until_s"], windows["from_s"]])
-        # At one time: ends, then planned ones, drains and failures, each as they were given.
+        # At equal times: ends, then planned ones, drains and failures, each in the given order.
         kind = np.concatenate([np.full(len(n), -1), windows["kind"]])
         order = np.lexsort((kind, times_s))
         turns = np.concatenate([~n, n])[order]
@@ -109,7 +103,7 @@ def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
 
 
 def facts_of(scenario: Scenario, admission: Admission) -> JobFacts:
-    """Return what the order of a scenario may know of its jobs."""
+    """Return the facts on the jobs that the order of a scenario may use."""
     return JobFacts(
         submit_s=scenario.workload.submit_s,
         requested_s=admission.requested_s,
@@ -133,7 +127,7 @@ def _has_limits(scenario: Scenario) -> bool:
 
 
 def _limits(scenario: Scenario, admission: Admission) -> NDArray[np.int64]:
-    """Return how many jobs of its user may run from the queue of each job: int64 [n]; 0 is any."""
+    """Return the limit per user in the queue of each job: int64 [n]; 0 is none."""
     parts = scenario.cluster.partitions
     return _of_partition(admission, [part.running_per_user or 0 for part in parts])
 
@@ -141,7 +135,7 @@ def _limits(scenario: Scenario, admission: Admission) -> NDArray[np.int64]:
 def _seating(
     scenario: Scenario, admission: Admission, rank: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the jobs that have a door, by door and then rank, and where each door begins."""
+    """Return the jobs with a limit, by limit and then rank, and where each limit begins."""
     workload = scenario.workload
     limited = np.flatnonzero(_limits(scenario, admission) > 0)
     place, user = admission.partition[limited], workload.user[limited]
@@ -162,7 +156,7 @@ def _windows(scenario: Scenario) -> NDArray[np.void]:
 
 
 def note_places(scenario: Scenario, pool: Pool) -> None:
-    """Let the partitions of a pool, made of arrays, know what concerns them."""
+    """Set the parts of a pool, made of arrays, that depend on its partitions."""
     partitions: NDArray[np.void] = np.asarray(pool.partitions)
     preempting = preempts(scenario)
     partitions["preempts"] = preempting
@@ -173,7 +167,7 @@ def note_places(scenario: Scenario, pool: Pool) -> None:
 
 
 def restarts_of(scenario: Scenario, pool: Pool) -> Restarts | None:
-    """Return how often each job was killed and queued again; None if none could be."""
+    """Return the restarts of each job; None if no job can be restarted."""
     if not scenario.may_requeue:
         return None
     standings = pool.terms.standings
@@ -216,7 +210,7 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
 
 
 def _users(scenario: Scenario, half_life_s: float | None) -> UserShares | None:
-    """Return the users of all jobs and their shares; None if the order does not ask."""
+    """Return the users of all jobs and their shares; None if the order does not use them."""
     if half_life_s is None:
         return None
     users, of_job = np.unique(scenario.workload.user, return_inverse=True)
@@ -258,7 +252,7 @@ def pool_of(state: Pool | Nodes) -> Pool:
 
 
 def placement_of(state: Pool | Nodes) -> Placement | None:
-    """Return which machines each job got; None if the state knows none."""
+    """Return the machines of each job; None if the state has none."""
     return Placement(*places_of(state)) if isinstance(state, Nodes) else None
 
 
@@ -274,7 +268,7 @@ def job_result(
     placement: Placement | None = None,
     restarts: Restarts | None = None,
 ) -> SimulationResult:
-    """Return the result of a simulation; the columns become read-only."""
+    """Return the result of a simulation with read-only columns."""
     state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
     state[admission.killed] = JobState.KILLED
     state[admission.partition == NOWHERE] = JobState.REJECTED

@@ -1,8 +1,8 @@
-"""What an algorithm sees of a cluster while it is simulated: queries that change nothing.
+"""The view of the cluster that an algorithm gets during a simulation: read-only queries.
 
-Nothing is kept up to date for a question that nobody asks, as in CloudSimPy (whose words these are:
-cluster, machine, job, task, instance). Each view is a number and the state behind it; all of them
-are made once, so that they can be compared, counted and used as keys.
+The words are those of CloudSimPy: cluster, machine, job, task, instance. Views compute their values
+only when read. Each is a number and the state behind it, and is made once, so that views can be
+compared, counted and used as keys.
 """
 
 from bisect import bisect_left, insort
@@ -29,12 +29,7 @@ class Amounts(NamedTuple):
 
 
 class LiveInstance:
-    """An instance of a task that is on a machine, or has been.
-
-    Attributes:
-        number: its row in `SimulationResult.instances`.
-        task: of which it is one.
-    """
+    """An instance that is or was on a machine; its row in `SimulationResult.instances`."""
 
     __slots__ = ("_state", "number", "task")
 
@@ -43,37 +38,38 @@ class LiveInstance:
 
     @property
     def machine(self) -> "LiveMachine":
-        """Where it is or was."""
+        """Return its machine."""
         return self._state.machines[self._state.fleet.machine[self.number]]
 
     @property
     def start_s(self) -> float:
-        """When it was placed."""
+        """Return the time of its placement, in seconds."""
         return self._state.fleet.start_s[self.number]
 
     @property
     def begin_s(self) -> float | None:
-        """When it began to compute; None while its gang is not complete."""
+        """Return the time at which it began to compute; None while its gang is not complete."""
         time_s = self._state.fleet.begin_s[self.number]
         return None if time_s != time_s else time_s  # noqa: PLR0124 - NaN
 
     @property
     def end_s(self) -> float | None:
-        """When it ended; None as long as it has not."""
+        """Return the time of its end; None until then."""
         is_here = self.number in self._state.on_machine[self._state.fleet.machine[self.number]]
         return None if is_here else self._state.fleet.end_s[self.number]
 
 
 class LiveTask:
-    """A task, which the broker has submitted or will.
+    """A task that the broker has submitted or will submit.
 
     Attributes:
         number: its row in `Workload.tasks`.
-        job: of which it is.
-        takes: what each of its instances takes of a machine.
-        need: tasks of the same number need the same of machines: amounts, labels and kind of GPUs.
+        job: its job.
+        takes: resources of each of its instances.
+        need: number of its need; tasks with equal numbers have equal amounts, labels and kind of
+            GPUs.
         runtime_s: seconds that an instance computes at full speed.
-        is_gang: it is of the gang of its job.
+        is_gang: whether it belongs to the gang of its job.
     """
 
     __slots__ = ("_first", "_state", "is_gang", "job", "need", "number", "runtime_s", "takes")
@@ -87,53 +83,53 @@ class LiveTask:
 
     @property
     def parents(self) -> tuple["LiveTask", ...]:
-        """Tasks that must end before it."""
+        """Return the tasks that must end before it."""
         tasks = self._state.tasks
         span = tasks.first_parent[self.number], tasks.first_parent[self.number + 1]
         return tuple(self._state.all_tasks[p] for p in tasks.parent_task[slice(*span)].tolist())
 
     @property
     def children(self) -> tuple["LiveTask", ...]:
-        """Tasks that come after it."""
+        """Return the tasks that depend on it."""
         fleet = self._state.fleet
         span = fleet.first_child[self.number], fleet.first_child[self.number + 1]
         return tuple(self._state.all_tasks[c] for c in fleet.child[slice(*span)])
 
     @property
     def n_instances(self) -> int:
-        """All its instances."""
+        """Return the number of its instances."""
         return self._state.fleet.tasks[self.number].behind - self._first
 
     @property
     def n_waiting(self) -> int:
-        """Instances that have not been placed."""
+        """Return the number of instances that are not placed yet."""
         task = self._state.fleet.tasks[self.number]
         return task.behind - task.placed
 
     @property
     def n_finished(self) -> int:
-        """Instances that have ended."""
+        """Return the number of instances that have ended."""
         return self.n_instances - self._state.fleet.tasks[self.number].n_left
 
     @property
     def n_running(self) -> int:
-        """Instances that are on machines."""
+        """Return the number of instances on machines."""
         return self.n_instances - self.n_waiting - self.n_finished
 
     @property
     def is_ready(self) -> bool:
-        """Whether its job was submitted and all its parents have ended."""
+        """Return whether its job was submitted and all its parents have ended."""
         is_here = self.job.number in self._state.arrived
         return is_here and self._state.fleet.tasks[self.number].n_parents == 0
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its instances have ended."""
+        """Return whether all its instances have ended."""
         return self._state.fleet.tasks[self.number].n_left == 0
 
     @property
     def instances(self) -> tuple[LiveInstance, ...]:
-        """Those that have been placed, in the order in which they were."""
+        """Return the placed instances, in the order of their placement."""
         placed = range(self._first, self._state.fleet.tasks[self.number].placed)
         return tuple(self._state.instance(number) for number in placed)
 
@@ -143,8 +139,8 @@ class LiveJob:
 
     Attributes:
         number: its row in the workload.
-        job_id: as the workload calls it.
-        submit_s: when it was or will be submitted.
+        job_id: its id in the workload.
+        submit_s: its submission, in seconds since the first one.
     """
 
     __slots__ = ("_state", "job_id", "number", "submit_s")
@@ -156,25 +152,18 @@ class LiveJob:
 
     @property
     def tasks(self) -> tuple[LiveTask, ...]:
-        """Its tasks, as they are listed."""
+        """Return its tasks, as they are listed."""
         gang = self._state.fleet.gangs[self.number]
         return tuple(self._state.all_tasks[gang.first_task : gang.behind_task])
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its tasks have ended."""
+        """Return whether all its tasks have ended."""
         return all(task.is_finished for task in self.tasks)
 
 
 class LiveMachine:
-    """A machine.
-
-    Attributes:
-        number: its place in the `machine_names` of the cluster.
-        name: of it.
-        labels: of it.
-        capacity: what it has.
-    """
+    """A machine; `number` is its place in the `machine_names` of the cluster."""
 
     __slots__ = ("_state", "capacity", "labels", "name", "number")
 
@@ -184,99 +173,95 @@ class LiveMachine:
 
     @property
     def free(self) -> Amounts:
-        """What nobody holds."""
+        """Return the free resources."""
         at = self.number * AMOUNTS
         return Amounts(*self._state.fleet.free[at : at + AMOUNTS])
 
     @property
     def used(self) -> Amounts:
-        """What instances hold."""
+        """Return the resources in use."""
         return Amounts(*(a - b for a, b in zip(self.capacity, self.free, strict=True)))
 
     @property
     def free_gpus(self) -> tuple[int, ...]:
-        """Thousandths of each of its GPUs that nobody holds."""
+        """Return the free thousandths of each of its GPUs."""
         host = self._state.fleet.hosts[self.number]
         return tuple(self._state.fleet.devices[host.first_device : host.behind_device])
 
     @property
     def running_instances(self) -> tuple[LiveInstance, ...]:
-        """Those that are on it, in the order in which they came."""
+        """Return the instances on it, in the order of their placement."""
         return tuple(map(self._state.instance, self._state.on_machine[self.number]))
 
     def accommodate(self, task: LiveTask) -> bool:
-        """Tell whether it has room for one more instance of a task now."""
+        """Return whether it has room for one more instance of a task now."""
         fleet = self._state.fleet
         return has_room(fleet, fleet.tasks[task.number].need, self.number)
 
     def could_hold(self, task: LiveTask) -> bool:
-        """Tell whether it has room for an instance of a task while nobody else is on it."""
+        """Return whether it has room for an instance of a task while it is idle."""
         return self._state.could_hold(task.number, self.number)
 
     def seconds_for(self, task: LiveTask) -> float:
-        """Return what an instance of a task takes alone on it, at its present speed."""
+        """Return the seconds of an instance of a task alone on it, at its present speed."""
         host = self._state.fleet.hosts[self.number]
         return self._state.seconds(task.number, host.cpu_speed, host.gpu_speed)
 
 
 class LiveCluster:
-    """All machines, and all jobs that have been submitted.
-
-    Attributes:
-        machines: in the order of the cluster.
-    """
+    """All machines, in the order of the cluster, and all submitted jobs."""
 
     def __init__(self, state: "LiveState") -> None:
         self._state, self.machines = state, tuple(state.machines)
 
     @property
     def jobs(self) -> tuple[LiveJob, ...]:
-        """Jobs that have been submitted, in the order in which they were."""
+        """Return the submitted jobs, in the order of submission."""
         return tuple(self._state.arrived.values())
 
     @property
     def unfinished_jobs(self) -> tuple[LiveJob, ...]:
-        """Those of them that have not ended."""
+        """Return the submitted jobs that have not ended."""
         return tuple(self._state.unfinished.values())
 
     @property
     def finished_jobs(self) -> tuple[LiveJob, ...]:
-        """Those of them that have ended."""
+        """Return the submitted jobs that have ended."""
         gone = self._state.unfinished
         return tuple(job for number, job in self._state.arrived.items() if number not in gone)
 
     @property
     def ready_tasks(self) -> tuple[LiveTask, ...]:
-        """Tasks that have instances to be placed and wait for no other, in the scenario's order."""
+        """Return the ready tasks with instances to place, in the order of the scenario."""
         return self._state.ready()
 
     @property
     def running_instances(self) -> tuple[LiveInstance, ...]:
-        """Instances that are on machines, machine by machine."""
+        """Return the instances on machines, machine by machine."""
         return tuple(
             instance for machine in self.machines for instance in machine.running_instances
         )
 
     @property
     def capacity(self) -> Amounts:
-        """What all machines have together."""
+        """Return the resources of all machines together."""
         return Amounts(*map(sum, zip(*(m.capacity for m in self.machines), strict=True)))
 
     @property
     def free(self) -> Amounts:
-        """What nobody holds, on all machines together."""
+        """Return the free resources of all machines together."""
         return Amounts(*map(sum, zip(*(m.free for m in self.machines), strict=True)))
 
     @property
     def used(self) -> Amounts:
-        """What instances hold, on all machines together."""
+        """Return the resources in use on all machines together."""
         return Amounts(*(a - b for a, b in zip(self.capacity, self.free, strict=True)))
 
 
 class LiveState:
-    """The fleet, and what views need beside it: who has come, who waits, who is where.
+    """The fleet, with the submitted jobs, waiting tasks and placed instances for the views.
 
-    The transitions are those of the kernel; this only notes what they did.
+    The transitions are those of the kernel; this class only records them.
     """
 
     def __init__(self, scenario: Scenario, fleet: Fleet) -> None:
@@ -300,12 +285,12 @@ class LiveState:
 
     @cached_property
     def jobs(self) -> list[LiveJob]:
-        """All jobs, whether they have come or not."""
+        """Return all jobs, including those not submitted yet."""
         return [LiveJob(self, number) for number in range(self.tasks.n_jobs)]
 
     @cached_property
     def all_tasks(self) -> list[LiveTask]:
-        """All tasks, whether they have come or not."""
+        """Return all tasks, including those not submitted yet."""
         return [
             LiveTask(self, number, self.jobs[job], task.placed)
             for number, (job, task) in enumerate(
@@ -327,7 +312,7 @@ class LiveState:
         return self._ready
 
     def could_hold(self, task: int, machine: int) -> bool:
-        """Tell whether a machine that is idle has room for an instance of a task."""
+        """Return whether a machine has room for an instance of a task while it is idle."""
         fleet = self.fleet
         need = fleet.tasks[task].need
         has = self.machines[machine].capacity
@@ -337,13 +322,13 @@ class LiveState:
         )
 
     def seconds(self, task: int, cpu: float, gpu: float) -> float:
-        """Return what an instance of a task takes alone at given speeds."""
+        """Return the seconds of an instance of a task alone at given speeds."""
         if (cpu, gpu) not in self._seconds:
             self._seconds[cpu, gpu] = seconds_on(self._pace, cpu, gpu).tolist()
         return self._seconds[cpu, gpu][task]
 
     def submit(self, _fleet: Fleet, job: int) -> None:
-        """Let a job come."""
+        """Submit a job."""
         submit(self.fleet, job)
         self.arrived[job] = self.unfinished[job] = self.jobs[job]
         for task in self.jobs[job].tasks:
@@ -351,7 +336,7 @@ class LiveState:
                 self._let_wait(task.number)
 
     def end(self, _fleet: Fleet, instance: int) -> None:
-        """Let an instance end."""
+        """End an instance."""
         end(self.fleet, instance)
         self.n_computing -= 1
         del self.on_machine[self.fleet.machine[instance]][instance]
@@ -388,18 +373,18 @@ class LiveState:
                 self._begin(other, now_s)
 
     def new_decision(self) -> None:
-        """Note that what happens from now on belongs to a new decision, as the kernel's do."""
+        """Begin a new decision, as the kernel's decisions do."""
         cursor = self.fleet.cursor
         cursor[DECISION] += 1
         cursor[N_CHANGED] = cursor[N_FREED] = cursor[N_FRESH] = 0
 
     @property
     def n_changed(self) -> int:
-        """Instances that have got a new end in this decision."""
+        """Return the number of instances that got a new end in this decision."""
         return self.fleet.cursor[N_CHANGED]
 
     def never_placed(self) -> list[int]:
-        """Return the tasks that have come and have instances on no machine."""
+        """Return the submitted tasks with instances on no machine."""
         return [
             task.number
             for job in self.unfinished.values()

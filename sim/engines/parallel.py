@@ -1,9 +1,9 @@
-"""Results kept by scenario digest: in memory, and on disk when asked.
+"""Parallel simulation of many scenarios, and the cache of results by scenario digest.
 
-A digest names everything in a scenario that decides the outcome. On disk the folder is named after
-a digest of the sources that decide it too: model, kernel, policies and engines.
-
-Many scenarios on all cores: threads around the compiled loop, which holds no Python lock.
+Threads run the compiled loop, which holds no Python lock. Results are the same for any number of
+threads, and come in the order of the scenarios. A digest covers everything in a scenario that
+decides the outcome. On disk the folder is named after a digest of the sources that decide it too:
+model, kernel, policies and engines.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ _DAMAGES = (
     OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What NumPy and zipfile raise for files that are not as we wrote them."""
+"""Errors that NumPy and zipfile raise for damaged files."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """What a cache was asked for.
+    """Counts of the requests to a cache.
 
     Attributes:
         n_hits: results found, in memory or on disk.
-        n_misses: results that were not there.
-        n_damaged: files that could not be read; they count as misses and are written anew.
+        n_misses: results that were not found.
+        n_damaged: unreadable files; they count as misses and are written again.
     """
 
     n_hits: int = 0
@@ -56,15 +56,16 @@ class CacheCounts:
 
 
 class ResultCache:
-    """Keeps results of simulations by scenario digest. Threads may share it.
+    """A cache of simulation results by scenario digest. Threads may share it.
 
     Args:
-        most_bytes: memory for kept results; the least recently used go first. 0 keeps none there.
-        folder: keep every result in this folder too, without a limit; None keeps none on disk.
-            Programs may share it.
+        most_bytes: bytes of memory for results; the least recently used ones are dropped. 0 is
+            none.
+        folder: folder that stores every result too, without a limit; None is none. Programs may
+            share it.
 
     Raises:
-        EngineError: the folder cannot be written, or fewer than 0 bytes.
+        EngineError: the folder is not writable, or fewer than 0 bytes.
     """
 
     def __init__(self, most_bytes: int = 256 * 2**20, folder: str | Path | None = None) -> None:
@@ -78,7 +79,7 @@ class ResultCache:
         self.counts = CacheCounts()
 
     def get(self, digest: str) -> SimulationResult | None:
-        """Return the kept result of a scenario digest, or None."""
+        """Return the stored result of a scenario digest, or None."""
         with self._lock:
             cached = self._kept.get(digest)
             if cached is not None:
@@ -99,10 +100,11 @@ class ResultCache:
         return read
 
     def put(self, result: SimulationResult) -> None:
-        """Keep a result under the digest of its scenario. A monitor's series is not kept.
+        """Store a result under the digest of its scenario, without the series of a monitor.
 
         Raises:
-            EngineError: the folder cannot be written (any more); memory keeps it all the same.
+            EngineError: the folder is not writable (any more); memory holds the result all the
+                same.
         """
         bare = replace(result, series=None, note=None)
         with self._lock:
@@ -166,14 +168,14 @@ class ResultCache:
 
 
 def _check_columns(columns: dict[str, Any]) -> None:
-    """Raise ValueError unless these are columns of one length, of the types that we write."""
+    """Raise ValueError unless the columns have equal lengths and the types that we write."""
     for name, column in columns.items():
         if column.dtype != _COLUMNS[name] or column.shape != (len(columns["start_s"]),):
             raise ValueError(f"{name} is {column.dtype} of shape {column.shape}")
 
 
 def _writable(folder: Path) -> Path:
-    """Return where results of this simulator are kept in a folder, which is made if need be."""
+    """Return the folder of this version's results within a folder, created if necessary."""
     version_folder = folder / f"results-{_sources_digest()}"
     try:
         version_folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +190,7 @@ def _writable(folder: Path) -> Path:
 
 @cache
 def _sources_digest() -> str:
-    """Return a digest of the sources that decide a result; processors and compilers do not."""
+    """Return a digest of the sources that decide a result, without processor and compiler."""
     root = Path(__file__).resolve().parent.parent
     sha = hashlib.sha256()
     for room in ("model", "kernel", "policies", "engines"):
@@ -205,7 +207,7 @@ def _size(result: SimulationResult) -> int:
 _T = TypeVar("_T")
 
 AHEAD = 8
-"""Scenarios under way or waiting for their turn, per thread; bounds the memory."""
+"""Scenarios in progress or in the queue, per thread; it bounds the memory."""
 
 
 @overload
@@ -240,24 +242,23 @@ def simulate_many(
     cache: ResultCache | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Any]:
-    """Simulate scenarios and yield each result, or what is made of it, in order, as it comes.
+    """Simulate scenarios and yield each result, or a value made of it, in order.
 
-    Closing the iterator, or an interruption, ends it after what is under way.
+    Closing the iterator, or an interruption, ends it after the simulations in progress.
 
     Args:
-        scenarios: taken one by one, `AHEAD` per thread before the first result is yielded, so
-            none may depend on a result. What taking one raises is raised at its turn.
-        each: (scenario, result) to what is wanted of it, for example `measures`; called in the
-            thread that simulated, so that no result is kept that is not wanted. None yields the
-            results themselves.
-        engine: as for `simulate`.
-        threads: how many work side by side; None is one per core.
-        cache: looked into before, filled after.
+        scenarios: scenarios, taken one by one, `AHEAD` per thread before the first result is
+            yielded, so none may depend on a result. An error of the iterable is raised at its turn.
+        each: (scenario, result) to the yielded value, for example `measures`; called in the
+            simulating thread, so that results need not stay in memory. None yields the results.
+        engine: engine as in `simulate`.
+        threads: number of threads; None is one per core.
+        cache: cache to read before and to fill after a simulation.
         progress: called with the number of scenarios done, from the thread that iterates.
 
     Raises:
         EngineError: fewer than 1 thread.
-        SimError: whatever `simulate` raises for a scenario, at its turn.
+        SimError: any error of `simulate` for a scenario, at its turn.
     """
     n_threads = (os.cpu_count() or 1) if threads is None else threads
     if type(n_threads) is not int or n_threads < 1:

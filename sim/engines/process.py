@@ -1,11 +1,10 @@
-"""The engine `process`: SimPy processes around the shared kernel. The only importer of SimPy.
+"""The engine `process`: SimPy processes around the shared kernel, for jobs and for instances.
 
-A broker submits jobs, a scheduler decides, a monitor watches. Nothing polls: there is one event
-per arrival instant, one per completion, and one decision at the end of every instant at which
-something happened. That one has a priority behind all others of its time, so an instant is a set.
-A job without run time ends at the instant of its start and wakes the scheduler once more.
-
-Instances on machines as SimPy processes: broker, scheduler and an event per end.
+A broker submits jobs, a scheduler decides, a monitor records. Nothing polls: there is one event per
+arrival instant, one per completion, and one decision at the end of every instant with an event. The
+decision has a lower priority than all others of its time, so an instant is a set. A job without run
+time ends at its start instant and wakes the scheduler once more. Only this module and
+`sim.engines.algorithm_engine` import SimPy.
 """
 
 import math
@@ -54,7 +53,7 @@ class Calendar(simpy.Environment):
     """A SimPy environment that can also schedule at an absolute time.
 
     SimPy schedules by delay, and ``now + (t - now)`` is not always t in floating point. Engines
-    must agree bit by bit, so arrivals have to happen at their very time.
+    must agree bit by bit, so arrivals must happen at their exact time.
     """
 
     def at(self, time_s: float, value: object = None) -> Event:
@@ -65,15 +64,15 @@ class Calendar(simpy.Environment):
         return event
 
     def at_end_of_instant(self, event: Event, priority: EventPriority) -> None:
-        """Let a pending event happen now, after everything of a smaller priority."""
+        """Let a pending event happen now, after every event with a smaller priority number."""
         event._ok, event._value = True, None
         self.schedule(event, priority)
 
 
 class SchedulerKernel(NamedTuple):
-    """The kernel functions that the scheduler calls, all compiled or all interpreted.
+    """The kernel functions of the scheduler, all compiled or all interpreted.
 
-    Ends and decisions concern the state itself, all else the pool in it.
+    Ends and decisions take the state itself, all others the pool in it.
     """
 
     is_compiled: bool
@@ -94,12 +93,12 @@ def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
     """Return the kernel functions for a scenario.
 
     Args:
-        scenario: names the backfilling rule and what is allocated.
-        kernel: ``auto`` takes compiled ones if they are ready, and lets them be compiled if not.
+        scenario: scenario with the backfilling rule and the allocation.
+        kernel: ``auto`` uses compiled ones if they are ready, and starts to compile them if not.
 
     Raises:
-        EngineError: compiled ones are asked for and there is no compiler.
-        ScenarioError: the rule cannot decide over what is allocated.
+        EngineError: compiled ones are required and there is no compiler.
+        ScenarioError: the rule does not support the allocation.
         UnknownNameError: no such backfilling rule.
     """
     order, backfill = order_named(scenario.order), backfill_named(scenario.backfill)
@@ -129,20 +128,20 @@ def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
 
 
 class DecisionObserver(Protocol):
-    """Looks at the pool around every decision, and changes nothing.
+    """An observer of the pool before and after every decision, which changes nothing.
 
-    Where whole nodes are allocated it is the pool in them; see `sim.kernel.nodes.Nodes`.
+    With whole nodes it gets the pool in them; see `sim.kernel.nodes.Nodes`.
     """
 
     def before(self, pool: Pool, k: int, now_s: float) -> None:
-        """Look at partition k when all that arrived and ended at this instant has been applied."""
+        """Observe partition k after all arrivals and ends of this instant."""
 
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
-        """Look at partition k and at what has just been started there."""
+        """Observe partition k and the jobs that the decision started there."""
 
 
 class JobScheduler:
-    """Owns the state; wakes once at the end of every instant at which something happened."""
+    """A process that owns the state and wakes at the end of every instant with an event."""
 
     def __init__(
         self, calendar: Calendar, scenario: Scenario, admission: Admission, text: SchedulerKernel
@@ -176,7 +175,7 @@ class JobScheduler:
             self.calendar.at(float(time_s), int(turning)).callbacks.append(self._turns)
 
     def arrive(self, job: int) -> None:
-        """Take a submitted job into its queue, or to the door before it."""
+        """Put a submitted job into its queue, or hold it at the limit of its user."""
         if self.has_doors:
             self.text.come(self.pool, self.outside, self.place[job], job)
         else:
@@ -184,7 +183,7 @@ class JobScheduler:
         self._touch(self.place[job])
 
     def run(self) -> Steps:
-        """Decide at the end of every instant at which a partition was touched."""
+        """Decide at the end of every instant at which a partition changed."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
@@ -228,7 +227,7 @@ class JobScheduler:
                 self._endings[job] = ending
 
     def _turns(self, turning: Event) -> None:
-        """Note that a window begins or ends; that counts when all else has been applied."""
+        """Record that a window begins or ends; it is applied after all other events."""
         event: Any = turning.value
         self._wake_up()
         self._turning.append(event)
@@ -240,14 +239,14 @@ class JobScheduler:
             self._touched.add(self._window_of[window])
 
     def _call_off(self, n_killed: int) -> None:
-        """Let the jobs that have just been killed not end."""
+        """Cancel the ends of the jobs that have just been killed."""
         for job in first_of(self.pool.started, n_killed):
             callbacks = self._endings.pop(job).callbacks
             if callbacks is not None:
                 callbacks.clear()
 
     def _set_alarm(self, k: int) -> None:
-        """Wake at the time that the rule asked for, unless it has asked for that before."""
+        """Schedule a wake-up at the time that the rule requested, unless it exists already."""
         wake_s = float(value(self.pool.partitions, k, "wake_s"))
         if wake_s < math.inf and wake_s not in self._alarms[k]:
             self._alarms[k].add(wake_s)
@@ -278,9 +277,9 @@ class JobScheduler:
 
 
 class QueueMonitor:
-    """Records queue lengths and processors in use after every decision.
+    """A monitor that records queue lengths and processors in use after every decision.
 
-    All processors of a machine are in use while a job holds it; those that a window has are not.
+    All processors of a machine that a job holds whole are in use; those of a window are not.
     """
 
     def __init__(self, calendar: Calendar, scenario: Scenario, pool: Pool) -> None:
@@ -292,12 +291,12 @@ class QueueMonitor:
         self._wake = Event(calendar)
 
     def wake(self) -> None:
-        """Look at the pool at the end of this instant, once however often it is asked."""
+        """Record the pool at the end of this instant, once for any number of calls."""
         if not self._wake.triggered:
             self.calendar.at_end_of_instant(self._wake, WATCHES)
 
     def run(self) -> Steps:
-        """Record the state whenever woken; of several looks at one time the last counts."""
+        """Record the state after every wake-up; the last record at a time counts."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
@@ -317,7 +316,7 @@ class QueueMonitor:
         return unused
 
     def series(self) -> tuple[StepSeries, ...]:
-        """Return what was seen, one series per partition that has processors."""
+        """Return the records, one series per partition that has processors."""
         shape = (-1, len(self.partitions))
         queued = np.array(self._queued, dtype=np.int64).reshape(shape)
         free = np.array(self._free, dtype=np.int64).reshape(shape)
@@ -350,13 +349,13 @@ def run(
 
     Args:
         scenario: what to simulate.
-        monitor: also record queue lengths and processors in use.
-        kernel: which form of the kernel functions to call; the result is the same.
-        witness: looks on; give ``interpreted`` with it, so that it sees rows as objects.
+        monitor: whether to record queue lengths and processors in use.
+        kernel: form of the kernel functions; the result is the same.
+        witness: observer of the decisions; it needs ``interpreted``, so that rows are objects.
 
     Raises:
-        EngineError: compiled kernel functions are asked for and there is no compiler.
-        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        EngineError: compiled kernel functions are required and there is no compiler.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
         UnknownNameError: no such order or backfilling rule.
     """
     admission = admit(scenario)
@@ -384,7 +383,7 @@ def run(
 
 
 class FleetKernel(NamedTuple):
-    """The kernel functions that the scheduler calls, all compiled or all interpreted."""
+    """The kernel functions of the fleet scheduler, all compiled or all interpreted."""
 
     submit: Callable[[Fleet, int], None]
     end: Callable[[Fleet, int], None]
@@ -397,7 +396,7 @@ class FleetKernel(NamedTuple):
 def fleet_kernel(scenario: Scenario, kernel: KernelForm) -> tuple[FleetKernel, bool]:
     """Return the kernel functions for a scenario, and whether they are compiled.
 
-    ``auto`` takes compiled ones if they are ready.
+    ``auto`` uses compiled ones if they are ready.
     """
     backfill, rule = backfill_named(scenario.backfill), placement_named(scenario.placement)
     decide = decision_of(backfill, "instances")
@@ -425,7 +424,7 @@ def fleet_kernel(scenario: Scenario, kernel: KernelForm) -> tuple[FleetKernel, b
 
 
 class FleetScheduler:
-    """Owns the fleet; wakes once at the end of every instant at which something happened."""
+    """A process that owns the fleet and wakes at the end of every instant with an event."""
 
     def __init__(self, calendar: Calendar, fleet: Fleet, text: FleetKernel) -> None:
         self.calendar, self.fleet, self.text = calendar, fleet, text
@@ -434,12 +433,12 @@ class FleetScheduler:
         self._is_called = False
 
     def arrive(self, job: int) -> None:
-        """Let the tasks of a submitted job wait."""
+        """Queue the tasks of a submitted job."""
         self.text.submit(self.fleet, job)
         self.call()
 
     def turn(self, machine: int, cpu: float, gpu: float) -> None:
-        """Let a machine change its speed."""
+        """Change the speed of a machine."""
         self.text.throttle(self.fleet, machine, cpu, gpu)
         self.call()
 
@@ -450,7 +449,7 @@ class FleetScheduler:
             self.calendar.at_end_of_instant(self._wake, DECIDES)
 
     def run(self) -> Steps:
-        """Decide at the end of every instant, and plan the ends that are new."""
+        """Decide at the end of every instant, and schedule the new ends."""
         while True:
             yield self._wake
             self._wake, self._is_called = Event(self.calendar), False
@@ -477,7 +476,7 @@ class FleetScheduler:
 def arrivals(
     calendar: Calendar, submit_s: list[float], takes_part: list[int], scheduler: FleetScheduler
 ) -> Steps:
-    """Let jobs come at their times: the broker."""
+    """Submit jobs at their times, as the broker."""
     for job, time_s in enumerate(submit_s):
         if not takes_part[job]:
             continue
@@ -489,7 +488,7 @@ def arrivals(
 def throttle_events(
     calendar: Calendar, turns: list[tuple[float, int, float, float]], scheduler: FleetScheduler
 ) -> Steps:
-    """Let machines change their speeds."""
+    """Change the speeds of machines at their times."""
     for time_s, machine, cpu, gpu in turns:
         if time_s != calendar.now:
             yield calendar.at(time_s)
@@ -501,11 +500,11 @@ def run_instances(scenario: Scenario, *, kernel: KernelForm = "auto") -> Simulat
 
     Args:
         scenario: what to simulate.
-        kernel: which form of the kernel functions to call; the result is the same.
+        kernel: form of the kernel functions; the result is the same.
 
     Raises:
-        EngineError: compiled kernel functions are asked for and there is no compiler.
-        ScenarioError: what cannot be placed.
+        EngineError: compiled kernel functions are required and there is no compiler.
+        ScenarioError: an instance cannot be placed.
     """
     text, is_compiled = fleet_kernel(scenario, kernel)
     fleet_arrays, table = make_fleet(scenario)

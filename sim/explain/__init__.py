@@ -1,8 +1,8 @@
-"""Why a job started when it did: what it waited for, whom it overtook, who overtook it.
+"""The explanation of a job's start: its reasons to wait, and the jobs before and after it.
 
-The scenario is simulated by the engine `process` with a witness that looks at the job's partition
-at every decision from its submission to its start. Every engine gives the same schedule, so the
-explanation is true of all of them.
+The engine `process` simulates the scenario with an observer of the job's partition at every
+decision from its submission to its start. All engines give the same schedule, so the explanation
+holds for all. This package imports the kernel, the policies and the model.
 """
 
 from bisect import bisect_left
@@ -42,19 +42,19 @@ from sim.policies.policy_options import options_of
 def explain(
     scenario: Scenario, job_id: int, simulate: Callable[[Scenario, JobObserver], SimulationResult]
 ) -> JobExplanation:
-    """Simulate a scenario and tell why one of its jobs started when it did.
+    """Simulate a scenario and explain why one of its jobs started when it did.
 
     Args:
         scenario: workload, cluster and policies.
         job_id: number of the job in the log.
-        simulate: run the scenario with an observer of its decisions.
+        simulate: function that runs the scenario with an observer of its decisions.
 
     Raises:
-        EngineError: whole nodes are allocated, for which reservations name machines; or capacity
+        EngineError: whole nodes are allocated, whose reservations name machines; or capacity
             changes, jobs are preempted, or users have limits.
         WorkloadError: the workload has no such job.
         UnknownNameError: no such order, backfilling rule or option.
-        ScenarioError: a job fits nowhere and the scenario does not say what to do with it.
+        ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
     """
     order = order_named(scenario.order)
     options = options_of(scenario)

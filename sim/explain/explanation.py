@@ -1,32 +1,30 @@
-"""Why a job started when it did, as values. Plain numbers and texts, so that they become JSON.
+"""The explanation of a job's start as values: plain numbers and texts that become JSON.
 
-Times are seconds since the first submission of the workload, as everywhere.
+Times are seconds since the first submission of the workload. In the reasons to wait, `needed_procs`
+is the processors of the job, `most_free_procs` the maximum of free processors, `most_ahead` the
+maximum of jobs of better rank that waited with it, `ended` the jobs that ran at the begin of the
+phase and ended in it or at its end, and `taken_by` the jobs of better rank that started after its
+begin, up to its end.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 MAX_LISTED_JOBS = 5
-"""Of many other jobs so many are named, and the rest is counted."""
 
 
 @dataclass(frozen=True)
 class ExplainedJob:
-    """The job that is explained, as the scheduler got it.
+    """The explained job, as the scheduler received it.
 
     Attributes:
-        job_id: as in the log.
-        procs: processors, after clipping.
-        logged_procs: processors in the log; more than `procs` if the job was clipped.
-        partition: name of the partition it was routed to; None if it fits nowhere.
-        submit_s: when it was submitted.
+        procs, logged_procs: processors after clipping, and in the log, which are more if the job
+            was clipped.
+        partition: name of its partition; None if it fits nowhere.
         requested_s: its request, after clipping.
-        estimate_s: seconds that the scheduler reckoned with.
-        runtime_s: seconds that it ran, after clipping and killing; would have run if rejected.
-        start_s: when it started; None for a rejected job, as the next two.
-        wait_s: from submission to start.
-        end_s: when it ended.
-        state: how it ended.
+        estimate_s: seconds that the scheduler planned with.
+        runtime_s: seconds that it ran, after clipping and killing; hypothetical if rejected.
+        start_s: None for a rejected job; `wait_s` and `end_s` likewise.
     """
 
     job_id: int
@@ -45,15 +43,7 @@ class ExplainedJob:
 
 @dataclass(frozen=True)
 class RunJob:
-    """Another job of the same partition that ran.
-
-    Attributes:
-        job_id: as in the log.
-        procs: processors.
-        start_s: when it started.
-        end_s: when it ended.
-        estimated_end_s: when it would have ended by its estimate; never before `end_s`.
-    """
+    """Another job of the same partition that ran; `estimated_end_s` is never before `end_s`."""
 
     job_id: int
     procs: int
@@ -64,12 +54,10 @@ class RunJob:
 
 @dataclass(frozen=True)
 class OtherJobs:
-    """Other jobs: the most important ones by name, all of them in number.
+    """Other jobs: the most important ones in a list, all of them in totals.
 
     Attributes:
-        n: how many they are.
-        procs: their processors together.
-        procs_h: processor-hours that they ran.
+        n, procs, procs_h: number of jobs, and sums of their processors and processor-hours.
         named: those with the most processor-hours (where they overtook or went ahead) or
             processors (where they gave processors back or took them), `MAX_LISTED_JOBS` at most.
     """
@@ -86,9 +74,8 @@ class WaitingJob:
 
     Attributes:
         job_id: as in the log.
-        procs: processors.
-        waited_s: how long it had waited by then.
-        start_s: when it started in the end.
+        waited_s: seconds that it had waited by then.
+        start_s: its later start.
     """
 
     job_id: int
@@ -99,11 +86,9 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class QueueHeads:
-    """The jobs that stood at the head of the queue, in that order.
+    """The jobs that were at the head of the queue, in that order.
 
-    Attributes:
-        n: how many they were.
-        named: the first `MAX_LISTED_JOBS` of them; how long each had waited when it was first seen.
+    `n` counts them; the first `MAX_LISTED_JOBS` are listed, with their waits when first seen.
     """
 
     n: int
@@ -112,15 +97,7 @@ class QueueHeads:
 
 @dataclass(frozen=True)
 class TooFewProcessors:
-    """Fewer processors were free than it needs, when its turn to be looked at came.
-
-    Attributes:
-        needed_procs: what it needs.
-        most_free_procs: the most that were free.
-        most_ahead: the most jobs of better rank that waited with it.
-        ended: jobs that ran when this phase began, and ended in it, or as it ended.
-        taken_by: jobs of better rank that started after it began, and no later than it ended.
-    """
+    """Fewer processors were free than the job needs, when it was examined."""
 
     kind: Literal["too_few_free"] = field(default="too_few_free", init=False)
     needed_procs: int
@@ -132,15 +109,7 @@ class TooFewProcessors:
 
 @dataclass(frozen=True)
 class BlockedByHead:
-    """The backfilling rule let it not overtake jobs of better rank, the head of which was blocked.
-
-    Attributes:
-        heads: these heads.
-        most_free_procs: the most processors that were free.
-        most_ahead: the most jobs of better rank that waited with it.
-        ended: jobs that ran when this phase began, and ended in it, or as it ended.
-        taken_by: jobs of better rank that started after it began, and no later than it ended.
-    """
+    """The rule did not let the job overtake jobs of better rank, whose head was blocked."""
 
     kind: Literal["behind"] = field(default="behind", init=False)
     heads: QueueHeads
@@ -152,21 +121,19 @@ class BlockedByHead:
 
 @dataclass(frozen=True)
 class ReservationDelay:
-    """Enough processors were free, but it would have delayed the head's reservation. EASY only.
+    """Enough processors were free, but the job would have delayed the reservation. EASY only.
 
     By its estimate it would have ended after the reservation begins, and it needs more processors
     than are left over then.
 
     Attributes:
-        needed_procs: what it needs.
-        heads: the jobs whose reservation it was.
-        least_late_s: seconds from the reservation to its own estimated end, when they were
-            fewest. More than 0.
+        heads: jobs of the reservations.
+        least_late_s: minimum of the seconds from the reservation to its own estimated end. More
+            than 0.
         reserved_s: the reservation at that moment.
-        most_extra_procs: the most processors that the reservation left over. Fewer than needed.
-        most_ahead: the most jobs of better rank that waited with it.
-        in_time_by_runtime_s: the first moment of this phase at which it would have ended in time
-            had the scheduler known its run time; None if it never would.
+        most_extra_procs: maximum of processors that the reservation left over. Fewer than needed.
+        in_time_by_runtime_s: first moment of this phase at which it would have ended in time if the
+            scheduler had known its run time; None if never.
     """
 
     kind: Literal["would_delay"] = field(default="would_delay", init=False)
@@ -181,13 +148,7 @@ class ReservationDelay:
 
 @dataclass(frozen=True)
 class HeadOfQueue:
-    """It was the head of the queue, and waited for running jobs to end.
-
-    Attributes:
-        needed_procs: what it needs.
-        most_free_procs: the most that were free before it went on. Fewer than needed.
-        ended: jobs that ran when this phase began, and ended in it, or as it ended.
-    """
+    """The job was the head of the queue, and waited for running jobs to end."""
 
     kind: Literal["is_head"] = field(default="is_head", init=False)
     needed_procs: int
@@ -200,12 +161,12 @@ Reason = TooFewProcessors | BlockedByHead | ReservationDelay | HeadOfQueue
 
 @dataclass(frozen=True)
 class WaitPhase:
-    """A part of the wait that has one reason. Each begins where the one before it ends.
+    """A part of the wait that has one reason. Each begins where the previous one ends.
 
     Attributes:
         from_s: the first begins at the submission.
         to_s: the last ends at the start.
-        seconds: how long it lasted, more than 0.
+        seconds: its length, more than 0.
         reason: why the job did not start.
     """
 
@@ -217,13 +178,13 @@ class WaitPhase:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What EASY kept for the head of the queue at the decision that let the job overtake it.
+    """The reservation of EASY for the head, at the decision that let the job overtake it.
 
     Attributes:
         job_id: the head.
         procs: its processors.
-        reserved_s: when, by the estimates, enough running jobs will have ended.
-        extra_procs: processors left over then, when the job's turn to be looked at came.
+        reserved_s: time by which enough running jobs end, by the estimates.
+        extra_procs: processors left over then, when the job was examined.
     """
 
     job_id: int
@@ -234,14 +195,15 @@ class Reservation:
 
 @dataclass(frozen=True)
 class BackfilledStart:
-    """Ahead of whom a backfilled job started.
+    """The jobs that a backfilled job overtook.
 
     Attributes:
         waiting: every job of better rank that still waited after the decision, best rank first.
-        estimated_end_s: when the job will have ended by its estimate.
-        reservation: what it must not delay; None unless the rule is EASY, as the next.
-        let_in_by: the condition that let it in: it ends by its estimate no later than the
-            reservation, or needs no more processors than that leaves over.
+        estimated_end_s: end of the job by its estimate.
+        reservation: reservation that it must not delay; None unless the rule is EASY, as is
+            `let_in_by`.
+        let_in_by: condition that it met: it ends by its estimate no later than the reservation, or
+            needs no more processors than are left over then.
     """
 
     waiting: tuple[WaitingJob, ...]
@@ -252,16 +214,16 @@ class BackfilledStart:
 
 @dataclass(frozen=True)
 class JobStart:
-    """How the job started.
+    """The start of the job.
 
     Attributes:
-        how: ``at_once`` when it was submitted, with nobody waiting before it; ``in_turn``, all of
-            better rank having started; ``backfilled``, ahead of some of them.
+        how: ``at_once``, at its submission with no job before it; ``in_turn``, after all of better
+            rank had started; ``backfilled``, ahead of some of them.
         free_procs: processors that were free for it, after those for better ranks were taken.
-        ended: whose ends brought that decision about; nobody if it started when submitted.
-        arrived: jobs of better rank that arrived at this very time; they can bring it about by
-            becoming the head, with a later reservation. Nobody if it started when submitted.
-        overtaking: ahead of whom, if it was backfilled.
+        ended: jobs whose ends caused that decision; none if it started when submitted.
+        arrived: jobs of better rank that arrived at this time; they can cause it by becoming the
+            head, with a later reservation. None if it started when submitted.
+        overtaking: jobs that it overtook, if it was backfilled.
     """
 
     how: Literal["at_once", "in_turn", "backfilled"]
@@ -273,12 +235,7 @@ class JobStart:
 
 @dataclass(frozen=True)
 class StartExpectation:
-    """When the job was to start by the estimates of the running jobs, once it was the head.
-
-    Attributes:
-        seen_s: when it first was the head.
-        expected_s: the start that was to be expected then; under EASY, its reservation.
-    """
+    """The start expected by the estimates when the job was first the head (EASY: reserved)."""
 
     seen_s: float
     expected_s: float
@@ -286,14 +243,14 @@ class StartExpectation:
 
 @dataclass(frozen=True)
 class PartitionRefusal:
-    """Why a partition does not admit a job.
+    """The reason why a partition does not admit a job.
 
     Attributes:
-        partition: its name.
-        widest_procs: processors of the widest job that it admits.
-        max_requested_s: the longest request that it admits; None is no limit.
-        too_wide: the job needs more processors.
-        too_long: the job requests more time.
+        partition: name of the partition.
+        widest_procs: processors of the widest admitted job.
+        max_requested_s: longest admitted request in seconds; None is no limit.
+        too_wide, too_long: whether the job needs more processors, and whether it requests more
+            time.
     """
 
     partition: str
@@ -305,19 +262,18 @@ class PartitionRefusal:
 
 @dataclass(frozen=True)
 class JobExplanation:
-    """Why a job started when it did.
+    """The reasons why a job started when it did.
 
     Attributes:
-        job: which job.
-        order: name of the queue order, which makes the ranks.
-        backfill: name of the backfilling rule.
-        phases: what it waited for; together they are the wait.
-        start: how it started; None for a rejected job.
-        expectation: None if it never waited as the head.
+        order, backfill: names of the queue order, which makes the ranks, and of the backfilling
+            rule.
+        phases: reasons of the wait; together they are the whole wait.
+        start: its start; None for a rejected job.
+        expectation: expected start; None if it never waited as the head.
         overtaken_by: jobs of worse rank that started while it waited.
-        preferred: jobs submitted later that started while it waited, since the order gives them
-            a better rank.
-        refusals: for a rejected job, why each partition did not admit it.
+        preferred: later submitted jobs that started while it waited, because the order gives them a
+            better rank.
+        refusals: for a rejected job, the reason of each partition.
     """
 
     job: ExplainedJob

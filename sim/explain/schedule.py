@@ -1,8 +1,8 @@
-"""The jobs of a finished schedule as values.
+"""The schedule around one job: finished jobs, an observer of decisions, and phases of the wait.
 
-Looks at one job's partition at every decision from its submission to its start.
-
-The wait of a job cut into phases, each with its reason.
+The observer records what a decision saw when it examined the job: jobs of better rank that the same
+decision started have taken their processors by then, those of worse rank have not. Reservations are
+computed by the kernel on a copy. Each phase of the wait has one reason.
 """
 
 from bisect import bisect_left, bisect_right
@@ -41,13 +41,7 @@ NO_JOBS = OtherJobs(0, 0, 0.0, ())
 
 @dataclass(frozen=True)
 class FinishedSchedule:
-    """Who ran when. Jobs are rows of the workload.
-
-    Attributes:
-        workload: the jobs as logged.
-        admission: the jobs as the scheduler got them.
-        result: when they ran.
-    """
+    """Jobs as logged, as the scheduler received them, and as they ran; jobs are rows."""
 
     workload: Workload
     admission: Admission
@@ -82,7 +76,7 @@ class FinishedSchedule:
         return QueueHeads(len(first), listed)
 
     def jobs(self, rows: Iterable[int], by: Literal["procs", "procs_h"]) -> OtherJobs:
-        """Return jobs that ran, those named that have the most processors or processor-hours."""
+        """Return jobs that ran, listing those with the most processors or processor-hours."""
         job_rows = list(rows)
         procs = {row: int(self.admission.procs[row]) for row in job_rows}
         procs_h = {
@@ -105,13 +99,7 @@ class FinishedSchedule:
         )
 
     def ended(self, among: NDArray[np.int64], from_s: float, to_s: float) -> list[int]:
-        """Return the jobs that ran at `from_s` and ended by `to_s`.
-
-        Args:
-            among: int64 [n], of these jobs.
-            from_s: they had started by then, and ended later.
-            to_s: they ended no later.
-        """
+        """Return the jobs among int64 [n] that ran at `from_s` and ended by `to_s`."""
         start_s, end_s = self.result.start_s[among], self.result.end_s[among]
         ended_rows: list[int] = among[
             (start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)
@@ -119,13 +107,10 @@ class FinishedSchedule:
         return ended_rows
 
     def ended_at(self, partition: int, now_s: float, at_once: Iterable[int]) -> list[int]:
-        """Return the jobs of a partition whose ends a decision at `now_s` found.
+        """Return the jobs of a partition whose ends a decision at `now_s` could use.
 
-        Args:
-            partition: its index.
-            now_s: when they ended.
-            at_once: of the jobs that started at this very time, those started by decisions
-                before; they count if they have no run time.
+        `at_once` are the jobs that earlier decisions started at this time; they count if they have
+        no run time.
         """
         result = self.result
         ended = (self.admission.place == partition) & (result.end_s == now_s)
@@ -140,16 +125,11 @@ class FinishedSchedule:
 
 
 EASY = "easy"
-"""The rule whose reservations are known here; every other one gets the reasons that fit all."""
+"""The rule whose reservations are known here; other rules get the general reasons."""
 
 
 class HeadReservation(NamedTuple):
-    """A reservation.
-
-    Attributes:
-        reserved_s: when it begins.
-        extra_procs: processors that it leaves over then.
-    """
+    """A reservation: its begin, and the processors that it leaves over then."""
 
     reserved_s: float
     extra_procs: int
@@ -157,15 +137,15 @@ class HeadReservation(NamedTuple):
 
 @dataclass(frozen=True)
 class DecisionView:
-    """What a decision saw of the job. Other jobs are rows of the workload.
+    """The view of the job at a decision. Other jobs are rows of the workload.
 
     Attributes:
-        now_s: the time of the decision.
-        free_procs: processors that were free when its turn came.
+        now_s: time of the decision.
+        free_procs: processors that were free when the job was examined.
         ahead: jobs of better rank that still wait after the decision, best rank first.
-        n_ahead: how many they are; `ahead` holds the head alone while the job goes on waiting.
-        head_reservation: the head's reservation as the job's turn found it, None where it decided nothing.
-            If the job is itself the head, the reservation is its own.
+        n_ahead: number of these; `ahead` holds only the head while the job continues to wait.
+        head_reservation: reservation of the head when the job was examined, None where it decided
+            nothing. If the job is itself the head, it is its own.
     """
 
     now_s: float
@@ -176,14 +156,15 @@ class DecisionView:
 
 
 class JobObserver:
-    """A witness of one job.
+    """An observer of one job.
 
     Attributes:
-        looks: one for every decision; the last started the job, if `has_started`.
-        overtakers: jobs of worse rank that were started by the decisions before that one.
-        passed: (time, job) for each job of better rank that a decision started, that one's too.
-        earlier: those that decisions of the same instant before the last look started.
-        rank: [n_jobs], of every job at the decision that started this one.
+        looks: one view for every decision; the last started the job, if `has_started`.
+        overtakers: jobs of worse rank that earlier decisions started.
+        passed: (time, job) for each job of better rank that a decision started, including the last
+            one.
+        earlier: jobs that decisions of the same instant before the last look started.
+        rank: [n_jobs], rank of every job at the decision that started this one.
     """
 
     def __init__(self, row: int, partition: int, submit_s: float, backfill: str) -> None:
@@ -198,12 +179,12 @@ class JobObserver:
         self._free_procs = 0
 
     def before(self, pool: Pool, k: int, now_s: float) -> None:
-        """Note the processors that the decision may give away."""
+        """Record the processors that the decision may allocate."""
         if self._concerned(k, now_s):
             self._free_procs = pool.partitions[k].free
 
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
-        """Note what the decision did with the job."""
+        """Record what the decision did with the job."""
         if not self._concerned(k, now_s):
             return
         if self.looks and self.looks[-1].now_s != now_s:
@@ -248,9 +229,9 @@ class JobObserver:
 
 
 def reservation(pool: Pool, k: int, procs: int) -> HeadReservation:
-    """Return the earliest reservation of a width that is not free, and leave the pool alone.
+    """Return the earliest reservation of a width that is not free, and leave the pool unchanged.
 
-    It is what `sim.kernel.pool.reserve` notes, made by that text on a copy of the running jobs.
+    It is that of `sim.kernel.pool.reserve`, computed on a copy of the running jobs.
     """
     here = copy(pool.partitions[k])
     listed = pool.running[here.first : here.first + here.n_listed]
@@ -266,7 +247,7 @@ Span = tuple[DecisionView, float]
 
 
 def spans_of(looks: list[DecisionView]) -> list[Span]:
-    """Return the looks that lasted, each with its end; of an instant that is the last one."""
+    """Return the last view of each instant, with the time of the next one."""
     return [(look, then.now_s) for look, then in pairwise(looks) if then.now_s > look.now_s]
 
 
@@ -277,15 +258,7 @@ def phases_of(
     watch: JobObserver,
     schedule: FinishedSchedule,
 ) -> tuple[WaitPhase, ...]:
-    """Return the phases: adjacent spans with the same kind of reason are one.
-
-    Args:
-        spans: in order of time, without gaps.
-        job: who waits.
-        backfill: name of the rule.
-        watch: saw who started ahead of it in its partition.
-        schedule: who ran when.
-    """
+    """Return the phases: adjacent spans with the same kind of reason are one."""
     phases: list[WaitPhase] = []
     if not spans:
         return ()
@@ -318,8 +291,8 @@ def phases_of(
 def _kind(look: DecisionView, procs: int, backfill: str) -> str:
     """Return why a decision did not start the job.
 
-    Without backfilling it does not matter how many processors are free for one who is not the
-    head; with any rule nobody starts on too few. What else forbids it is known of EASY alone.
+    Without backfilling, free processors do not matter for a job that is not the head; with any rule
+    no job starts on too few. Further reasons are known for EASY only.
     """
     if not look.ahead:
         return "is_head"

@@ -144,7 +144,6 @@ def _mgpu(table: CsvTable) -> NDArray[np.int64]:
 
 
 def _models(texts: Sequence[str]) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
-    """Return the different demands for GPU models, and the index of each pod's demand (-1: any)."""
     place, kinds = number_texts(texts)
     return [tuple(kind.split("|")) for kind in kinds], place
 
@@ -439,12 +438,10 @@ def _texts(path: Path, table: Mapping[str, Any], refuse: Refusal) -> dict[str, s
 
 
 def _number_text(value: float) -> str:
-    """Return a number as text; a number that is too large becomes one that is refused."""
     return str(value) if abs(value) <= LARGEST_NUMBER else "inf"
 
 
 def _check_names(path: Path, names: tuple[str, ...], line: int | None) -> None:
-    """Refuse unknown names, and two names for the same quantity."""
     for name in names:
         if name not in _ALL_COLUMNS and not (name.startswith(LABEL) and name != LABEL):
             expected = f"it is not known; allowed are {', '.join(_ALL_COLUMNS)} and {LABEL}KEY."

@@ -46,16 +46,7 @@ _NUMBERED = re.compile(r"workload-([0-9]{6,15})", re.ASCII)
 
 @dataclass
 class _TraceContents:
-    """Records of a file, in its order.
-
-    Attributes:
-        place: job of a logical workload, by its name.
-        pods: pods of each job.
-        lines: line of the first pod of each job.
-        logical: record and line of each job that has a logical record.
-        n_v1: pods of version 1.
-        n_unknown: dropped fields.
-    """
+    """Records of a file, in its order."""
 
     place: dict[str, int] = field(default_factory=dict)
     pods: list[list[PodRecord]] = field(default_factory=list)
@@ -73,10 +64,6 @@ def read_joulie(
     A job is a logical workload, a task a pod. A logical workload without pods is left out, and one
     without a record gets its run time from the work of its pods. Pods without a workload are jobs
     of one pod. Requested times are the run times (clairvoyant, flagged).
-
-    Args:
-        path: path of the file; compression is recognised by content.
-        unknown_fields: treatment of fields that no version has.
 
     Returns:
         Jobs by submission; submit times count from `sim.model.pods.EPOCH_UNIX_S`.
@@ -169,7 +156,6 @@ def _check_alike(
 
 
 def _offsets(path: Path, trace: _TraceContents) -> NDArray[np.float64]:
-    """Return the submissions of jobs. Raises TraceError if a logical record differs."""
     offsets = [of_job[0].offset_s for of_job in trace.pods]
     for name, (record, line) in trace.logical.items():
         at = trace.place.get(name)
@@ -234,7 +220,6 @@ def _index(names: Sequence[str], name: str) -> int:
 
 
 def _ids(names: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the numbers in the names of workloads; None if one has another form."""
     numbers = []
     for name in names:
         match = _NUMBERED.fullmatch(name)
@@ -303,7 +288,6 @@ def _texts(
     ids: NDArray[np.int64] | None,
     offset_s: NDArray[np.float64],
 ) -> dict[str, Sequence[str]]:
-    """Return the texts that columns cannot hold; a file of the generator needs none."""
     jobs = job.tolist()
     texts: dict[str, Sequence[str]] = {}
     if ids is None:
@@ -324,7 +308,6 @@ def _texts(
 
 
 def _odd_names(rows: Sequence[PodRecord], jobs: list[int], names: Sequence[str]) -> list[str]:
-    """Return the names of pods that differ from those of the generator."""
     odd, job, n_by_role = [], -1, dict[str, int]()
     for pod, of in zip(rows, jobs, strict=True):
         if of != job:
@@ -440,7 +423,6 @@ def pod_places(workload: Workload) -> dict[str, int]:
 
 
 def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | None:
-    """Return JSON lines as a table of texts; None if the file is not JSONL."""
     header: tuple[str, ...] = ()
     rows: list[list[str]] = []
     numbers: list[int] = []

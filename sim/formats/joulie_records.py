@@ -24,7 +24,7 @@ VERSIONS = ("v1", "v2")
 PROFILE: tuple[str, ...] = (
     "cpuUtilization", "gpuUtilization", "memoryIntensity", "ioIntensity", "cpuFeedIntensityGpu",
 )  # fmt: skip
-"""Names of the `SIGNALS` in files, in their order"""
+"""Names of the `SIGNALS` in files, in their order."""
 
 JOB_FIELDS: Mapping[str, tuple[str, ...]] = {
     "": (
@@ -229,7 +229,7 @@ PhaseRows = tuple[tuple[float, ...], ...]  # share and signals of each phase, in
 
 
 def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
-    """Return the phases field of each task, with its key and a leading comma; empty without phases."""
+    """Return the phases field of each task with its key and a leading comma; may be empty."""
     if phases is None:
         return [""] * n_tasks
     texts: dict[bytes, str] = {}
@@ -253,10 +253,6 @@ def _phases_json(rows: list[list[float]]) -> str:
 
 def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
     """Return the phases in a record.
-
-    Args:
-        raw_phases: value of the field.
-        profile: signals that the phases must average to.
 
     Raises:
         RecordFieldError: no such list, an invalid number, or another average.
@@ -295,12 +291,7 @@ def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
 def phases_column(
     phases: Sequence[PhaseRows], profile: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Return the phases of all tasks as a column of `TaskWork`; None if no task has any.
-
-    Args:
-        phases: phases of each task, or empty.
-        profile: float64 [n_tasks, 5], the only phase of a task without phases.
-    """
+    """Return the phases of all tasks as a column of `TaskWork`; None if no task has any."""
     longest = max(map(len, phases), default=0)
     if longest == 0:
         return None
@@ -350,12 +341,7 @@ class PodRecord(NamedTuple):
 
 
 class LogicalRecord(NamedTuple):
-    """A record of type ``workload``: a logical workload with the values of the file.
-
-    Attributes:
-        text: whole record as JSON, without the unknown fields.
-        n_unknown: number of fields that no version has.
-    """
+    """A record of type ``workload``; `text` is its JSON without the unknown fields."""
 
     workload_id: str
     offset_s: float
@@ -365,7 +351,7 @@ class LogicalRecord(NamedTuple):
 
 
 def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | LogicalRecord:
-    """Return the record of a line; without ``type`` and ``schemaVersion`` it is a pod of version 1.
+    """Return the record of a line; one without ``type`` and version is a pod of version 1.
 
     Raises:
         RecordFieldError: no JSON object, or an invalid field; the name is empty if the line is

@@ -36,8 +36,8 @@ from sim.model.workload import UNKNOWN, Workload
 
 _DAY_S, _YEAR_S = 86400.0, 366 * 86400.0
 _ALMOST_S = 1e-6
-"""Precision of present Unix times in a float64; offsets this near to a whole millisecond are rounded.
-"""
+"""Precision of present Unix times in a float64; offsets this near to a whole millisecond are
+rounded."""
 
 _LINES_AT_ONCE = 4096
 
@@ -215,7 +215,6 @@ def logical_lines(pieces: RecordParts) -> Iterator[str]:
 
 
 def _with_submit_time(text: str, submit: str) -> str:
-    """Return a stored record with the present submit time of its job."""
     record = json.loads(text)
     if record.get("submitTimeOffsetSec") == float(submit):
         return text
@@ -223,7 +222,6 @@ def _with_submit_time(text: str, submit: str) -> str:
 
 
 def _pods(pieces: RecordParts, instances: list[int], gang: list[int], rows: range) -> str:
-    """Return the pods of a logical workload; equal neighbours are replicas."""
     pod_texts: list[str] = []
     replicas = 0
     for row in rows:
@@ -307,7 +305,6 @@ def _heads(workload: Workload, tasks: Tasks) -> tuple[list[tuple[str, str, str, 
 
 
 def _offsets(workload: Workload, tasks: Tasks, first: list[int]) -> list[float]:
-    """Return submissions in seconds from midnight, with their original texts if unchanged."""
     texts = tasks.texts.get("submitTimeOffsetSec")
     if texts and all(texts):
         offsets = np.array([float(texts[row]) for row in first])

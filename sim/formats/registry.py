@@ -49,8 +49,6 @@ class Format:
     """A format of workloads.
 
     Attributes:
-        name: identifier of the format.
-        title: name for people.
         is_it: function that returns whether a text that begins so has this format.
         read: reader of a file, plain or gzip; the rules are for SWF alone.
         write: writer of a workload; None if the format is only read.
@@ -66,7 +64,6 @@ class Format:
 
 
 def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a test for CSV tables whose first line has these columns."""
     needed = set(columns)
 
     def is_it(begin: str) -> bool:
@@ -223,14 +220,12 @@ def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
 
 
 def _say_the_same(before: Tasks, after: Tasks | None) -> bool:
-    """Return whether tasks are equal, whatever the order of their names."""
     return after is not None and (
         before == after or _with_sorted_names(before) == _with_sorted_names(after)
     )
 
 
 def _with_sorted_names(tasks: Tasks) -> Tasks:
-    """Return tasks with only the used names of roles and GPUs, in alphabetical order."""
     role, roles = _renumber(tasks.role, tasks.roles)
     gpu_resource, gpu_resources = _renumber(tasks.gpu_resource, tasks.gpu_resources)
     return replace(
@@ -262,7 +257,6 @@ def _column_lost(name: str, before: Workload, after: Workload) -> str:
 
 
 def _begin_of(path: Path) -> str:
-    """Return the unpacked beginning of a file; empty if it cannot be read."""
     try:
         if not path.is_file():
             return ""

@@ -24,8 +24,7 @@ STATUS, USER, GROUP, QUEUE, PARTITION = 10, 11, 12, 14, 15
 PARTIAL = (2.0, 3.0, 4.0)
 """Status of a part of a job: to be continued, last and completed, last and failed."""
 
-SUMMARY = (0.0, 1.0, 5.0)
-"""Status of a whole job: failed, completed, cancelled."""
+SUMMARY = (0.0, 1.0, 5.0)  # status of a whole job: failed, completed, cancelled
 
 LONG_REQUEST_S = 366 * 86400.0
 """Requests above this are counted in a note, because most of them mean 'no limit'."""
@@ -37,17 +36,13 @@ LARGE_MEMORY_BYTES = 2**40
 """Median request per processor above which a note says that the log may count bytes."""
 
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
-"""A name of the tz database, such as ``Europe/Paris``"""
+"""A name of the tz database, such as ``Europe/Paris``."""
 
 MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
 
 def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
     """Read a log in the Standard Workload Format, plain or gzip.
-
-    Args:
-        path: path of the file; compression is recognised by content.
-        rules: treatment of the peculiarities of real logs; None is `ReadingRules()`.
 
     Returns:
         The jobs that ran, by (submit time, job number), with one note per rule that had an effect
@@ -208,8 +203,8 @@ def _mem_bytes(swf: SwfText, selected: Rows, notes: list[ReadingNote]) -> NDArra
     mem_bytes = np.where(has_request, np.rint(kilobytes * BYTES_PER_KB), -1.0)
     if has_request.any() and np.median(mem_bytes[has_request]) > LARGE_MEMORY_BYTES:
         sentence = (
-            f"{has_request.sum()} jobs request memory, half of them more than 1 TB per processor: field "
-            "10 was read as kilobytes, and this log may count bytes."
+            f"{has_request.sum()} jobs request memory, half of them more than 1 TB per processor: "
+            "field 10 was read as kilobytes, and this log may count bytes."
         )
         notes.append(ReadingNote("requested_memory", int(has_request.sum()), sentence))
     return mem_bytes
@@ -390,7 +385,6 @@ def _time_zone(swf: SwfText, notes: list[ReadingNote]) -> str | None:
 
 
 def _header_count(swf: SwfText, key: str, notes: list[ReadingNote]) -> int | None:
-    """Return the whole number from 1 of a header key; None, with a note, if it is unclear."""
     number = _header_number(swf, key, notes, counts=True)
     return None if number is None else int(number)
 

@@ -124,10 +124,9 @@ FIELDS: tuple[str, ...] = (
     "think time",
 )
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
-"""Columns of whole numbers, which become int64"""
+"""Columns of whole numbers, which become int64."""
 
-BYTES_PER_KB = 1024
-"""Memory is in kilobytes per processor in SWF, and in bytes in a workload."""
+BYTES_PER_KB = 1024  # memory is in kilobytes per processor in SWF, and in bytes in a workload
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
 
 
@@ -136,11 +135,8 @@ class SwfText:
     """A log as text and numbers.
 
     Attributes:
-        header: values of each key, in order of appearance.
-        lines: data lines as text.
         line_numbers: int64 [n_rows], 1-based line of each row.
         table: float64 [n_rows, 18].
-        n_extra: rows with more than 18 fields.
         n_negative: fields with a negative number other than -1, which became -1.
     """
 
@@ -153,7 +149,7 @@ class SwfText:
     n_negative: int
 
     def only(self, rows: NDArray[np.bool_]) -> "SwfText":
-        """Return the log with the selected rows, bool [n_rows]; counts stay those of the whole file."""
+        """Return the log with selected rows, bool [n_rows]; counts stay those of the file."""
         return replace(
             self,
             lines=list(compress(self.lines, rows.tolist())),

@@ -91,11 +91,9 @@ CLOUDSIMPY_COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 """Needed quantities, with the usual names of their columns; ``disk`` is optional."""
 
-MACHINE_BYTES = 2**40
-"""Bytes of a whole machine's memory and of its disk: 1,024 GiB."""
+MACHINE_BYTES = 2**40  # bytes of a whole machine's memory and of its disk: 1,024 GiB
 
-TASK_ID = "task_id"
-"""Key of the task ids in `Tasks.texts`."""
+TASK_ID = "task_id"  # key of the task ids in `Tasks.texts`
 
 MILLI = 1000
 
@@ -234,8 +232,8 @@ JOB_COLUMNS: tuple[str, ...] = (
     "job_runtime_s", "job_procs", "requested_s", "logged_wait_s", "user", "group", "queue",
     "partition", "status", "mem_bytes_per_proc",
 )  # fmt: skip
-"""Optional values of a job, as in `sim.model.workload.Workload`, equal in all its rows. Defaults are the run time of the longest path and the processors of the widest level.
-"""
+"""Optional values of a job, as in `sim.model.workload.Workload`, equal in all its rows.
+Defaults are the run time of the longest path and the processors of the widest level."""
 
 _WHOLE = frozenset(JOB_COLUMNS) - {"job_runtime_s", "requested_s", "logged_wait_s"}
 _ALL_COLUMNS = (*NEEDED, *TASK_COLUMNS, *NAME_COLUMNS, *JOB_COLUMNS)
@@ -319,7 +317,6 @@ def _counts(table: CsvTable, name: str, most: float) -> NDArray[np.float64]:
 
 
 def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
-    """Return an optional column by job, NaN where empty."""
     least = 1.0 if name == "job_procs" else 0.0
     column = table.numbers(name, least=least, integer=name in _WHOLE, empty=np.nan)
     return _same(table, rows, name, column)
@@ -328,7 +325,6 @@ def _of_jobs(table: CsvTable, rows: TaskRows, name: str) -> NDArray[np.float64]:
 def _same(
     table: CsvTable, rows: TaskRows, name: str, column: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the value of each job, which must be equal in all its rows."""
     of_tasks = column[rows.row]
     of_jobs = of_tasks[rows.first]
     expected = of_jobs[rows.job]
@@ -366,7 +362,6 @@ def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]
 
 
 def _plain_ids(rows: TaskRows) -> list[str]:
-    """Return the ids of tasks without names: 1, 2, ... in each job."""
     return [str(n) for n in (np.arange(len(rows.job)) - rows.first[rows.job] + 1).tolist()]
 
 
@@ -408,7 +403,6 @@ def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
 def _unusual_job_columns(
     workload: Workload, tasks: Tasks
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Yield the columns of jobs with unusual values, NaN where unknown."""
     if (workload.runtime_s != longest_paths(tasks)).any():
         yield "job_runtime_s", workload.runtime_s
     if (workload.procs != widest_cores(tasks)).any():
@@ -425,7 +419,6 @@ def _unusual_job_columns(
 
 
 def _ids(tasks: Tasks, begins: NDArray[np.intp]) -> list[str]:
-    """Return the names of tasks if a table can hold them, else 1, 2, ... in each job."""
     task_ids = tasks.texts.get(TASK_ID, ())
     job_task_pairs = {(job, name) for job, name in zip(tasks.job.tolist(), task_ids, strict=False)}
     if (

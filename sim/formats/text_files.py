@@ -140,9 +140,7 @@ MOST_STREAMED_BYTES = 2**33
 def lines_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of every line that is not empty.
 
-    Args:
-        path: path of the file; compression is recognised by content.
-        kind: kind of file, for messages, such as "an SWF log".
+    `kind` names the kind of file in messages, such as "an SWF log".
 
     Raises:
         TraceError: no regular file, broken, binary, another archive, or more than `MOST_LINES`,
@@ -202,8 +200,6 @@ class CsvTable:
     """A table as text.
 
     Attributes:
-        path: path of the file, for messages.
-        header: names of the columns of the file.
         columns: name of the column, by needed quantity.
         rows: texts; every row has as many as the header.
         line_numbers: 1-based line at which each row ends.
@@ -238,11 +234,7 @@ class CsvTable:
     ) -> NDArray[np.float64]:
         """Return a column as float64 [n_rows].
 
-        Args:
-            need: needed quantity.
-            least: smallest allowed number.
-            integer: whether only whole numbers are allowed.
-            empty: value of an empty field; None refuses one.
+        Numbers are from `least`; an empty field has the value `empty`, and None refuses it.
 
         Raises:
             TraceError: no such column, or a field that is not such a number.
@@ -307,10 +299,7 @@ def read_csv(
 ) -> CsvTable:
     """Read a table with a header, plain or gzip, in UTF-8.
 
-    Args:
-        path: path of the file; compression is recognised by content.
-        usual: usual name of the column, by needed quantity.
-        columns: other names, by quantity, for files with another header.
+    `usual` has the usual column of each needed quantity, and `columns` others.
 
     Raises:
         TraceError: the file is missing, broken, empty or no table, or a quantity is unknown.
@@ -361,11 +350,7 @@ def checked_columns(
 
 
 def zone_named(path: Path, name: str) -> ZoneInfo:
-    """Return a time zone.
-
-    Raises:
-        TraceError: this machine does not know the time zone.
-    """
+    """Return a time zone. Raises TraceError: this machine does not know the time zone."""
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):

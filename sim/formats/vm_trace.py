@@ -64,10 +64,7 @@ def read_bergsma(
 ) -> CloudTrace:
     """Read a trace of batches, from the first period with arrivals to the last.
 
-    Args:
-        path: path of the flavours file, plain or gzip.
-        flavours: flavours from `read_flavours`.
-        lifetimes: path of the lifetimes file; None leaves them unknown.
+    Without a file of lifetimes they are unknown.
 
     Raises:
         TraceError: either file has another form, or their jobs differ.
@@ -322,7 +319,6 @@ def read_vm_table(
 
 
 def _whole(table: CsvTable, need: str, factor: int) -> NDArray[np.int64]:
-    """Return a column in whole units; 0 where column or value is missing."""
     if not table.has(need):
         return np.zeros(table.n_rows, dtype=np.int64)
     return np.round(table.numbers(need, empty=0.0) * factor).astype(np.int64)

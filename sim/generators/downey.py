@@ -36,9 +36,8 @@ Floats = NDArray[np.float64]
 
 
 RULES: tuple[str, ...] = ("average", "knee", "fastest", "any")
-"""Rules of the number of processors: A; the maximum of speedup times efficiency; the fewest with
-the largest speedup; or a log-uniform number from 1 to that.
-"""
+"""Rules of the number of processors: A; the maximum of speedup times efficiency; the fewest
+with the largest speedup; or a log-uniform number from 1 to that."""
 
 ENDS = ("work_low_s", "work_high_s", "parallelism_low", "parallelism_high", "cv2_low", "cv2_high")
 LEAST_JOBS = 20
@@ -89,7 +88,6 @@ class MoldableJobs:
         submit_s: seconds since the model's midnight.
         work_s: seconds on one processor.
         parallelism: average parallelism, from 1.
-        cv2: variance of parallelism.
     """
 
     submit_s: Floats
@@ -103,13 +101,7 @@ class MoldableJobs:
         return runtime_s
 
     def processors(self, rule: str, most: float, chances: Floats) -> NDArray[np.int64]:
-        """Return the processors of each job by a rule, from 1 to `most`.
-
-        Args:
-            rule: one of `RULES`.
-            most: processors of the machine.
-            chances: float64 [n_jobs] from 0 to 1; only ``any`` uses them.
-        """
+        """Return the processors of each job by a rule, from 1 to `most`."""
         fastest = np.minimum(fewest_fastest(self.parallelism, self.cv2), most)
         n_procs = {
             "average": self.parallelism,
@@ -270,7 +262,6 @@ def fit_downey(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def _fitted_rates(since_s: Floats) -> list[float]:
-    """Return jobs per day of each weekday; days without data have the mean rate."""
     day = np.floor(since_s / DAY_S).astype(np.int64)
     counts = np.bincount(day % 7, minlength=7)
     edges = np.arange(day[0], day[-1] + 1)

@@ -38,7 +38,6 @@ class RandomStreams:
     """Random streams of one seed, one per name.
 
     Attributes:
-        seed: a whole number from 0.
         within: names of the enclosing stages.
 
     Raises:
@@ -82,8 +81,6 @@ class Model:
     """A model of workloads, of one generator.
 
     Attributes:
-        generator: name of the generator.
-        parameters: numbers, texts, lists and tables by name, as in JSON.
         arrays: read-only arrays of numbers or texts, by name.
         source: one sentence for people: what it was fitted to, or where it was published.
     """
@@ -210,12 +207,7 @@ def read_versioned_json(
 ) -> dict[str, Any]:
     """Read a JSON object with a format name and a version.
 
-    Args:
-        path: path of the file.
-        kind: kind of the file, for people.
-        form: expected ``format``.
-        version: expected ``version``.
-        pairs: function that makes a dictionary of its entries, or raises ValueError.
+    `pairs` makes a dictionary of the entries of an object, and may raise ValueError.
 
     Raises:
         TraceError: no such file, too large, no JSON, another format or version.
@@ -329,7 +321,6 @@ class Generator:
     """A generator of workloads.
 
     Attributes:
-        name: identifier in commands and models.
         summary: one line for people, with the source.
         check: raises `WorkloadError`, in one sentence that names the parameter and what is
             allowed, for an invalid model. It is called before every draw.
@@ -339,7 +330,6 @@ class Generator:
             fixed seed).
         published: function that returns the model with the parameters of the source; None if a
             workload must be fitted.
-        knobs: options of `fit`.
         moments: function of the model that returns moments of the jobs at scale 1, by the names of
             `sim.generators.resampling.measure_moments`; or None.
         extends: whether a workload of a longer duration begins with the one of a shorter.

@@ -242,8 +242,7 @@ MOST_SHAPE = 5000.0
 STRANGE = 1e-3
 """Share of the jobs whose processors need no explanation, so that outliers do not set the ends."""
 
-MOST_LOG = 7.0
-"""Bound of |ln(anum)| and |ln(bnum)|, which diverge for a day without a cycle."""
+MOST_LOG = 7.0  # bound of |ln(anum)| and |ln(bnum)|, which diverge for a day without a cycle
 
 KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption(
@@ -260,11 +259,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 class SizeLaw:
     """The distribution of processors as a mixture of five: serial, and two stages, rounded or not.
 
-    Attributes:
-        serial: share of the serial jobs.
-        pow2: share of the jobs whose exponent is rounded.
-        first: share of the first stage.
-        ends: u_low, u_med and u_hi.
+    `pow2` is the share with a rounded exponent, `first` that of the first stage.
     """
 
     serial: float
@@ -305,7 +300,7 @@ class SizeLaw:
     def learnt(
         self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
     ) -> tuple["SizeLaw", float]:
-        """Return the distribution of the same ends with the likeliest shares, and its log-likelihood."""
+        """Return the distribution with the likeliest shares, and its log-likelihood."""
         cells, law = components(sizes, self.ends), self
         for _ in range(rounds):
             joint = law.shares[:, None] * cells
@@ -509,7 +504,7 @@ def mean_gap(shape: float, barr: float, too_late: float) -> float:
 
 
 def fit_requests(workload: Workload) -> float:
-    """Return the f-model's factor for the log's median of requested by run time; 0 without requests."""
+    """Return the f-model's factor for the log's median of requested by run time, or 0."""
     if workload.requested_is_runtime:
         return 0.0
     ran = workload.runtime_s >= 1.0

@@ -65,8 +65,7 @@ TYPES: Mapping[str, tuple[tuple[str, int], ...]] = {
 BLOCK = 4096
 """Jobs that are drawn together; fixed, so that a longer workload begins with a shorter one."""
 
-LEAST_ACCEPTED = 1e-3
-"""Least share of accepted draws, which bounds the time of repeated draws."""
+LEAST_ACCEPTED = 1e-3  # least share of accepted draws, which bounds the time of repeated draws
 
 MOST_EXPONENT = 24.0
 
@@ -271,10 +270,7 @@ def _arrivals(
 def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
     """Spend points job by job with a clock of whole seconds, as the authors' program does.
 
-    Args:
-        brought: float64 [n], points of each job.
-        paid: cumulative cost of the half hours at the 49 bounds of a day.
-        now_s: time of the clock, in whole seconds since midnight.
+    `paid` is the cumulative cost of the half hours at the 49 bounds of a day.
     """
     submit_s = []
     for points in brought.tolist():
@@ -294,7 +290,6 @@ def _truncated(brought: Floats, paid: list[float], now_s: float) -> Floats:
 def _run_times(
     p: LublinParameters, procs: Floats, too_long: float, rng: np.random.Generator
 ) -> Floats:
-    """Draw run times in whole seconds, for processors, block by block: float64 [n]."""
     logs = np.empty(len(procs))
     for begin in range(0, len(procs), BLOCK):
         share = np.clip(p.pa * procs[begin : begin + BLOCK] + p.pb, 0.0, 1.0)
@@ -327,7 +322,8 @@ def _table(values_by_name: Json, name: str) -> LublinParameters:
     field_names = [field.name for field in fields(LublinParameters)]
     if not isinstance(values_by_name, dict) or sorted(values_by_name) != sorted(field_names):
         raise WorkloadError(
-            f"parameter '{name}' of 'lublin' must have exactly the entries {', '.join(field_names)}."
+            f"parameter '{name}' of 'lublin' must have exactly the entries "
+            f"{', '.join(field_names)}."
         )
     values = {}
     for key in field_names:
@@ -372,10 +368,6 @@ def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
     Lublin-Feitelson jobs of both types, up to 32 processors (ULow, UMed and UHi less 2). Submit
     times are scaled to an offered load of 0.65 on 128 processors. Requests are the run times by
     the f-model with f = 4, rounded up to round values (1 min ... 96 h).
-
-    Args:
-        seed: seed of the streams of jobs and of requests.
-        n_jobs: at least 2, since a load needs a span of time.
 
     Raises:
         WorkloadError: fewer than 2 jobs, or a negative seed.

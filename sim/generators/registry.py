@@ -28,11 +28,7 @@ GENERATORS: tuple[Generator, ...] = (
 
 
 def generator_named(name: str) -> Generator:
-    """Return the registered generator with this name.
-
-    Raises:
-        UnknownNameError: no generator has this name.
-    """
+    """Return the registered generator with this name, or raise `UnknownNameError`."""
     for generator in GENERATORS:
         if generator.name == name:
             return generator
@@ -62,12 +58,6 @@ def fit(
 ) -> Model:
     """Fit a model to a workload.
 
-    Args:
-        name: name of the generator.
-        workload: workload for the fit.
-        knobs: values of the generator's `knobs`, by name; others have their usual values.
-        more: further knobs, as arguments.
-
     Raises:
         UnknownNameError: no such generator, or no such knob.
         WorkloadError: the workload is too small or lacks required data.
@@ -93,11 +83,7 @@ def generate(
 ) -> Workload:
     """Draw a workload from a model.
 
-    Args:
-        model: model, fitted, published or loaded.
-        duration_s: seconds within which jobs are submitted.
-        seed: a whole number from 0, or streams.
-        scale: factor on the rate of arrivals.
+    Jobs are submitted within `duration_s` seconds; `scale` is a factor on the rate of arrivals.
 
     Raises:
         UnknownNameError: no such generator.

@@ -62,8 +62,7 @@ def log_runtime(runtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
     return logs
 
 
-COVERED = 0.9
-"""Share of a block that must lie between the first and the last submission of the log."""
+COVERED = 0.9  # share of a block that must lie between the first and the last submission of the log
 
 MOST_SLOTS = 10_000_000
 

@@ -151,7 +151,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return moments of arrivals, and of tasks per job from the distributions of depth and width."""
+    """Return moments of arrivals, and of tasks per job by quadrature of depth and width."""
     rate = float(_rates(model).mean())
     depths, widths = (
         np.arange(number_of(model, f"{name}_low", 1), number_of(model, f"{name}_high", 1) + 1)
@@ -345,7 +345,8 @@ def _demands(model: Model) -> Ints:
     values = model.parameters.get("mcpu")
     if not isinstance(values, list) or not values:
         raise WorkloadError(
-            f"parameter 'mcpu' of 'graphs' is {values!r}; allowed is a list of thousandths of a core."
+            f"parameter 'mcpu' of 'graphs' is {values!r}; allowed is a list of thousandths of "
+            "a core."
         )
     subject = "a number in parameter 'mcpu' of 'graphs'"
     return np.array([checked_number(subject, value, 1, 1e9) for value in values]).astype(np.int64)

@@ -26,8 +26,7 @@ Floats = NDArray[np.float64]
 HOURS = 24
 REPLICATES = 400
 MOST_DAYS = 20_000
-LEAST_COVER = 0.5
-"""Least covered share of a first or last day whose rates count."""
+LEAST_COVER = 0.5  # least covered share of a first or last day whose rates count
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,7 @@ class DayResamples:
     """Counts of each day in each draw of the bootstrap.
 
     Attributes:
-        first: float64 [REPLICATES, n_days], days of the first workload.
-        two: float64 [REPLICATES, n_days], days of the second workload.
+        first, two: float64 [REPLICATES, n_days], days of the two workloads.
         own_one, own_two: days of the first workload, as many as the first and the second have; for
             its distances to itself.
     """
@@ -138,10 +136,7 @@ class Distance:
     """Distance between two distributions.
 
     Attributes:
-        column: compared column.
         metric: ``ks``, ``wasserstein`` or ``total_variation``, see `DEFINITIONS`.
-        unit: unit of the distance; empty for a share.
-        value: distance of the two workloads.
         low, high: interval of `value`.
         usual: 95 percent quantile of the distance between futures of the first workload's own
             days; None if there are too few days.
@@ -164,7 +159,6 @@ class Quantity:
 
     Attributes:
         name: such as ``runtime_s p90``, see `DEFINITIONS`.
-        unit: unit of both.
         one, two: values of the first and the second workload.
         ratio: two by one; None if one is 0.
         low, high: interval of the ratio.
@@ -187,12 +181,9 @@ class WorkloadComparison:
 
     Attributes:
         one, two: names of the first (the reference) and the second workload.
-        n_jobs: number of jobs, of both.
         n_days: number of days with submissions, of both.
         procs: processors of which loads are shares; None if unknown, and loads are in processors.
-        seed: seed of the bootstrap.
         hours: shares of the jobs by hour of the day, of both.
-        notes: what could not be compared, and why.
     """
 
     one: str
@@ -249,12 +240,7 @@ def compare(
 ) -> WorkloadComparison:
     """Compare two workloads; the first is the reference.
 
-    Args:
-        first: log.
-        two: generated workload, or another log.
-        procs: processors of which both loads are shares; None takes those of the first, else of
-            the second workload.
-        seed: seed of the bootstrap.
+    Loads are shares of `procs` processors; None takes those of the first, else of the second.
 
     Raises:
         WorkloadError: a workload has fewer than 2 jobs, or no machine has so many processors.
@@ -279,15 +265,15 @@ def compare(
     quantities += _rates(days, machine, draws)
     shares = tuple(tuple((f.hours.sum(0) / f.hours.sum()).tolist()) for f in days)
     return WorkloadComparison(
-        first.name, two.name, (first.n_jobs, two.n_jobs), (days[0].n_with_jobs, days[1].n_with_jobs),
-        machine, seed, tuple(distances), tuple(quantities), (shares[0], shares[1]), tuple(notes),
+        first.name, two.name, (first.n_jobs, two.n_jobs),
+        (days[0].n_with_jobs, days[1].n_with_jobs), machine, seed, tuple(distances),
+        tuple(quantities), (shares[0], shares[1]), tuple(notes),
     )  # fmt: skip
 
 
 def _columns(
     first: Workload, two: Workload, notes: list[str]
 ) -> Iterator[tuple[str, str, tuple[Floats, Floats]]]:
-    """Yield name, unit and values (one per job) of the compared columns."""
     gaps = tuple(np.diff(w.submit_s, prepend=np.nan) for w in (first, two))
     yield "interarrival_s", "s", (gaps[0], gaps[1])
     yield "runtime_s", "s", (first.runtime_s, two.runtime_s)
@@ -304,13 +290,7 @@ def _columns(
 
 @dataclass(frozen=True)
 class _ResampledShares:
-    """Shares of the values up to each point, in every draw.
-
-    Attributes:
-        points: float64 [n_points], rising.
-        first, two: float64 [n_draws, n_points], for the two workloads.
-        null: twice for the first workload, for its distances to itself.
-    """
+    """Shares of the values up to each point, in every draw: float64 [n_draws, n_points]."""
 
     points: Floats
     first: Floats
@@ -323,7 +303,6 @@ class _ColumnSample:
     """A column of both workloads.
 
     Attributes:
-        values: values of both.
         every: float64 [n], all values that occur, rising.
         shares: float64 [n] of both, of the values up to each of these.
         resampled: shares in draws of days, at fewer points; None if there are too few days.
@@ -487,8 +466,8 @@ def _notes(
     for workload, workload_days in zip((first, two), days, strict=True):
         if workload_days.n_with_jobs < LEAST_DAYS:
             yield (
-                f"{workload.name} has jobs on {workload_days.n_with_jobs} days; intervals and verdicts "
-                f"need {LEAST_DAYS} or more of both."
+                f"{workload.name} has jobs on {workload_days.n_with_jobs} days; intervals and "
+                f"verdicts need {LEAST_DAYS} or more of both."
             )
         if WallClock.of(workload).basis == "unknown":
             yield (
@@ -501,6 +480,6 @@ def _notes(
         yield "No machine is known, so loads are told in processors."
     elif first.max_procs and two.max_procs and first.max_procs != two.max_procs:
         yield (
-            f"The machines have {first.max_procs:,} and {two.max_procs:,} processors; both loads are "
-            f"told against {procs:,}."
+            f"The machines have {first.max_procs:,} and {two.max_procs:,} processors; both loads "
+            f"are told against {procs:,}."
         )

@@ -20,17 +20,14 @@ Ints = NDArray[np.int64]
 
 NOWHERE = -1
 ROUNDING = 1e-12
-"""Costs, which are shares of a server, are equal if they differ by at most this much."""
 
 
 class Queue(NamedTuple):
     """Jobs in the order of arrival; each column has shape [n_jobs].
 
     Attributes:
-        start_s: float64, non-decreasing.
-        end_s: float64, infinite if a job never leaves.
-        mcpu: int64, thousandths of a core.
-        mem_bytes: int64.
+        start_s, end_s: float64, non-decreasing start; end, infinite if a job never leaves.
+        mcpu, mem_bytes: int64, thousandths of a core, and bytes.
         mark: float64 from 0 up to 1, the random number that selects a server.
     """
 
@@ -46,8 +43,8 @@ class Rack(NamedTuple):
 
     Attributes:
         mcpu: int64 [n_servers], free thousandths of cores; `mem_bytes` likewise.
-        leaves_s: float64 [n_jobs], the heap of times at which jobs leave.
-        leaving: int64 [n_jobs], jobs of the heap.
+        leaves_s, leaving: float64 and int64 [n_jobs], the heap of times at which jobs leave, and
+            its jobs.
         server_of: int64 [n_jobs], server of each job.
         server_size: int64 [2], cores (in thousandths) and bytes of each server.
     """

@@ -23,7 +23,7 @@ from sim.kernel.records import rows
 NO_CLASS = -1
 
 SHARE = 0
-"""The class of GPUs of a need that takes a part of one; k whole ones are class k."""
+"""The class of GPUs of a need that takes a part of one; each number of whole ones is a class."""
 
 
 class Gauges(NamedTuple):
@@ -32,16 +32,15 @@ class Gauges(NamedTuple):
     Attributes:
         options: float64 [...], option values of the placement rule, in declared order.
         capacity: int64 [n_machines * AMOUNTS], 0 for a missing or unlimited resource.
-        largest: float64 [AMOUNTS], largest of these of any machine.
-        total: float64 [AMOUNTS], sum of these of all machines.
+        largest, total: float64 [AMOUNTS], maximum and sum of these over the machines.
         class_of: int64 [n_needs], class of GPUs of a need; -1 is none. Empty if unused.
         n_of_class: int64 [n_machines * n_classes], instances on a machine by class.
-        typical: int64 [n_typical], needs for whose instances room should be kept.
-        popular: int64 [n_typical], number of such instances.
+        typical, popular: int64 [n_typical], needs for whose instances room should be kept, and the
+            number of such instances.
         cached_scores: float64 [n_needs * n_machines], earlier scores; empty if none are cached.
         kept_at: int64 [n_needs * n_machines], the `Host.version` of each; -1 is none.
-        score: float64 [n_machines], scores of the pile below.
-        pile: int64 [n_machines], machines that have room for the current need.
+        score, pile: float64 and int64 [n_machines], scores and machines that have room for the
+            current need.
         group_of: int64 [n_jobs], user or job whose usage includes the job; empty if unused.
         group_usage: int64 [n_groups * AMOUNTS], resources that each of them holds.
         runtime_s: float64 [n_tasks], seconds that an instance takes at full speed.
@@ -68,13 +67,10 @@ class GaugeSettings(NamedTuple):
     """Settings from which gauges are made, as arrays.
 
     Attributes:
-        options: float64 [...], see `Gauges`.
         limited: bool [n_machines, AMOUNTS], whether the resource of a machine is a limit.
-        classes: whether instances are counted by class of GPUs.
         typical: int64 [n_typical], see `Gauges`; `popular` likewise.
         keeps: whether scores are cached.
         group_of: int64 [n_jobs] or [0], see `Gauges`.
-        runtime_s: float64 [n_tasks].
         draws: two int64 from 1, seed of the random numbers.
     """
 
@@ -137,10 +133,8 @@ def new_gauges(
 
 
 AMOUNTS = 4
-"""Number of resources of a machine."""
 
 GPU = 3
-"""Index of the thousandths of GPUs among them."""
 
 WHOLE = 1000
 
@@ -168,10 +162,8 @@ class FleetTask:
     Attributes:
         need: need of each instance.
         queued_as: need in the queue: its own, or that of its whole gang.
-        placed: its next instance to be placed; those before it are or were on machines.
-        behind: end of its instances.
-        n_left: its instances that have not ended.
-        n_parents: its parent tasks that have not ended.
+        placed, behind: its next instance to be placed, and the end of its instances.
+        n_left, n_parents: its instances, and its parent tasks, that have not ended.
         is_gang: 1 if it belongs to the gang of its job.
         rank: place in the order.
         after: next task in the queue; `before` the previous one.
@@ -196,7 +188,7 @@ class Gang:
     """A job: its tasks, and its gang if it has one.
 
     Attributes:
-        behind_task: end of its tasks.
+        first_task, behind_task: its first task, and the end of its tasks.
         n_unplaced: instances of its gang that are on no machine.
         n_unready: tasks of its gang that are not submitted or whose parents have not ended.
         leader: task that represents the whole gang in the queue, if it is placed at once; else -1.
@@ -218,8 +210,8 @@ class Need:
         n_waiting: number of these.
         place: its slot in `Fleet.live`, while some wait.
         is_stuck: 1 if no machine had room in the last decision, and all later ones examined it.
-        seen_at: number of the last decision in which `start` was set.
-        start: no machine before this one has room, in that decision; -1 if none has.
+        seen_at, start: number of a decision, and the machine before which none has room in it; -1
+            if none has.
         is_gang: 1 if it is the total of a gang.
         n_unplaced: waiting instances of its tasks.
     """
@@ -242,12 +234,11 @@ class Host:
 
     Attributes:
         kind: its kind, as in `Fleet.suits`.
-        first_device: its first GPU.
-        behind_device: the GPU behind its last.
+        first_device, behind_device: its first GPU, and the end of its GPUs.
         n_whole: its GPUs that are entirely free.
         freed_at: number of the decision before its last release of resources.
-        n_computing: instances that compute on it; 0 if speeds never change.
-        first: first of these; -1 is none.
+        n_computing, first: number of instances that compute on it (0 if speeds never change), and
+            the first of these; -1 is none.
         is_dirty: 1 if their speeds may have to change.
         version: number of times that resources were taken or released.
         cpu_speed: speed of its processors as a share of full speed; `gpu_speed` likewise.
@@ -289,8 +280,8 @@ class InstanceProgress:
     """Remaining work of an instance.
 
     Attributes:
-        cpu_left: units at `since_s`; `gpu_left` likewise.
-        cpu_rate: units per second since then, 0 before it begins; `gpu_rate` likewise.
+        cpu_left, gpu_left: units at `since_s`.
+        cpu_rate, gpu_rate: units per second since then, 0 before it begins.
         since_s: time of the last change of its speed.
         after: next instance that computes on the same machine; -1 is none; `before` the previous
             one.
@@ -317,26 +308,25 @@ class Fleet(NamedTuple):
         hosts: [n_machines] rows of `Host`.
         speeds: [n_tasks] rows of `InstanceSpeed`.
         progress: [n_instances] rows of `InstanceProgress`; none if speeds cannot change.
-        free: int64 [n_machines * AMOUNTS], free resources.
-        devices: int64 [n_gpus], free thousandths of each GPU.
+        free, devices: int64 [n_machines * AMOUNTS] and [n_gpus], free resources, and free
+            thousandths of each GPU.
         demand: int64 [n_needs * AMOUNTS].
         suits: int64 [n_needs * n_kinds], 1 where machines of a kind satisfy the need.
-        first_child: int64 [n_tasks + 1], where the children of each task begin in `child`.
-        child: int64 [...], tasks that depend on another one.
+        first_child, child: int64 [n_tasks + 1] and [...], where the children of each task begin,
+            and the children.
         task_of: int64 [n_instances].
         machine: int64 [n_instances], -1 until it is placed.
         device: int64 [n_instances], the GPU of which it has a part, or the first of its whole ones;
             -1 is none.
         holder: int64 [n_gpus], instance that has it whole; -1 is none.
-        start_s: float64 [n_instances], when it was placed; NaN until then.
-        begin_s: float64 [n_instances], when it began to compute; NaN until then.
-        end_s: float64 [n_instances], when it will end or has ended; NaN until it begins.
+        start_s, begin_s, end_s: float64 [n_instances], times of placement, of the begin of
+            computation, and of the end, which is known from the begin on; NaN until then.
         queue: int64 [n_tasks], waiting tasks, a heap for each need.
-        live: int64 [n_needs], needs with waiting tasks.
-        fresh: int64 [n_needs], those of them that are not examined yet.
+        live, fresh: int64 [n_needs], needs with waiting tasks, and those of them that are not
+            examined yet.
         heads: int64 [n_needs], scratch heap of tasks for decisions.
-        freed: int64 [n_machines], machines with a release since the last decision.
-        dirty: int64 [n_machines], machines whose speeds must be checked.
+        freed, dirty: int64 [n_machines], machines with a release since the last decision, and
+            machines whose speeds must be checked.
         changed: int64 [n_instances], instances that have a new end.
         cursor: int64 [21], see `DECISION`.
         gauges: input of placement rules and orders.
@@ -392,12 +382,11 @@ class TaskTable(NamedTuple):
 
     Attributes:
         job: int64, non-decreasing, from 0 on.
-        instances: int64.
-        need: int64.
+        instances, need: int64.
         gang: int64, 1 if it belongs to the gang of its job.
         rank: int64, all different.
-        first_parent: int64 [n_tasks + 1]; `parent` as in `sim.model.tasks.Tasks`.
-        parent: int64 [...].
+        first_parent, parent: int64 [n_tasks + 1] and [...], as `first_parent` and `parent_task` of
+            `sim.model.tasks.Tasks`.
         demand: int64 [n_needs, AMOUNTS].
         suits: int64 [n_needs, n_kinds].
         speeds: float64 [n_tasks, 7], the fields of `InstanceSpeed` in their order.
@@ -416,8 +405,8 @@ class TaskTable(NamedTuple):
 
 
 def empty_fleet(
-    plant: MachineTable, orders: TaskTable, settings: GaugeSettings, *, follows: bool = False, shares: bool = False,
-    at_once: bool = False,
+    plant: MachineTable, orders: TaskTable, settings: GaugeSettings, *,
+    follows: bool = False, shares: bool = False, at_once: bool = False,
 ) -> Fleet:  # fmt: skip
     """Return a fleet, made of arrays, before the first event.
 

@@ -89,8 +89,8 @@ def drop_first(times_s: list[float], instances: list[int], slot_of: list[int], n
 
 
 @kernel
-def _sink(times_s: list[float], instances: list[int], slot_of: list[int], n: int, slot: int, instance: int,
-          time_s: float) -> None:  # fmt: skip
+def _sink(times_s: list[float], instances: list[int], slot_of: list[int], n: int, slot: int,
+          instance: int, time_s: float) -> None:  # fmt: skip
     """Move an entry down from a slot to its place in a heap of n entries."""
     below = 2 * slot + 1
     while below < n:

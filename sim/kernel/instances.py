@@ -150,10 +150,9 @@ def throttle(fleet: Fleet, machine: int, cpu_speed: float, gpu_speed: float) -> 
 @noinline
 @kernel
 def settle(fleet: Fleet, now_s: float) -> int:
-    """Update the speeds that have to change, at the end of an instant.
+    """Update speeds at the end of an instant; return how many instances got a new end.
 
-    Returns:
-        Number of instances with a new end in this instant; they are listed in `changed`.
+    They are listed in `changed`.
     """
     for i in range(fleet.cursor[N_DIRTY]):
         machine = fleet.dirty[i]
@@ -378,13 +377,8 @@ def forget_need(fleet: Fleet, index: int) -> None:
 def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
     """Place the first task in the queue, and the next one when all its instances are placed.
 
-    Args:
-        fleet: state after everything that ends and is submitted at this time.
-        choose: the placement rule.
-        now_s: the time.
-
-    Returns:
-        Number of instances that got an end.
+    Everything that ends and is submitted at this time has been applied. Return how many instances
+    got an end.
     """
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0

@@ -67,10 +67,7 @@ def called_by(function: FunctionType) -> dict[str, FunctionType]:
 def bound(function: _F, variant: str, **names: Callable[..., Any]) -> _F:
     """Return a copy of a kernel function with other functions behind some names that it calls.
 
-    Args:
-        function: a kernel function.
-        variant: part of the new function's name, which also separates its machine code.
-        names: kernel functions by the name that the function uses.
+    `variant` becomes part of the new function's name, which also separates its machine code.
     """
     if not isinstance(function, FunctionType):
         raise TypeError("only kernel functions can be bound")
@@ -110,11 +107,7 @@ def cache_root(environment: dict[str, str] | None = None) -> Path:
 
 
 def sources_digest(package: Path | None = None) -> str:
-    """Return a digest of everything that determines the compiled functions.
-
-    Args:
-        package: folder of `sim`; None is this one.
-    """
+    """Return a digest of all that determines the compiled functions."""
     sha = hashlib.sha256()
     for text in (platform.python_version(), numba_version() or "no numba", _processor()):
         sha.update(text.encode() + b"\0")
@@ -232,8 +225,8 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
                     f"the compiled code in {cache_folder()} cannot be loaded "
                     f"({type(error).__name__}); copperline doctor --compile compiles it anew."
                 ) from error
-            # From here a call takes what there is. Otherwise Numba would compile a loop of its own
-            # for each policy that it is called with, and could not find that one on disk again.
+            # From here on calls use the existing code. Otherwise Numba would compile a loop
+            # for each policy argument, and could not find that one on disk again.
             twin.disable_compile()
         return twin
 

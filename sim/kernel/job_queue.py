@@ -36,12 +36,6 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
     gets the smallest. A later job has a greater rank in any case. A job that could not start still
     cannot if the first in the queue is the same and no job overtook that the last decision did not
     examine; a rule that plans may have reserved for more than the first.
-
-    Args:
-        pool: pool whose jobs have submit times.
-        k: partition.
-        now_s: time.
-        score_now: score of the order, see `sim.policies.policy.Order`.
     """
     here = pool.partitions[k]
     n, first, last = _sort(pool, k, now_s, score_now)
@@ -91,11 +85,8 @@ def _close_gaps(pool: Pool, k: int) -> None:
 def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, int]:
     """Score the waiting jobs and list them in order, together with the current ranks.
 
-    Insertion sort, because they are nearly in order.
-
-    Returns:
-        Their number; the first and the last place that holds another job then, the first being
-        behind all if there is none.
+    Insertion sort, because they are nearly in order. Return their number, and the first and the
+    last place that holds another job then, the first being behind all if there is none.
     """
     here, listed = pool.partitions[k], pool.sorted_jobs
     n, first, last = 0, NOBODY, 0

@@ -28,8 +28,7 @@ class NodeReservation:
 
     Attributes:
         end_s: end; a job that needs one of the machines before this time is in the way.
-        first: first slot of the machines in `Reservations.booked`.
-        n: number of machines.
+        first, n: first slot of the machines in `Reservations.booked`, and their number.
         is_on: 1 if they are off limits for the current job.
     """
 
@@ -49,8 +48,8 @@ class ReservationScratch:
         n_records: number of times at which the reserved machines change, plus 1, as Slurm counts
             them.
         n_taken: machines in the last choice.
-        procs_off: processors of the machines that are off limits.
-        free_off: those of them that no job holds.
+        procs_off, free_off: processors of the machines that are off limits, and how many of them
+            are free.
         n_near: reservations that begin before the current job would end.
         n_begun: reservations that begin no later than it.
         n_over: reservations that end no later than it begins.
@@ -76,14 +75,13 @@ class Reservations(NamedTuple):
     Attributes:
         writing: [1] row of `ReservationScratch`.
         bookings: rows of `NodeReservation`.
-        by_start: int64 [...], reservations by start.
-        by_end: int64 [...], reservations by end.
+        by_start, by_end: int64 [...], reservations by start, and by end.
         booked: int64 [...], their machines.
         off: int64 [n_machines], number of reservations that put the machine off limits.
         later: int64 [n_machines * R], free resources after some running jobs have ended.
         room: int64 [n_machines], processors that a job could still take.
-        taken: int64 [n_machines], machines in the last choice.
-        taken_procs: int64 [n_machines], and the processors of each.
+        taken, taken_procs: int64 [n_machines], machines in the last choice, and the processors of
+            each.
     """
 
     writing: Sequence[ReservationScratch]
@@ -143,11 +141,9 @@ class PartitionNodes:
     """The machines of a partition.
 
     Attributes:
-        first_machine: its first machine.
-        behind_machine: the machine behind its last.
+        first_machine, behind_machine: its first machine, and the end of its machines.
         is_shared: 1 if several jobs may hold the same machine.
-        first_kind: its first kind.
-        behind_kind: the kind behind its last.
+        first_kind, behind_kind: its first kind, and the end of its kinds.
         reservation: number of its latest reservation, from 1.
         kept: processors of the idle machines that this reservation names.
         procs: of all its machines.
@@ -171,10 +167,8 @@ class NodeKind:
     """Neighbouring machines with equal resources.
 
     Attributes:
-        first: the first of them.
-        procs: processors of each.
-        n_idle: number of idle machines.
-        n_kept: how many of these the latest reservation names.
+        first, procs: its first machine, and the processors of each.
+        n_idle, n_kept: number of idle machines, and how many of these the latest reservation names.
         lowest: no machine of this kind before this one is idle.
     """
 
@@ -211,12 +205,10 @@ class Nodes(NamedTuple):
         stocks: [n_partitions] rows of `PartitionNodes`.
         kinds: [n_kinds] rows of `NodeKind`.
         machines: [n_machines] rows of `NodeMachine`, those of a partition side by side.
-        capacity: int64 [n_machines * R].
-        free: int64 [n_machines * R].
+        capacity, free: int64 [n_machines * R].
         demand: int64 [n_jobs * R], need of one process of a job for each resource.
-        places: int64 [...], machines of each job in the order in which it took them; see
-            `NodeAllocation`.
-        shares: int64 [...], number of processors of each, where machines are shared.
+        places, shares: int64 [...], machines of each job in the order in which it took them (see
+            `NodeAllocation`), and the number of processors of each, where machines are shared.
         book: reservations of machines, for a rule that makes them.
     """
 
@@ -311,9 +303,8 @@ def _most_machines(
 def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the machines of each job, from a state in either form.
 
-    Returns:
-        int64 [n_jobs + 1], where the machines of each job begin, and the end of the last; int64
-        [...], machines, those of a job in the order in which it took them.
+    int64 [n_jobs + 1], where the machines of each job begin, and the end of the last; int64 [...],
+    machines, those of a job in the order in which it took them.
     """
     n_places = np.array(field(nodes.claims, "n_places"), dtype=np.int64)
     first_place = np.array(field(nodes.claims, "first_place"), dtype=np.int64)

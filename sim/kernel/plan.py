@@ -11,7 +11,6 @@ from sim.kernel.policy_context import AHEAD, OPEN, PLANNED
 from sim.kernel.pool import Pool, sort_running
 
 LEAST_S = 1.0
-"""Shortest time that a job occupies in a plan."""
 
 
 @kernel

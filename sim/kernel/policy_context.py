@@ -36,12 +36,12 @@ class JobStanding:
 
     Attributes:
         tier: tier of its queue; a higher one goes first.
-        door: `UserLimit` of its user and its queue; -1 is no limit.
-        seat: its slot among the held jobs of that limit.
+        door, seat: `UserLimit` of its user and its queue, -1 is none, and its slot among the jobs
+            held by it.
         is_preemptible: 1 if it may be killed for another job.
         since_s: time of its last start.
-        n_restarts: how often it was killed and queued again.
-        lost_s: seconds of the runs that were lost.
+        n_restarts, lost_s: how often it was killed and queued again, and the seconds of the lost
+            runs.
     """
 
     __slots__ = (
@@ -60,12 +60,11 @@ class UserLimit:
     """Limit on the jobs of one user in one queue.
 
     Attributes:
-        limit: maximum of jobs inside at once, waiting or running.
-        n_inside: jobs inside now.
-        best: no slot before this one holds a job.
-        behind: end of its slots.
-        next_rung: next limit in the list of changed limits; -1 is none.
-        is_rung: 1 if it is in that list.
+        limit, n_inside: maximum of jobs inside at once, waiting or running, and jobs inside now.
+        best, behind: no slot before the first number holds a job; the second is the end of its
+            slots.
+        next_rung, is_rung: next limit in the list of changed limits, -1 is none; 1 if it is in that
+            list.
     """
 
     __slots__ = ("behind", "best", "is_rung", "limit", "n_inside", "next_rung")
@@ -78,11 +77,7 @@ class UserLimit:
 
 
 class HeldJobSlot:
-    """Slot of a job that a limit holds outside; slots of a limit are side by side, best rank first.
-
-    Attributes:
-        is_held: 1 while it is held.
-    """
+    """Slot of a job that a limit holds outside; those of a limit are ordered by rank."""
 
     __slots__ = ("is_held", "job")
     job: int
@@ -90,13 +85,7 @@ class HeldJobSlot:
 
 
 class WindowState:
-    """State of a `CapacityWindow`.
-
-    Attributes:
-        place: partition.
-        kind: `PLANNED`, `DRAIN` or `FAILURE`.
-        state: `AHEAD`, `OPEN` or `OVER`.
-    """
+    """State of a `CapacityWindow`: kind `PLANNED`, ..., and state `AHEAD`, `OPEN` or `OVER`."""
 
     __slots__ = ("from_s", "kind", "place", "procs", "state", "until_s")
     place: int
@@ -108,12 +97,7 @@ class WindowState:
 
 
 class PoolTerms(NamedTuple):
-    """What a pool knows beyond processors, queues and running jobs.
-
-    Attributes:
-        standings: [n] rows of `JobStanding`; none if all jobs are alike and none is ever killed.
-        windows: rows of `WindowState`.
-    """
+    """Rows of `JobStanding`, none if jobs are alike and none is killed, and of `WindowState`."""
 
     standings: Sequence[JobStanding]
     windows: Sequence[WindowState]
@@ -123,11 +107,10 @@ class ExternalEvents(NamedTuple):
     """Events outside a pool: limits of users, and begins and ends of windows.
 
     Attributes:
-        doors: rows of `UserLimit`.
-        seats: rows of `HeldJobSlot`.
+        doors, seats: rows of `UserLimit` and of `HeldJobSlot`.
         rung: int64 [m], first changed limit of each partition; -1 is none.
-        turns_s: float64, times at which windows begin and end, in rising order.
-        turns: int64, the window that begins then; ``~window`` if it ends.
+        turns_s, turns: float64 and int64, times at which windows begin and end, in rising order,
+            and the window that begins then; ``~window`` if it ends.
     """
 
     doors: Sequence[UserLimit]
@@ -164,13 +147,11 @@ class UserUsage:
     """Usage of a user; the last row is that of all users together.
 
     Attributes:
-        usage: decayed processor-seconds at `last_s`.
-        last_s: time of the last update.
+        usage, last_s: decayed processor-seconds, and the time of their last update.
         held: processors that running jobs have held since then.
         share: share of the cluster that is due to the user; 1 for all together.
         half_life_s: half-life of the usage; 0 is no decay.
-        fair: fair-share factor at `fair_s`.
-        fair_s: time of the last computation of the factor; -1 is never.
+        fair, fair_s: fair-share factor, and the time of its last computation; -1 is never.
     """
 
     __slots__ = ("fair", "fair_s", "half_life_s", "held", "last_s", "share", "usage")
@@ -284,14 +265,12 @@ class PolicyContext:
 
     Attributes:
         submit_s: float64 [n]; None if no policy uses it.
-        factor: float64 [n], input of the scores.
-        options: float64, option values of the backfilling rule.
-        order_options: float64, option values of the order.
+        factor, options, order_options: float64 [n], input of the scores; float64, option values of
+            the backfilling rule and of the order.
         is_eager: the rule decides even when no job can start.
         corrects: jobs may outlive their estimates.
         is_ranked_anew: the scores of the order change.
-        plans: the rule plans ahead.
-        keeps_plan: the rule keeps its plan from decision to decision.
+        plans, keeps_plan: the rule plans ahead; and it keeps its plan from decision to decision.
         users: users and their shares; None if no policy uses them.
         terms: tiers, limits and windows; None if there are none.
     """

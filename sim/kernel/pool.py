@@ -44,9 +44,8 @@ class PoolJob:
     Attributes:
         rank: place in the queue order, unique; the smallest goes first. Where scores change,
             waiting jobs exchange their ranks (`sim.kernel.job_queue`).
-        place: slot among the running jobs, once it runs.
+        place, estimated_end_s: slot among the running jobs and end by its estimate, once it runs.
         estimate_s: seconds that the scheduler plans with, never too short.
-        estimated_end_s: once it runs.
         factor: input of its score; see `sim.policies.policy.Order`.
         score: score at the last ranking.
         reserved_s: start of its reservation, under a rule that keeps reservations; -1 is none.
@@ -75,25 +74,23 @@ class PartitionState:
     Attributes:
         first: its first slot.
         free: processors that no job holds; below 0 if jobs hold processors that a window needs.
-        head: slot of the first waiting job.
-        tail: slot behind the last filled one; the queue is empty if it equals `head`.
+        head, tail: slot of the first waiting job, and slot behind the last filled one; equal if the
+            queue is empty.
         n_queued: number of waiting jobs.
         narrowest: lower bound of the processors of the waiting jobs.
         look_from: no waiting job before this slot can start until something ends. A value up to
             `head` means that nothing is known.
-        n_listed: slots among the running jobs, including the gaps of ended ones.
-        n_sorted: how many of these are sorted by estimated end.
-        shadow_s: start of the reservation of the first waiting job, from the last decision.
-        extra: processors left at that time beyond the need of that job, from the last decision.
-        reserved_for: job of this reservation; -1 is none.
+        n_listed, n_sorted: slots among the running jobs, including the gaps of ended ones, and how
+            many of these are sorted by estimated end.
+        shadow_s, extra, reserved_for: reservation of the last decision for the first waiting job:
+            its start, the processors left then beyond its need, and the job; -1 is none.
         has_ended: 1 if a job ended since the last decision of a rule that keeps reservations; 2 if
             one outlived its estimate.
         corrects: 1 if jobs may outlive their estimates.
         is_eager: 1 if the rule decides even when no job can start.
         keeps_plan: 1 if the rule reads the ended jobs in `Pool.ended`.
         n_ended: jobs listed there, from slot `first` on.
-        first_step: slot at which its plan begins (`sim.kernel.plan`).
-        n_steps: steps of its plan.
+        first_step, n_steps: first slot and number of steps of its plan (`sim.kernel.plan`).
         freed_s: latest time of processors that were given back to its plan since the last move of
             jobs.
         wake_s: time of a decision without arrival or end; infinite is never.
@@ -133,12 +130,7 @@ class PartitionState:
 
 
 class QueueBlock:
-    """Bounds on the waiting jobs in a block of neighbouring slots, to skip them together.
-
-    Attributes:
-        procs: lower bound of their processors.
-        estimate_s: lower bound of their estimates.
-    """
+    """Lower bounds on the waiting jobs of a block of neighbouring slots, to skip them together."""
 
     __slots__ = ("estimate_s", "procs")
     procs: int
@@ -158,16 +150,15 @@ class Pool(NamedTuple):
         queue: int64 slots, waiting jobs by rank, and gaps.
         running: int64 slots, running jobs and gaps.
         started: int64 [n], jobs started by the last decision, from slot 0.
-        options: float64, option values of the backfilling rule, in declared order.
-        order_options: float64, option values of the order.
+        options, order_options: float64, option values of the backfilling rule and of the order, in
+            declared order.
         sorted_jobs: int64 slots, scratch for ranking the queue; empty if ranks never change.
         ended: int64 slots, running jobs that ended since the last decision; empty if no rule reads
             them.
-        steps_s: float64, plans of a rule that plans: times at which the number of free processors
-            changes (`sim.kernel.plan`).
-        steps_free: int64, processors free from then on.
-        users: rows of `UserUsage`; none if the order does not use them.
-        user: int64 [n], row of the user of each job; empty likewise.
+        steps_s, steps_free: float64 and int64, plans of a rule that plans: times at which the
+            number of free processors changes, and the number from then on (`sim.kernel.plan`).
+        users, user: rows of `UserUsage`, and the row of the user of each job: int64 [n]; none if
+            the order does not use them.
         terms: tiers, limits and windows.
     """
 
@@ -199,7 +190,7 @@ def empty_pool(
     """Return an empty pool, made of arrays, before the first event.
 
     Args:
-        procs: int64 [n].
+        procs: int64 [n]; `estimate_s` float64 [n]; `rank` int64 [n], unique.
         estimate_s: float64 [n].
         rank: int64 [n], unique.
         partition: int64 [n], partition of each job; -1 takes no part.

@@ -65,12 +65,8 @@ def is_decisive(pool: Pool, event: int) -> bool:
 def _youngest(pool: Pool, k: int, preempts: bool, before_s: float, before: int) -> int:
     """Return the running job that started last, among those before another; -1 is none.
 
-    Args:
-        pool: pool.
-        k: partition.
-        preempts: consider only preemptible jobs that are not condemned yet.
-        before_s: start of the other job.
-        before: the other job; of two that started together the smaller number counts as before.
+    With `preempts`, consider only preemptible jobs that are not condemned yet. `before_s` is the
+    start of the other job; of two that started together the smaller number counts as before.
     """
     here, standings = pool.partitions[k], pool.terms.standings
     youngest, since_s = -1, -math.inf

@@ -1,30 +1,33 @@
-"""How well machines were filled with what was asked of them.
+"""Metrics of the placement of instances: how well machines were filled, and fragmented GPUs.
 
-Notation: an instance is submitted with its job at s, placed at b and ends at e; it asks for c of a
+Notation: an instance is submitted with its job at s, placed at b and ends at e; it requests c of a
 resource of which the machines have C. T is the last submission.
 
 ======================  ====================================================================
-placed share            sum(c (e - b)) / sum(c (e - s)): of what is asked, over the time in which
-                        it is, what is on a machine; an instance that finds no machine at all is
-                        left out, and its job counts as rejected
-placed at the end       the same at T: of what was asked until then and has not ended, what is on
-                        a machine
-allocation at the end   what is on machines at T, of C
-slowdown                of a job: (end - submission) / t, t the time that its longest chain of
-                        tasks takes at full speed; jobs that take no time are left out
+placed share            sum(c (e - b)) / sum(c (e - s)): share of the requests, over the time in
+                        which they exist, that is on a machine; an instance that no machine can
+                        hold is left out, and its job counts as rejected
+placed at the end       the same at T, over the instances that have not ended
+allocation at the end   resources on machines in use at T, as a share of C
+slowdown                of a job: (end - submission) / t, t the time of its longest chain of
+                        tasks at full speed; jobs that take no time are left out
 bounded slowdown        max(1, (end - submission) / max(t, 10 s)) (Feitelson)
-fragmentation           see `sim.metrics.placement_metrics`: of all GPUs those that are free and of no
-                        use, on average from the first submission to the last end, and at T
-beyond                  where more processors are promised than there are: of what is held, what
-                        is beyond those that there are, sum over machines of max(0, held - real)
+fragmentation           share of all GPUs that is free and of no use: the mean from the first
+                        submission to the last end, and at T
+overcommitted share     where machines promise more processors than they have: share of the
+                        held ones that do not exist, sum over machines of max(0, held - real)
 ======================  ====================================================================
 
-Fragmentation of GPUs: what is free, and of no use to what usually comes.
+Fragmentation: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
+Fragmentation Gradient Descent", USENIX ATC 2023, section 3. Instances of kind m are a share p_m of
+the workload and request D_m of GPUs. Machine n has free parts R_ng of its GPUs g.
 
-Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
-Gradient Descent", USENIX ATC 2023, section 3. The workload is kinds of instances m with shares p_m
-of all instances. Machine n has free parts R_ng of its GPUs g, D_m is what an instance of kind m
-asks of GPUs, and what of machine n is a fragment to it is
+    F_n(m) = sum over g of R_ng                         if n has no room for it, or D_m = 0
+    F_n(m) = sum over g of R_ng [R_ng < min(D_m, 1)]    otherwise
+    F_n    = sum over m of p_m F_n(m),                  F = sum over n of F_n
+
+Room includes memory, disk and labels (`sim.model.admission`). A task without GPUs counts all free
+GPUs as fragments, as in the paper. Free resources are sums along the events of a machine.
 """
 
 from collections.abc import Iterator
@@ -54,7 +57,7 @@ Bools = NDArray[np.bool_]
 
 
 MOST_KINDS = 256
-"""So many kinds of instances, the most frequent, stand for the workload."""
+"""Maximum of kinds of instances that represent the workload, the most frequent ones."""
 
 ROWS_AT_ONCE = 200_000
 _GPU = DEMANDS.index("mgpu")
@@ -62,12 +65,12 @@ _GPU = DEMANDS.index("mgpu")
 
 @dataclass(frozen=True, eq=False)
 class TargetWorkload:
-    """What instances are usually like: kinds with their shares.
+    """Typical instances of a workload: kinds with their shares.
 
     Attributes:
-        demand: int64 [n_kinds, len(DEMANDS)], what an instance takes.
-        suits: bool [n_kinds, n_machine_kinds], whether labels and GPUs are as demanded.
-        share: float64 [n_kinds], of all instances; sums to 1.
+        demand: int64 [n_kinds, len(DEMANDS)], resources of an instance.
+        suits: bool [n_kinds, n_machine_kinds], whether labels and GPUs satisfy the demand.
+        share: float64 [n_kinds], share of all instances; sums to 1.
     """
 
     demand: Ints
@@ -76,10 +79,9 @@ class TargetWorkload:
 
     @classmethod
     def of(cls, scenario: Scenario) -> "TargetWorkload":
-        """Return the kinds of instances of a scenario, the `MOST_KINDS` most frequent.
+        """Return the `MOST_KINDS` most frequent kinds of instances of a scenario.
 
-        Raises:
-            ScenarioError: it places no instances.
+        Raises `ScenarioError` if it places no instances.
         """
         return _target(scenario, placement_problem(scenario))
 
@@ -90,9 +92,9 @@ class Fragmentation:
 
     Attributes:
         time_s: float64 [n_steps], strictly increasing; the first is the first submission.
-        free: float64 [n_steps], GPUs that nobody holds.
+        free: float64 [n_steps], free GPUs.
         fragmented: float64 [n_steps], GPUs, expected over the workload.
-        n_gpus: of all machines.
+        n_gpus: GPUs of all machines.
     """
 
     time_s: Floats
@@ -106,7 +108,7 @@ class Fragmentation:
         return self.free[step], self.fragmented[step]
 
     def means(self) -> tuple[float, float]:
-        """Return free and fragmented GPUs, on average over time; the last instant counts alone."""
+        """Return the means over time of free and fragmented GPUs; or the values of one instant."""
         lasts_s = np.diff(self.time_s)
         if not lasts_s.sum():
             return float(self.free[-1]), float(self.fragmented[-1])
@@ -120,12 +122,12 @@ class Fragmentation:
 def fragmentation(
     scenario: Scenario, result: SimulationResult, target: TargetWorkload | None = None
 ) -> Fragmentation | None:
-    """Return what was free and fragmented over time; None if no machine has a GPU.
+    """Return free and fragmented GPUs over time; None if no machine has a GPU.
 
     Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what `simulate` returned for it.
-        target: what usually comes; None is the workload of the scenario.
+        scenario: simulated scenario with allocation ``instances``.
+        result: its result.
+        target: typical instances; None is the workload of the scenario.
 
     Raises:
         ScenarioError: the result has no instances.
@@ -154,15 +156,15 @@ def fragmentation(
 
 @dataclass(frozen=True, eq=False)
 class _Events:
-    """What is taken and given back, by machine and time; the first of a machine changes nothing.
+    """Allocations and releases by machine and time; the first row of a machine changes nothing.
 
     Attributes:
-        machine: int64 [n], never falling.
+        machine: int64 [n], non-decreasing.
         time_s: float64 [n].
-        begins: bool [n], the first row of a machine.
-        sign: int64 [n], 1 takes and -1 gives back; 0 at the beginning.
+        begins: bool [n], whether it is the first row of a machine.
+        sign: int64 [n], 1 allocates and -1 releases; 0 at the beginning.
         demand: int64 [n, len(DEMANDS)].
-        device: int64 [n], of which a part is taken or given back; -1 is none.
+        device: int64 [n], GPU with a changed part; -1 is none.
     """
 
     machine: Ints
@@ -192,7 +194,7 @@ def _target(scenario: Scenario, needs: PlacementProblem) -> TargetWorkload:
 def _events(
     scenario: Scenario, needs: PlacementProblem, placed: Instances, first_s: float
 ) -> _Events:
-    """Return the events on machines with GPUs; who holds something for no time is left out."""
+    """Return the events on machines with GPUs, without instances that take no time."""
     tasks = tasks_of(scenario)
     has_gpu = needs.capacity[:, _GPU] > 0
     rows = np.flatnonzero((placed.machine >= 0) & (placed.end_s > placed.start_s))
@@ -221,7 +223,7 @@ def _events(
 
 
 def _chunks(events: _Events, at_once: int) -> Iterator[_Events]:
-    """Yield the events of some machines after another."""
+    """Yield the events in chunks of whole machines."""
     edges = [*np.flatnonzero(events.begins).tolist(), len(events.machine)]
     begin = 0
     for i, edge in enumerate(edges[1:], start=1):
@@ -256,11 +258,10 @@ def _measured(
 
 
 def _devices(events: _Events, mgpu: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return what of the single GPUs is free after each event.
+    """Return the free parts of the single GPUs after each event.
 
-    Returns:
-        GPUs of which nobody has anything, int64 [n]; of the others, for each size, how many have
-        so much free, int64 [n, n_sizes]; and what those have free that have less, likewise.
+    int64 [n], entirely free GPUs; int64 [n, n_sizes], number of other GPUs with at least each size
+    free; int64 [n, n_sizes], free thousandths of those with less.
     """
     is_part = np.flatnonzero(events.device >= 0)
     taken = events.sign * np.where(events.device >= 0, 0, events.demand[:, _GPU])
@@ -292,7 +293,7 @@ def _lacking(free: Ints, sizes: Ints) -> Ints:
 
 
 def _along(changes: Ints, begins: Bools) -> Ints:
-    """Return sums of columns from the beginning of each group of rows on."""
+    """Return cumulative sums of columns within each group of rows."""
     if not len(changes):
         return changes
     sums = np.cumsum(changes, axis=0)
@@ -302,7 +303,7 @@ def _along(changes: Ints, begins: Bools) -> Ints:
 
 
 def _changes(values: Floats, begins: Bools) -> Floats:
-    """Return by how much each value differs from the one before it in its group."""
+    """Return the difference of each value from the previous one in its group."""
     return np.where(begins, values, np.diff(values, prepend=0.0))
 
 
@@ -311,19 +312,17 @@ RESOURCE_NAMES = {"mcpu": "cpu", "mem_bytes": "memory", "disk_bytes": "disk", "m
 
 @dataclass(frozen=True)
 class PlacementMetrics:
-    """Summary of how instances were placed; see the head of this module for the formulas.
+    """Summary of the placement of instances; see the head of this module for the formulas.
 
     Attributes:
-        placed: share of what was asked that was on machines, by resource: cpu, memory, disk, gpu.
-            A resource that nobody asks for is missing.
-        placed_at_end: likewise, at the last submission.
-        allocation_at_end: share of what there is, at the last submission; a resource is missing
-            if a machine has it without limit, or none has any.
-        slowdown: of jobs, a ratio.
-        bounded_slowdown: likewise.
-        fragmented: mean share of all GPUs that is fragments; None without GPUs.
-        fragmented_at_end: likewise at the last submission.
-        fragmented_of_free: fragments, as a share of the free GPUs, at the last submission; None if
+        placed, placed_at_end: placed share of the requests, overall and at the last submission, by
+            resource: cpu, memory, disk, gpu. A resource without requests is missing.
+        allocation_at_end: allocated share at the last submission; a resource is missing if a
+            machine has it without limit, or none has any.
+        slowdown: of jobs, a ratio; `bounded_slowdown` likewise.
+        fragmented, fragmented_at_end: share of all GPUs that is fragments, mean and at the last
+            submission; None without GPUs.
+        fragmented_of_free: fragments as a share of the free GPUs, at the last submission; None if
             none is free.
     """
 
@@ -339,7 +338,7 @@ class PlacementMetrics:
     def flat(self) -> dict[str, float]:
         """Return the measures by name: ``gpu_placed``, ``mean_slowdown``, ``gpu_fragmented``...
 
-        What is unknown is not among the keys.
+        Unknown measures have no key.
         """
         measures: dict[str, float | None] = {}
         for statistic, shares in (
@@ -364,13 +363,7 @@ def placement_metrics(
     pace: Pace,
     target: TargetWorkload | None = None,
 ) -> PlacementMetrics:
-    """Measure how instances were placed.
-
-    Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what `simulate` returned for it.
-        pace: work and speed of its tasks.
-        target: what usually comes, for fragmentation; None is the workload of the scenario.
+    """Summarise the placement of instances; `target` as for `fragmentation`.
 
     Raises:
         ScenarioError: the result has no instances.
@@ -407,12 +400,9 @@ def placement_metrics(
 
 
 def overcommitted_share(scenario: Scenario, result: SimulationResult, real_mcpu: Ints) -> float:
-    """Return the share of the processors held that is beyond those that there really are.
+    """Return the share of the held processors that exceeds the real ones.
 
-    Args:
-        scenario: what was simulated; its machines may promise more than they have.
-        result: what `simulate` returned for it.
-        real_mcpu: int64 [n_machines], thousandths of cores that each really has.
+    `real_mcpu` is the thousandths of cores that each machine really has: int64 [n_machines].
 
     Raises:
         ScenarioError: the result has no instances.
@@ -432,11 +422,9 @@ def overcommitted_share(scenario: Scenario, result: SimulationResult, real_mcpu:
 
 
 def critical_paths_s(tasks: Tasks, lasts_s: Floats) -> Floats:
-    """Return how long the longest chain of tasks of each job takes: float64 [n_jobs].
+    """Return the time of the longest chain of tasks of each job: float64 [n_jobs].
 
-    Args:
-        tasks: of the jobs.
-        lasts_s: float64 [n_tasks], how long each takes.
+    `lasts_s` is the time of each task: float64 [n_tasks].
     """
     ends_s = lasts_s.astype(np.float64)
     child = np.repeat(np.arange(tasks.n_tasks), np.diff(tasks.first_parent))

@@ -1,21 +1,21 @@
-"""What a schedule was like for its users and its machine.
+"""Metrics of a schedule for its users and its machine.
 
-Notation: a job is submitted at s, starts at b, runs for p seconds on n processors and ends at
-b + p; the machine has N processors. Run times and processors are those that were simulated, after
-killing and clipping; rejected jobs are in no distribution.
+Notation: a job is submitted at s, starts at b, runs for p seconds on n processors and ends at b +
+p; the machine has N processors. Run times and processors are the simulated ones, after killing and
+clipping; rejected jobs are in no distribution.
 
 ========================  ==================================================================
 wait                      w = b - s
 response                  w + p (turnaround)
-slowdown                  (w + p) / p; undefined for p = 0, such jobs are left out and n says so
+slowdown                  (w + p) / p; jobs with p = 0 are left out and are not in n
 bounded slowdown          max(1, (w + p) / max(p, tau)), tau = 10 s
 makespan                  max(b + p) - min(s)
 utilisation               sum(n p) / (N makespan)
 ... of a partition        sum(n p) over its jobs / (N_k makespan), N_k its processors and the
-                          makespan that of the whole schedule, so that partitions compare and
-                          their mean, weighted by N_k, is the utilisation of the machine
+                          makespan that of the whole schedule, so that the mean over partitions,
+                          weighted by N_k, is the utilisation of the machine
 ... of a queue            the same with N_k the processors it shares: the shares of all queues on
-                          the same processors add up to what these are used
+                          the same processors add up to the utilisation of these
 makespan of a partition   max(b + p) - min(s) over its jobs
 utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (max(s) - min(s))),
                           free of the drain after the last submission
@@ -24,7 +24,20 @@ utilisation at arrival    processor-seconds spent from min(s) to max(s) / (N (ma
 Sources: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong, JSSPP 1997; Feitelson, "Metrics for
 parallel job scheduling and their convergence", JSSPP 2001.
 
-What a schedule of instances on machines was like.
+With instances on machines: an instance is placed at b, begins to compute at g and ends at e, and
+its job was submitted at s. The machines have C of a resource, and an instance gets c of it.
+
+========================  ==================================================================
+wait                      of an instance: b - s; of a job: that of its first instance
+response                  of a job: the end of its last instance - s
+gang wait                 g - b, over instances of gangs
+makespan                  max(e) - min(s)
+allocation                sum(c (e - b)) / (C makespan), for each resource that is limited
+utilisation               units done / (units that all processors, or GPUs, can do in the
+                          makespan at full speed); None without units
+stretch                   (e - g) over the time of the instance without throttling or sharing;
+                          instances that take no time are left out
+========================  ==================================================================
 """
 
 from collections.abc import Mapping
@@ -41,7 +54,6 @@ from sim.model.scenario import Scenario
 from sim.model.tasks import DEMANDS
 
 TAU_S = 10.0
-"""The bound of the bounded slowdown, in seconds."""
 
 SIZE_CLASSES: tuple[tuple[str, int, int], ...] = (
     ("1", 1, 1),
@@ -59,15 +71,13 @@ MEASURES: tuple[str, ...] = ("wait_s", "response_s", "slowdown", "bounded_slowdo
 
 @dataclass(frozen=True)
 class Distribution:
-    """Summary of one measure over jobs. All but `n` are None when there is no job.
+    """Summary of one measure over jobs. All except `n` are None without a job.
 
     Attributes:
-        n: jobs that count.
-        mean: arithmetic mean.
+        n: number of jobs that count.
         median: midpoint of the two middle values when n is even.
         p95: 95th percentile with linear interpolation between order statistics (NumPy's
             ``linear``, Hyndman and Fan's type 7).
-        max: largest value.
     """
 
     n: int
@@ -79,14 +89,12 @@ class Distribution:
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """Some of the jobs: those of a partition, or of a size class.
+    """Metrics of a group of jobs: those of a partition, or of a size class.
 
     Attributes:
         n_jobs: jobs of the group that were not rejected.
-        wait: seconds.
-        response: seconds.
-        slowdown: a ratio; jobs without run time are left out.
-        bounded_slowdown: a ratio.
+        wait: seconds; `response` likewise.
+        slowdown: ratio; jobs without run time are left out.
         utilisation: share of the partition's processor-seconds over the makespan of the whole
             schedule, 0 if it ran no job. None if that makespan is 0 or unknown, and for a size
             class, which has no processors of its own.
@@ -112,15 +120,14 @@ class ScheduleMetrics:
         makespan_s: None if every job was rejected.
         utilisation: share of the processor-seconds of the makespan; None if that is 0.
         utilisation_at_arrival: the same from the first to the last submission; None if that is 0.
-        n_jobs: jobs of the workload.
-        n_rejected: jobs that fit nowhere.
+        n_rejected: jobs that no partition admits.
         n_killed: jobs cut at their request.
-        n_restarts: how often jobs were killed and queued again; None if none can be.
-        lost_proc_s: processor-seconds that these had run for nothing; None likewise. They are in
-            no utilisation.
+        n_restarts: how often jobs were killed and queued again; None if no job can be.
+        lost_proc_s: processor-seconds of the lost runs; None likewise. They count in no
+            utilisation.
         by_partition: name to metrics, in the cluster's order.
         by_size_class: name to metrics, only classes that have jobs, narrow ones first.
-        tau_s: the bound used for the bounded slowdown.
+        tau_s: bound of the bounded slowdown.
     """
 
     wait: Distribution
@@ -142,10 +149,9 @@ class ScheduleMetrics:
     def flat(self) -> dict[str, float]:
         """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
 
-        If the cluster has more than one partition, each has its ``utilisation_<partition>`` too
-        (a partition called ``at_arrival`` gives way to the measure of that name).
-
-        A measure that is unknown (there is no job to measure) is not among the keys.
+        If the cluster has more than one partition, each has its ``utilisation_<partition>`` too (a
+        partition called ``at_arrival`` is replaced by the measure of that name). Unknown measures
+        (without a job) have no key.
         """
         by_partition = {name: group.utilisation for name, group in self.by_partition.items()}
         return _flat(
@@ -169,7 +175,7 @@ def _flat(
     totals: Mapping[str, float | None],
     utilisation: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """Return measures by name; the unknown ones are left out, and later names win."""
+    """Return measures by name; unknown ones are left out, and later names win."""
     flat_measures: dict[str, float | None] = {}
     if len(utilisation) > 1:
         flat_measures |= {f"utilisation_{name}": share for name, share in utilisation.items()}
@@ -182,10 +188,9 @@ def _flat(
 
 
 def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
-    """Return what ``summarise(scenario, result).flat()`` returns, without measuring the groups.
+    """Return the same as ``summarise(scenario, result).flat()``, without measuring the groups.
 
-    A sweep that measures thousands of schedules wants nothing more, and has it in a fraction of
-    the time.
+    This takes a fraction of the time, for sweeps of thousands of schedules.
     """
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
@@ -216,12 +221,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
 
 
 def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
-    """Measure a result.
-
-    Args:
-        scenario: what was simulated.
-        result: what `simulate` returned for it.
-    """
+    """Summarise the result of a simulated scenario."""
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
     overall = _group(scenario, admission, result, ran)
@@ -257,7 +257,7 @@ def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
 def _restarts(
     admission: Admission, result: SimulationResult
 ) -> tuple[int, float] | tuple[None, None]:
-    """Return how often jobs were killed and queued again, and the processor-seconds they lost."""
+    """Return the number of restarts and the processor-seconds that they lost."""
     if result.restarts is None:
         return None, None
     lost_proc_s = float((admission.procs * result.restarts.lost_s).sum())
@@ -267,15 +267,9 @@ def _restarts(
 def max_wait_s(
     scenario: Scenario, result: SimulationResult, requested_below_s: float
 ) -> float | None:
-    """Return the longest wait of the jobs that request less than a limit.
+    """Return the longest wait in seconds of jobs that request less than a limit; None without any.
 
-    Args:
-        scenario: what was simulated.
-        result: what `simulate` returned for it.
-        requested_below_s: jobs whose request, as logged, is strictly below this count.
-
-    Returns:
-        Seconds, or None if no such job ran.
+    The limit in seconds is on the logged request, exclusive.
     """
     short_requests = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
     if not short_requests.any():
@@ -340,7 +334,7 @@ def _group(
 
 
 def distribution(values: NDArray[np.float64]) -> Distribution:
-    """Summarise a measure: float64 [n]."""
+    """Return the summary of a measure: float64 [n]."""
     n = len(values)
     if n == 0:
         return Distribution(0, None, None, None, None)
@@ -358,7 +352,7 @@ def distribution(values: NDArray[np.float64]) -> Distribution:
 
 
 def _between(low: float, high: float, share: float) -> float:
-    """Return the value at a share of the way, from the nearer end, as NumPy interpolates."""
+    """Return the value at a share of the interval, from the nearer end, as NumPy interpolates."""
     if share < 0.5:
         return low + (high - low) * share
     return high - (high - low) * (1.0 - share)
@@ -392,13 +386,13 @@ class InstanceMetrics:
         wait: of jobs, seconds; `response` likewise.
         instance_wait: of instances, seconds.
         gang_wait: of instances of gangs, seconds.
-        stretch: a ratio.
+        stretch: ratio.
         makespan_s: None if every job was rejected.
-        allocation: share of what there was, by resource: cpu, memory, disk, gpu. A resource is
-            missing if a machine has it without limit, or none has any, or the makespan is 0.
-        utilisation: share of the units that could be done, of cpu and gpu; missing likewise.
+        allocation: allocated share by resource: cpu, memory, disk, gpu. A resource is missing if a
+            machine has it without limit, or none has any, or the makespan is 0.
+        utilisation: share of the possible units that were done, of cpu and gpu; missing likewise.
         n_jobs: jobs of the workload; `n_instances` likewise.
-        n_rejected: jobs that have an instance for which no machine is large enough.
+        n_rejected: jobs with an instance that is too large for every machine.
     """
 
     wait: Distribution
@@ -416,7 +410,7 @@ class InstanceMetrics:
     def flat(self) -> dict[str, float]:
         """Return the measures by name: ``mean_wait_s``, ``gpu_allocation``, ``makespan_s``...
 
-        What is unknown is not among the keys.
+        Unknown measures have no key.
         """
         measures: dict[str, float | None] = {}
         for name, part in (
@@ -440,12 +434,7 @@ class InstanceMetrics:
 
 
 def instance_metrics(scenario: Scenario, result: SimulationResult, pace: Pace) -> InstanceMetrics:
-    """Measure a result.
-
-    Args:
-        scenario: what was simulated, with allocation ``instances``.
-        result: what `simulate` returned for it.
-        pace: work and speed of its tasks.
+    """Summarise the result of a simulation of instances.
 
     Raises:
         ScenarioError: the result has no instances.

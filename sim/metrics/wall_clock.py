@@ -1,4 +1,4 @@
-"""The hours of a week at which jobs were submitted, by the clock on the wall of the log's site."""
+"""The wall clock of a log: the weekday and the hour at which jobs were submitted on its site."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,27 +13,27 @@ from sim.model.workload import FloatColumn, Workload
 
 DAY_S, WEEK_S = 86400.0, 604800.0
 MONDAY_S = 4 * DAY_S
-"""The first Monday of a wall clock that counts from 1 January 1970, a Thursday."""
+"""First Monday of a wall clock that counts from 1 January 1970, a Thursday."""
 
 STEP_S = 900.0
-"""Wall clocks are changed on a quarter of an hour of UTC alone, everywhere since 1972."""
+"""Since 1972 wall clocks everywhere change only on a quarter of an hour of UTC."""
 
 LATEST_UNIX_S = 253_370_764_800.0
-"""1 January 9999. No calendar of Python's goes much further."""
+"""1 January 9999; Python's calendar ends soon after that."""
 
 Basis = Literal["local", "utc", "unknown"]
 
 
 @dataclass(frozen=True)
 class WallClock:
-    """How submissions become times of day.
+    """Conversion of submission times to times of day.
 
     Attributes:
-        basis: ``local`` by the log's own time zone, ``utc`` if only its start is known,
-            ``unknown`` if not even that: then days count from the first submission.
+        basis: ``local`` if the time zone of the log is known, ``utc`` if only its start is known,
+            ``unknown`` otherwise: then days count from the first submission.
         start_unix_s: Unix time of the first submission; None if the basis is ``unknown``.
-        zone: name of the time zone that is used; None if the basis is ``unknown``.
-        sentence: the same for people.
+        zone: name of the time zone; None if the basis is ``unknown``.
+        sentence: the same as text for people.
     """
 
     basis: Basis
@@ -43,15 +43,16 @@ class WallClock:
 
     @classmethod
     def of(cls, workload: Workload, time_zone: str | None = None) -> "WallClock":
-        """Return the clock of a log.
+        """Return the wall clock of a log.
 
         Args:
-            workload: says when it starts and where it was kept, as far as that is known.
-            time_zone: an analyst's own word, such as ``Europe/Paris``; wins over the log's.
+            workload: workload with its start and time zone, as far as known.
+            time_zone: time zone from the analyst, such as ``Europe/Paris``; it overrides that of
+                the log.
 
         Raises:
-            WorkloadError: the analyst's time zone is unknown here. A log's own that is unknown here
-                is told in `sentence`, and UTC takes its place.
+            WorkloadError: the analyst's time zone is unknown here. An unknown time zone of the log
+                is reported in `sentence`, and UTC is used.
         """
         if time_zone is not None and _zone(time_zone) is None:
             raise WorkloadError(
@@ -82,13 +83,9 @@ class WallClock:
         return cls("local", start_s, log_zone, f"Times are those of {log_zone}, {source}.")
 
     def local_s(self, submit_s: FloatColumn) -> FloatColumn:
-        """Return what the wall clock shows, in seconds since its own 1 January 1970.
+        """Return wall clock times, in seconds since its own 1 January 1970: float64 [n_jobs].
 
-        Args:
-            submit_s: float64 [n_jobs], seconds since the first submission.
-
-        Returns:
-            float64 [n_jobs]; `submit_s` itself if the basis is ``unknown``.
+        The result is `submit_s`, seconds since the first submission, if the basis is ``unknown``.
         """
         if self.start_unix_s is None or self.zone is None:
             return submit_s
@@ -99,14 +96,10 @@ class WallClock:
         return unix_s + np.array(offsets_s, dtype=np.float64)[which]
 
     def hours(self, submit_s: FloatColumn) -> NDArray[np.int64]:
-        """Count submissions by weekday and hour.
+        """Return the submissions by weekday and hour: int64 [7, 24], Monday and midnight first.
 
-        Args:
-            submit_s: float64 [n_jobs], seconds since the first submission.
-
-        Returns:
-            int64 [7, 24], Monday and midnight first. If the basis is ``unknown``, the first row is
-            the day that begins with the first submission.
+        `submit_s` is float64 [n_jobs], seconds since the first submission. If the basis is
+        ``unknown``, the first row is the day that begins with the first submission.
         """
         shown_s = self.local_s(submit_s)
         since_s = shown_s if self.basis == "unknown" else shown_s - MONDAY_S
@@ -115,7 +108,7 @@ class WallClock:
         return counts.reshape(7, 24).astype(np.int64)
 
     def submit_s_of(self, moment: datetime) -> float:
-        """Return a time on this clock, without a zone, in seconds since the first submission.
+        """Return a time on this clock, without a zone, as seconds since the first submission.
 
         Raises:
             WorkloadError: the basis is ``unknown``.

@@ -1,9 +1,7 @@
-"""A workload in pictures: what `describe` says in numbers, in bins, curves and shares.
+"""The profile of a workload before any simulation: numbers, bins, curves and shares.
 
-Offered load, estimates and users are looked at as in Feitelson, Workload Modeling for Computer
-Systems Performance Evaluation (2015), chapters 3, 8 and 9.
-
-What a workload looks like, before anything is simulated.
+Offered load, estimates and users follow Feitelson, Workload Modeling for Computer Systems
+Performance Evaluation (2015), chapters 3, 8 and 9.
 """
 
 from dataclasses import asdict, dataclass
@@ -22,14 +20,7 @@ QUANTILES: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """Mean and quantiles of a column; quantiles are at `QUANTILES`, linearly interpolated.
-
-    Attributes:
-        mean: arithmetic mean.
-        least: smallest value.
-        most: largest value.
-        quantiles: ``"0.5"`` to the median and so on.
-    """
+    """Mean and quantiles of a column; ``"0.5"`` is the median, with linear interpolation."""
 
     mean: float
     least: float
@@ -42,22 +33,17 @@ class WorkloadDescription:
     """A workload in numbers.
 
     Attributes:
-        name: its name.
-        digest: its digest.
-        n_jobs: jobs.
-        n_users: distinct known users; None if no user is known.
+        n_users: number of known users; None if no user is known.
         span_s: seconds from the first to the last submission.
-        max_procs: processors of the machine it comes from; None where unknown.
-        widest_procs: processors of the widest job.
+        max_procs: processors of the machine of the log; None where unknown.
         offered_load: processor-seconds submitted per processor-second of the span on `max_procs`;
             None if the machine is unknown or the span is 0.
-        procs: summary, processors.
-        runtime_s: summary, seconds.
-        requested_s: summary, seconds.
-        interarrival_s: summary, seconds between submissions; None for a single job.
-        size_classes: name of the class to number of jobs.
+        procs: summary in processors.
+        runtime_s: summary in seconds; `requested_s` likewise.
+        interarrival_s: summary of the seconds between submissions; None for a single job.
+        size_classes: number of jobs by name of the class.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
-        notes: what the reading rules did, as sentences.
+        notes: notes of the reading rules, as sentences.
     """
 
     name: str
@@ -77,7 +63,7 @@ class WorkloadDescription:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        """Return plain dictionaries, lists, texts and numbers for JSON."""
         return {**asdict(self), "notes": list(self.notes)}
 
 
@@ -89,10 +75,11 @@ def offered_load(workload: Workload, procs: int) -> float | None:
         procs: processors of the machine, 1 to 2**53.
 
     Returns:
-        A ratio; above 1 no machine of that size keeps up. None if all jobs come at one instant.
+        Ratio; above 1 a machine of that size cannot keep up. None if all jobs arrive at one
+        instant.
 
     Raises:
-        WorkloadError: no machine has so many processors.
+        WorkloadError: `procs` is not a possible number of processors.
     """
     procs = checked_machine(procs)
     if workload.span_s == 0:
@@ -101,7 +88,7 @@ def offered_load(workload: Workload, procs: int) -> float | None:
 
 
 def describe(workload: Workload) -> WorkloadDescription:
-    """Describe a workload in numbers."""
+    """Return a workload in numbers."""
     users = np.unique(workload.user[workload.user != UNKNOWN])
     gaps_s = np.diff(workload.submit_s)
     procs = workload.procs
@@ -141,15 +128,14 @@ def summary_of(values: NDArray[np.float64]) -> ColumnSummary:
 
 
 MOST_BINS = 400
-"""Of the load over time; the narrowest width that needs no more is taken."""
+"""Maximum of bins of the load; the smallest bin width that needs no more is used."""
 
 WIDTHS_S: tuple[float, ...] = (3600.0, DAY_S, WEEK_S)
 
 MOST_POINTS = 200
-"""Of a curve; all of its points are exact, only some are left out."""
+"""Maximum of points of a curve; all of its points are exact, and the others are left out."""
 
 MOST_USERS = 10
-"""Named one by one, those with the most work."""
 
 TIME_ENDS_S: tuple[float, ...] = (
     1.0, 10.0, 60.0, 600.0, 1800.0, 3600.0, 10800.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0,
@@ -161,12 +147,12 @@ TENTHS = 10
 
 @dataclass(frozen=True)
 class ProfileWindow:
-    """Which jobs of a log are looked at.
+    """Selection of jobs of a log.
 
     Args:
-        leave_out: so many first jobs, in which a machine that starts empty fills.
-        from_s: submissions from here on, in seconds since the first of the log.
-        to_s: submissions before this; None is up to the end.
+        leave_out: number of first jobs to skip, while an empty machine fills.
+        from_s: first submission time, in seconds since the first submission of the log.
+        to_s: end of submission times, exclusive; None is no end.
     """
 
     leave_out: int = 0
@@ -174,11 +160,7 @@ class ProfileWindow:
     to_s: float | None = None
 
     def of(self, workload: Workload) -> Workload:
-        """Return the jobs in it; their submit times count from the first of them.
-
-        Raises:
-            WorkloadError: no job is in it.
-        """
+        """Return the selected jobs, which start at 0 s; `WorkloadError` if there are none."""
         first = max(self.leave_out, int(np.searchsorted(workload.submit_s, self.from_s, "left")))
         stop = workload.n_jobs
         if self.to_s is not None:
@@ -194,12 +176,9 @@ class ProfileWindow:
 
 @dataclass(frozen=True)
 class WeeklyArrivals:
-    """Submissions by weekday and hour.
+    """Submissions by weekday and hour; `basis`, `zone` and `sentence` as in `WallClock`.
 
     Attributes:
-        basis: whether hours are the site's, UTC's, or count from the first submission.
-        zone: the time zone that is used; None if the basis is ``unknown``.
-        sentence: the same for people.
         counts: 7 rows of 24 numbers of jobs, Monday and midnight first; if the basis is
             ``unknown``, the first row begins with the first submission.
     """
@@ -212,13 +191,13 @@ class WeeklyArrivals:
 
 @dataclass(frozen=True)
 class LoadBin:
-    """A stretch of time.
+    """Load in one interval of time.
 
     Attributes:
-        start_s: its begin in seconds since the first submission; the first may begin earlier.
-        n_jobs: submitted in it.
-        offered_proc_s: processor-seconds of the jobs that were submitted in it.
-        demand_proc_s: processor-seconds that jobs would compute in it if all started at once.
+        start_s: begin in seconds since the first submission; the first bin may begin earlier.
+        n_jobs: jobs submitted in it.
+        offered_proc_s: processor-seconds of the jobs submitted in it.
+        demand_proc_s: processor-seconds computed in it if every job started at its submission.
     """
 
     start_s: float
@@ -229,14 +208,14 @@ class LoadBin:
 
 @dataclass(frozen=True)
 class LoadSeries:
-    """Work over time, in bins of one width from the first submission to the last.
+    """Work over time, in bins of equal width from the first submission to the last.
 
     Attributes:
-        width_s: of every bin, in seconds.
-        first_local_s: what the wall clock shows at the first submission, in seconds since its own
-            1 January 1970; None if that is unknown.
+        width_s: width of every bin, in seconds.
+        first_local_s: wall clock at the first submission, in seconds since its own 1 January 1970;
+            None if unknown.
         bins: in order, without gaps. They begin at full hours, midnights or Mondays, if known.
-        demand_after_proc_s: what would still be computed after the last bin.
+        demand_after_proc_s: processor-seconds still to be computed after the last bin.
     """
 
     width_s: float
@@ -249,11 +228,7 @@ class LoadSeries:
 class SizeClass:
     """Jobs of more than half of `most` processors and at most `most`, a power of two.
 
-    Attributes:
-        most: processors; the class of serial jobs has 1.
-        n_jobs: in the class.
-        n_at_most: of these, those of exactly `most` processors.
-        work_proc_s: processor-seconds of the class.
+    `n_at_most` counts the jobs of exactly `most` processors.
     """
 
     most: int
@@ -264,7 +239,7 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class TimeClass:
-    """Jobs by run time: above the class before, and up to `most_s`, None for the last one."""
+    """Jobs by run time: above the previous class, and up to `most_s`, None for the last class."""
 
     most_s: float | None
     n_jobs: int
@@ -281,16 +256,14 @@ class CumulativeDistribution:
 
 @dataclass(frozen=True)
 class RequestAccuracy:
-    """Requested times beside run times, of the jobs whose request is one.
+    """Requested times compared with run times, for jobs with a known request.
 
     Attributes:
-        n_jobs: compared. Run times that stand in for requests are left out, and so is every job
-            whose request equals its run time in a log where that happened.
-        n_left_out: jobs that are not compared.
-        factor: requested by run time, summary; of jobs that ran for more than 0 s;
-            at most 2**53.
-        n_exceeded: ran longer than requested.
-        used: jobs by the tenth of the request that they used: up to 10 %, ..., up to 100 %.
+        n_jobs: compared jobs. Requests that were replaced by run times are left out, and in such a
+            log so is every job whose request equals its run time.
+        n_left_out, n_exceeded: jobs that are not compared, and jobs that ran longer than requested.
+        factor: summary of request / run time, at most 2**53, of jobs that ran for more than 0 s.
+        used: jobs by the used tenth of the request: up to 10 %, ..., up to 100 %.
         grid: numbers of jobs by class of request (rows) and of run time, as in `TIME_ENDS_S`.
     """
 
@@ -313,15 +286,14 @@ class UserShare:
 
 @dataclass(frozen=True)
 class UserConcentration:
-    """How unequally the work is spread over known users.
+    """Inequality of the work of known users.
 
     Attributes:
-        n_users: known ones.
-        n_jobs_unknown: jobs of nobody known.
-        top: those with the most work, at most `MOST_USERS`.
+        n_users, n_jobs_unknown: number of known users, and of jobs of unknown users.
+        top: users with the most work, at most `MOST_USERS`.
         tenth_share: share of the known users' work that the top tenth of them (rounded up) has;
             None if there is no work.
-        gini: coefficient of their work, 0 if all have the same; None if there is no work.
+        gini: Gini coefficient of their work, 0 if all have the same; None if there is no work.
     """
 
     n_users: int
@@ -337,24 +309,22 @@ class WorkloadProfile:
 
     Attributes:
         described: the same jobs in numbers.
-        procs: processors that loads are told against; None if unknown.
+        procs: processors of the reference machine of loads; None if unknown.
         work_proc_s: processor-seconds of all jobs.
-        offered_load: of all of them on `procs`, as in `offered_load`; None if unknown.
-        n_serial: jobs on one processor.
-        serial_work_proc_s: their processor-seconds.
+        offered_load: their load on `procs`, as in `offered_load`; None if unknown.
+        n_serial, serial_work_proc_s: jobs on one processor, and their processor-seconds.
         n_power_of_two: jobs on 1, 2, 4, 8 ... processors.
-        n_together: jobs submitted at the very second of the job before.
-        interarrival_cv: standard deviation of the times between submissions by their mean; 1 for a
-            Poisson process. None if there is none.
-        work_of_jobs: summary of processor-seconds of a job.
-        logged_wait_s: summary of the waits that the log tells; None if it tells none.
-        arrivals: by weekday and hour.
-        load: over time.
-        sizes: by processors, without empty classes at the end.
-        times: by run time.
-        curves: ``procs``, ``runtime_s``, ``requested_s`` and, of several jobs, ``interarrival_s``.
-        requests: against run times; None if no job can be compared.
-        users: None if no user is known.
+        n_together: jobs submitted in the same second as the previous job.
+        interarrival_cv: coefficient of variation of the times between submissions; 1 for a Poisson
+            process. None if there are none.
+        work_of_jobs: summary of the processor-seconds of a job.
+        logged_wait_s: summary of the logged waits in seconds; None if there are none.
+        arrivals, load: submissions by weekday and hour, and load over time.
+        sizes, times: classes by processors, without empty classes at the end, and classes by run
+            time.
+        curves: ``procs``, ``runtime_s``, ``requested_s`` and, for several jobs, ``interarrival_s``.
+        requests: requests compared with run times; None if no job can be compared.
+        users: users and their work; None if no user is known.
     """
 
     described: WorkloadDescription
@@ -377,22 +347,22 @@ class WorkloadProfile:
     users: UserConcentration | None
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain dictionaries, lists, texts and numbers, without what `described` says."""
+        """Return plain dictionaries, lists, texts and numbers, without `described`."""
         return {key: value for key, value in asdict(self).items() if key != "described"}
 
 
 def profile(
     workload: Workload, *, procs: int | None = None, time_zone: str | None = None
 ) -> WorkloadProfile:
-    """Look at a workload.
+    """Return the profile of a workload.
 
     Args:
-        workload: the jobs, such as `ProfileWindow.of` returns them.
-        procs: processors of the machine; the log's own number if None.
-        time_zone: where the log was kept, if the analyst knows better than the log.
+        workload: jobs, for example from `ProfileWindow.of`.
+        procs: processors of the machine; None is the number of the log.
+        time_zone: time zone that overrides that of the log.
 
     Raises:
-        WorkloadError: no machine has so many processors, or no such time zone is known here.
+        WorkloadError: an impossible number of processors, or an unknown time zone.
     """
     machine = workload.max_procs if procs is None else checked_machine(procs)
     clock = WallClock.of(workload, time_zone)
@@ -452,8 +422,8 @@ def _load(workload: Workload, clock: WallClock, work: FloatColumn) -> LoadSeries
 def _computed_by(workload: Workload, at_s: FloatColumn) -> FloatColumn:
     """Return the processor-seconds computed by some times if every job starts when submitted.
 
-    By t a job has computed procs * ((t - submit)+ - (t - end)+), and each of the two sums over
-    jobs is one lookup in columns sorted by time.
+    By t a job has computed procs * ((t - submit)+ - (t - end)+); each of the two sums over jobs is
+    one lookup in columns sorted by time.
     """
 
     def since(begin_s: FloatColumn, procs: FloatColumn) -> FloatColumn:

@@ -1,1 +1,1 @@
-"""Values: workload, cluster, scenario, result and its metrics."""
+"""The model: workload, tasks, cluster, scenario, admission and result; it imports no other part."""

@@ -67,11 +67,7 @@ class Admission:
 
 
 def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
-    """Return the first partition that admits the request and the width of each job.
-
-    Returns:
-        int64 [n_jobs], index into `cluster.partitions`; -1 where no partition admits the job.
-    """
+    """Return the index of the first partition that admits each job, -1 if none: int64 [n_jobs]."""
     return _route(workload.procs, workload.requested_s, cluster)
 
 
@@ -138,8 +134,7 @@ def admit(scenario: Scenario) -> Admission:
 def demands(workload: Workload) -> NDArray[np.int64]:
     """Return the need of each processor of a job for every resource except processors.
 
-    Returns:
-        int64 [n_jobs, len(RESOURCES) - 1], in the order of `RESOURCES`; unknown needs are 0.
+    int64 [n_jobs, len(RESOURCES) - 1]; unknown needs are 0.
     """
     mem_bytes = np.maximum(workload.mem_bytes_per_proc, 0).reshape(-1, 1)
     mem_bytes.setflags(write=False)
@@ -201,8 +196,8 @@ def _suitable_procs(
 ) -> NDArray[np.int64]:
     """Return the processors of the machines of a partition that suit each job: int64 [n_jobs].
 
-    A job has one process per processor of a machine, but at most one per processor of its own; each
-    process needs the demand of the job.
+    A job has one process per processor of a machine, up to its number of processors; each process
+    needs the demand of the job.
     """
     suitable_procs = np.zeros(len(procs), dtype=np.int64)
     for machine in partition.machines:
@@ -249,16 +244,16 @@ def _no_partition_message(
         return (
             f"job {job} of '{workload.name}' needs {int(procs[row])} processors with "
             f"{format_size(int(workload.mem_bytes_per_proc[row]))} of memory each, and no "
-            f"partition that admits it has machines with so much{more_jobs}; give them more memory, "
-            "or choose too_wide='reject'."
+            f"partition that admits it has machines with so much{more_jobs}; give them more "
+            "memory, or choose too_wide='reject'."
         )
     request_text = format_duration(float(requested_s[row]))
     wide_enough = [p for p in cluster.partitions if cluster.widest_procs(p) >= min(width, most)]
     limits = ", ".join(_limit(partition) for partition in wide_enough)
     return (
-        f"job {job} of '{workload.name}' ({width} processors) requests {request_text}, above the time "
-        f"limit of every partition that is wide enough ({limits}){more_jobs}; raise max_requested_s "
-        "there, or choose too_wide='reject'."
+        f"job {job} of '{workload.name}' ({width} processors) requests {request_text}, above the "
+        f"time limit of every partition that is wide enough ({limits}){more_jobs}; raise "
+        "max_requested_s there, or choose too_wide='reject'."
     )
 
 
@@ -311,13 +306,12 @@ class Pace:
     """Work and speed of an instance of each task. Columns have shape [n_tasks].
 
     Attributes:
-        cpu_work: float64, units; `gpu_work` likewise.
+        cpu_work, gpu_work: float64, units.
         cpu_rate: float64, units per second on a machine of full speed; `gpu_rate` likewise.
-        cpu_feels: float64, share of the slowdown of the processors that its CPU work feels, 0 to 1.
-        gpu_feels: float64, share of the slowdown of the GPUs that its GPU work feels.
+        cpu_feels, gpu_feels: float64, share of the slowdown of the processors that its CPU work
+            feels, and of the slowdown of the GPUs that its GPU work feels, 0 to 1.
         feed: float64, share of the slowdown of the processors that its GPU work feels.
-        cpu_unit_rate: units per second of a core of full speed.
-        gpu_unit_rate: units per second of a GPU of full speed.
+        cpu_unit_rate, gpu_unit_rate: units per second of a core, and of a GPU, of full speed.
     """
 
     cpu_work: NDArray[np.float64]
@@ -332,11 +326,7 @@ class Pace:
 
 
 def tasks_of(scenario: Scenario) -> Tasks:
-    """Return the tasks of a scenario that places instances.
-
-    Raises:
-        ScenarioError: the scenario places no instances.
-    """
+    """Return the tasks of a scenario; `ScenarioError` if it places no instances."""
     tasks = scenario.workload.tasks
     if scenario.allocation != "instances" or tasks is None:
         raise ScenarioError(
@@ -517,8 +507,8 @@ def _check_units(tasks: Tasks, work: TaskWork) -> None:
         if idle.any():
             row = int(np.flatnonzero(idle)[0])
             raise ScenarioError(
-                f"task {row} has {units[row]:g} units for {device} and asks for none; give it some, "
-                "or no units."
+                f"task {row} has {units[row]:g} units for {device} and asks for none; give it "
+                "some, or no units."
             )
 
 

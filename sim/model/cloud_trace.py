@@ -80,10 +80,8 @@ class Flavour:
     """Resources that one kind of job requests.
 
     Attributes:
-        name: name for people and files.
-        mcpu: thousandths of a core.
-        mem_bytes: memory in bytes; -1 is unknown.
-        mgpu: thousandths of a GPU; -1 is unknown.
+        mcpu, mem_bytes, mgpu: thousandths of a core, bytes of memory, thousandths of a GPU; -1 in
+            the last two is unknown.
         requested_s: requested time in whole seconds; -1 is unknown, or not a whole number.
     """
 
@@ -109,8 +107,8 @@ class CloudTrace:
             for all jobs if lifetimes are unknown.
         censored: 1 if the job had not ended at the end of the window.
         flavours: all kinds of jobs.
-        first_period: first period of the window; periods without jobs are included.
-        n_periods: number of periods of the window.
+        first_period, n_periods: first period and number of periods of the window, with periods
+            without jobs.
         period_s: length of a period in seconds; period 0 begins at zero of the clock, which is
             assumed to be midnight from a Wednesday to a Thursday (1 January 1970), as in the paper.
         bins: bins of lifetimes.
@@ -200,10 +198,10 @@ class CloudTrace:
         return replace(self, **columns, first_period=first_period, n_periods=n_periods)
 
     def joined(self, later: "CloudTrace") -> "CloudTrace":
-        """Return this trace followed by another with the same flavours, periods and bins.
+        """Return this trace followed by another one.
 
         Raises:
-            WorkloadError: flavours, periods or bins differ, or the periods do not follow.
+            WorkloadError: other flavours, periods or bins, or periods that do not follow.
         """
         alike = (self.flavours, self.period_s, self.bins) == (
             later.flavours, later.period_s, later.bins,
@@ -267,8 +265,7 @@ class ObservedJobs:
     def window(self, from_s: float, until_s: float) -> "ObservedJobs":
         """Return the jobs that begin in a window, censored at its end.
 
-        Raises:
-            WorkloadError: no job begins in it.
+        Raises `WorkloadError` if none begins in it.
         """
         in_window = (self.begin_s >= from_s) & (self.begin_s < until_s)
         if not in_window.any():
@@ -304,7 +301,7 @@ class ObservedJobs:
                 "generator, such as resampling."
             )
         period = np.floor(self.begin_s / period_s).astype(np.int64)
-        # Jobs of unknown users belong to nobody else: each is a batch of its own.
+        # The jobs of unknown users are unrelated: each is its own batch.
         user = np.where(self.user == UNKNOWN, -1 - np.arange(self.n_jobs), self.user)
         arrival = np.arange(self.n_jobs)
         by_user = np.lexsort((arrival, user, period))

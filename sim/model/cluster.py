@@ -25,13 +25,11 @@ RESOURCES: tuple[str, ...] = ("procs", "mem_bytes")
 """Resources that machines have and jobs demand, as fields of `MachineSpec`; processors first."""
 
 MOST_TIER = 65_535
-"""Highest tier of a partition, as Slurm's PriorityTier."""
 
 MOST_GPUS = 1024
 """Maximum for one machine."""
 
 UNLIMITED = 2**62
-"""Capacity of a machine whose amount of a resource is unknown: no limit."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ class MachineSpec:
         gpu_resource: resource name under which tasks request these GPUs.
         disk_bytes: disk per machine in bytes, 1 to 2**53; None is unknown and sets no limit.
         labels: names and values that tasks may demand, like the labels of a Kubernetes node.
-        cpu_throttle: speed of the processors as a share of full speed, above 0 to 1.
-        gpu_throttle: the same for the GPUs.
+        cpu_throttle, gpu_throttle: speed of the processors and of the GPUs as a share of full
+            speed, above 0 to 1.
     """
 
     name: str
@@ -186,7 +184,7 @@ class Partition:
         max_requested_s: float | None = None,
         max_procs: int | None = None,
     ) -> Self:
-        """Return a partition that has the processors of the given machines.
+        """Return a partition with the processors of the given machines, one or more.
 
         Raises:
             ClusterError: no machines, or an impossible limit.
@@ -207,9 +205,8 @@ class Partition:
 class ClusterSpec:
     """Partitions in the order in which the router tries them for a job.
 
-    Attributes:
-        partitions: one or more, with unique names and at most 2**53 processors together. Their
-            machines have unique names too, and are a million at most.
+    There is at least one. Names of partitions are unique, and so are those of their machines, at
+    most a million; the processors are at most 2**53 together.
     """
 
     partitions: tuple[Partition, ...]
@@ -378,11 +375,7 @@ def _is_text(value: object) -> bool:
 
 
 def check_speed(subject: str, share: float) -> None:
-    """Raise an error unless a value is a valid share of full speed.
-
-    Raises:
-        ClusterError: not a number above 0 and at most 1.
-    """
+    """Raise `ClusterError` unless a share of full speed is above 0 and at most 1."""
     if type(share) not in (int, float) or not 0.0 < share <= 1.0:
         raise ClusterError(f"{subject} is {share!r}; allowed are numbers above 0 and at most 1.")
 
@@ -417,8 +410,7 @@ class CapacityWindow:
     Attributes:
         partition: name of a partition that has its own processors.
         procs: processors that are taken away, 1 to all that the partition has.
-        from_s: start, in seconds since the first submission.
-        until_s: end, in the same seconds; later than `from_s`.
+        from_s, until_s: start and end, in seconds since the first submission.
         kind: ``planned`` is maintenance or an advance reservation: the scheduler knows it from the
             beginning and starts no job whose estimate would overlap it. A job that outlives its
             estimate continues; the window takes the free processors, and the others when they
@@ -427,7 +419,6 @@ class CapacityWindow:
             before it begins; it takes the free processors and kills running jobs for the others,
             the latest started first; these are queued again. Once a window has begun, its end is
             known.
-        name: name for people.
     """
 
     partition: str
@@ -459,12 +450,7 @@ class CapacityWindow:
 
 
 def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> None:
-    """Raise an error for windows that a cluster cannot have.
-
-    Raises:
-        ScenarioError: a partition without its own processors, or more processors at one time than
-            it has.
-    """
+    """Raise `ScenarioError` for windows that take processors that a partition does not have."""
     procs_by_partition = {part.name: part.procs for part in cluster.partitions if part.on is None}
     for window in windows:
         if window.partition not in procs_by_partition:
@@ -481,8 +467,9 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
         if sum(beside) > procs_by_partition[window.partition]:
             raise ScenarioError(
                 f"{window.title}: with the others at {window.from_s:g} s it makes {sum(beside)} "
-                f"processors that are not for jobs, and there are {procs_by_partition[window.partition]}; make "
-                "them smaller, or let them not overlap."
+                "processors that are not for jobs, and there are "
+                f"{procs_by_partition[window.partition]}; make them smaller, or let them not "
+                "overlap."
             )
 
 
@@ -492,11 +479,9 @@ class ThrottleWindow:
 
     Attributes:
         machines: names of one or more machines.
-        from_s: start, in seconds since the first submission.
-        until_s: end, in the same seconds; later than `from_s`.
-        cpu: speed of the processors as a share of full speed, above 0 to 1. The smallest share
-            counts among overlapping windows and the machine's own throttle.
-        gpu: the same for the GPUs.
+        from_s, until_s: start and end, in seconds since the first submission.
+        cpu, gpu: speed of the processors and of the GPUs as a share of full speed, above 0 to 1.
+            The smallest share counts among overlapping windows and the machine's own throttle.
     """
 
     machines: tuple[str, ...]
@@ -526,11 +511,7 @@ class ThrottleWindow:
 class SpeedChanges(NamedTuple):
     """Changes of the speed of machines, in order of time. Columns have shape [n_turns].
 
-    Attributes:
-        time_s: float64, seconds.
-        machine: int64.
-        cpu: float64, share of full speed from that time on.
-        gpu: float64, the same for GPUs.
+    `cpu` and `gpu` are float64, shares of full speed from `time_s` on; `machine` is int64.
     """
 
     time_s: NDArray[np.float64]
@@ -540,11 +521,7 @@ class SpeedChanges(NamedTuple):
 
 
 def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> None:
-    """Raise an error for windows on machines that a cluster does not have.
-
-    Raises:
-        ScenarioError: an unknown machine; the message names it.
-    """
+    """Raise `ScenarioError` for windows on machines that a cluster does not have."""
     if not windows:
         return
     machine_names = set(cluster.machine_names)

@@ -92,11 +92,7 @@ def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
 
 
 def checked_machine(procs: object) -> int:
-    """Return the processors of a machine as an int.
-
-    Raises:
-        WorkloadError: not a whole number from 1 to 2**53.
-    """
+    """Return the processors of a machine as an int; `WorkloadError` unless 1 to 2**53."""
     is_integer = isinstance(procs, int | np.integer) and not isinstance(procs, bool)
     if isinstance(procs, int | np.integer) and is_integer and 1 <= procs <= MOST_COUNT:
         return int(procs)

@@ -53,9 +53,7 @@ def encode_names(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return indices into the used names, and these names in sorted order.
 
-    Args:
-        names: names; the empty one is none.
-        used: indices into `names`, -1 is none.
+    `used` are indices into `names`; -1 and the empty name are none.
     """
     present = sorted({names[i] for i in np.unique(used) if i >= 0} - {""})
     place = {name: i for i, name in enumerate(present)}

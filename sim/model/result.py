@@ -58,12 +58,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Restarts:
-    """Restarts of each job after it was killed and queued again; columns of shape [n_jobs].
-
-    Attributes:
-        n: int64, number of restarts.
-        lost_s: float64, seconds of the runs that were lost.
-    """
+    """Number of restarts of each job and the seconds of its lost runs: int64, float64 [n_jobs]."""
 
     n: NDArray[np.int64]
     lost_s: NDArray[np.float64]
@@ -79,10 +74,8 @@ class Instances:
     Attributes:
         first: int64 [n_tasks + 1], where the instances of each task begin; the last is the end.
         machine: int64, index into the `machine_names` of the cluster.
-        start_s: float64, time at which it was placed on its machine.
-        begin_s: float64, time at which it began to compute: later than `start_s` if its gang was
-            not complete then.
-        end_s: float64, time of its end.
+        start_s, begin_s, end_s: float64, times of its placement, of the begin of its computation
+            (later if its gang was not complete), and of its end.
         device: int64, the GPU of which it has a part, or the first of its whole GPUs, counted over
             all machines in their order; -1 is none.
     """

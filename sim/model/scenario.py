@@ -24,7 +24,6 @@ TooWide = Literal["refuse", "reject", "clip"]
 Allocation = Literal["processors", "whole_nodes", "shared_nodes", "instances"]
 
 MOST_PRIORITY = float(2**53)
-"""Maximum for the priority of a queue and for the shares of a user."""
 
 
 @dataclass(frozen=True)
@@ -211,5 +210,6 @@ def _check_by_number(
         least = 0.0 if allowed == "from 0" else sys.float_info.min
         if not isinstance(value, int | float) or not least <= value <= MOST_PRIORITY:
             raise ScenarioError(
-                f"{subject} {number} is {value!r}; allowed are numbers {allowed} to {MOST_PRIORITY:g}."
+                f"{subject} {number} is {value!r}; allowed are numbers {allowed} to "
+                f"{MOST_PRIORITY:g}."
             )

@@ -40,7 +40,6 @@ SIGNALS: tuple[str, ...] = (
 """Signals of the profile of a Joulie workload, each from 0 to 1."""
 
 PHASE_SLACK = 1e-6
-"""Tolerance between the phases of a task and its profile, because files round."""
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
@@ -89,11 +88,9 @@ class TaskWork:
     All columns have one row per task and are read-only.
 
     Attributes:
-        cpu_units: float64, CPU work of an instance; at full speed it does one unit per requested
-            core, second and unit of utilisation. 0 is none.
-        gpu_units: float64, the same for GPUs.
-        cpu_sensitivity: float64 from 0 to 1, share of a throttling of the CPU that it feels.
-        gpu_sensitivity: float64, the same for GPUs.
+        cpu_units, gpu_units: float64, work of an instance; at full speed on its request it does one
+            unit per core (or GPU), second and unit of utilisation. 0 is none.
+        cpu_sensitivity, gpu_sensitivity: float64 from 0 to 1, share of a throttling that it feels.
         cpu_class: int64, index into `classes`; -1 is none. `gpu_class` likewise.
         profile: float64 [n_tasks, 5], see `SIGNALS`.
         classes: names, such as ``gpu.compute_bound``.
@@ -427,7 +424,6 @@ def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -
 
 
 MOST_CORES = 2.0**53
-"""Limit of the cores that a workload can count."""
 
 
 def levels(tasks: Tasks) -> Ints:

@@ -45,7 +45,6 @@ def parse_duration(value: str | float) -> float:
         DurationError: anything else.
 
     >>> parse_duration("1h 30m"), parse_duration("1:30:00"), parse_duration(90)
-
     (5400.0, 5400.0, 90.0)
     """
     if isinstance(value, str):
@@ -111,20 +110,16 @@ def format_duration(seconds: float | None) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Parse a size of memory or of a file and return bytes.
+    """Parse a size of memory or of a file and return whole bytes, at least 0.
 
     Args:
         value: bytes as a whole number, or a text such as ``"4 GiB"`` (1,024 three times) or
             ``"500 MB"`` (1,000 twice).
 
-    Returns:
-        Whole bytes, at least 0.
-
     Raises:
         SizeError: anything else.
 
     >>> parse_size("1.5 KiB"), parse_size("2GB"), parse_size(7)
-
     (1536, 2000000000, 7)
     """
     if isinstance(value, str):
@@ -136,8 +131,8 @@ def parse_size(value: str | int) -> int:
         return value
     value_text = quoted_text(value) if isinstance(value, str) else repr(value)
     raise SizeError(
-        f"{value_text} is not a size; write a number and a unit, such as '512 MiB' or '4 GiB', or bytes "
-        "as a whole number."
+        f"{value_text} is not a size; write a number and a unit, such as '512 MiB' or '4 GiB', or "
+        "bytes as a whole number."
     )
 
 

@@ -32,8 +32,8 @@ class ReadingNote:
     """Effect of a named reading rule on the rows of a log.
 
     Attributes:
-        rule: name of the rule, as in `sim.formats.swf_file.ReadingRules`.
-        n_rows: number of rows that it changed.
+        rule, n_rows: name of the rule, as in `sim.formats.swf_file.ReadingRules`, and the rows it
+            changed.
         sentence: the same as text for people.
     """
 
@@ -223,11 +223,7 @@ class Workload:
         return sha.hexdigest()
 
     def head(self, n_jobs: int) -> Self:
-        """Return the first jobs in submit order (all of them if there are fewer).
-
-        Raises:
-            WorkloadError: `n_jobs` is less than 1.
-        """
+        """Return the first jobs in submit order (all if fewer); `WorkloadError` if `n_jobs` < 1."""
         if n_jobs < 1:
             raise WorkloadError(f"head of {n_jobs} jobs; ask for 1 or more.")
         return self._rows(0, n_jobs)

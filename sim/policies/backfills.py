@@ -109,7 +109,7 @@ def _overtake_by_plan(pool: Pool, k: int, now_s: float, slot: int, n_before: int
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
             block.procs, block.estimate_s = least_procs, least_s
-    # Who was not looked at, for want of processors, may be the narrowest of all.
+    # A job that was not examined, for lack of processors, may be the narrowest of all.
     here.narrowest = narrowest if slot >= tail else 1
     here.look_from = tail
     return n_started - n_before
@@ -156,10 +156,9 @@ def easy_by_plan(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order, each on the first idle machines that suit it, until one must wait.
+    """Start jobs in queue order on idle machines until one must wait, and return how many.
 
-    Returns:
-        Number of started jobs. If any started, no machine is reserved any more.
+    A start drops the reservation of machines.
     """
     here = nodes.pool.partitions[k]
     n_started = 0
@@ -246,7 +245,7 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
             block.procs, block.estimate_s = least_procs, least_s
-    # Who was not looked at, for want of machines, may be the narrowest of all.
+    # A job that was not examined, for lack of machines, may be the narrowest of all.
     here.narrowest = narrowest if slot >= tail else 1
     here.look_from = here.tail if n_choosy == 0 else here.head
     return n_started - n_before
@@ -333,7 +332,7 @@ def _overtake(pool: Pool, k: int, now_s: float, n_before: int) -> int:
         if is_whole and slot == end:
             block.procs, block.estimate_s = least_procs, least_s
     here.extra = extra
-    # Who was not looked at, for want of processors, may be the narrowest of all.
+    # A job that was not examined, for lack of processors, may be the narrowest of all.
     here.narrowest = narrowest if slot >= tail else 1
     here.look_from = tail
     return n_started - n_before
@@ -403,7 +402,7 @@ def greedy(pool: Pool, k: int, now_s: float) -> int:
         narrowest = min(narrowest, least_procs)
         if is_whole and slot == end:
             block.procs = least_procs
-    # Who was not looked at, for want of processors, may be the narrowest of all.
+    # A job that was not examined, for lack of processors, may be the narrowest of all.
     here.narrowest = narrowest if slot >= tail else 1
     here.look_from = tail
     return n_started
@@ -423,11 +422,7 @@ BACKFILLS: tuple[Backfill, ...] = (
 
 
 def backfill_named(name: str) -> Backfill:
-    """Return a registered backfilling rule.
-
-    Raises:
-        UnknownNameError: no rule has that name.
-    """
+    """Return a registered backfilling rule; `UnknownNameError` if no rule has that name."""
     for backfill in BACKFILLS:
         if backfill.name == name:
             return backfill
@@ -439,10 +434,7 @@ def decision_of(
 ) -> Callable[..., Any]:
     """Return the decision of a rule over the state of an allocation, as a kernel function.
 
-    Args:
-        backfill: rule.
-        allocation: resources that jobs get.
-        by_plan: whether to decide by a plan, which changing capacity needs.
+    It decides by a plan if `by_plan`, which changing capacity needs.
 
     Raises:
         ScenarioError: the rule does not support this state.

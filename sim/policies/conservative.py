@@ -77,10 +77,9 @@ def _put(pool: Pool, k: int, job: int) -> None:
 
 @kernel
 def _move(pool: Pool, k: int, job: int, freed_s: float) -> float:
-    """Move a job in the plan of partition k if it can start earlier, and before a time.
+    """Move a job in the plan if it can start earlier than planned, and before `freed_s`.
 
-    Returns:
-        Time until which it gave processors back; 0 if it was not moved.
+    Return the time until which it gave processors back; 0 if it was not moved.
     """
     job_row = pool.jobs[job]
     length_s, before_s = planned_s(job_row.estimate_s), job_row.reserved_s

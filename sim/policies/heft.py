@@ -28,7 +28,6 @@ BusyTimes = list[list[tuple[float, float]]]
 """Busy times of each processor: pairs of start and finish, in rising order."""
 
 ROUNDING = 2.0**-40
-"""Rounding error as a share of the largest rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class Graph:
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks."""
+        """Return the number of tasks."""
         return len(self.w)
 
     def mean_w(self) -> Floats:
@@ -85,11 +84,7 @@ class Graph:
         return neighbours
 
     def topological(self) -> list[int]:
-        """Return the tasks in an order in which parents come before children.
-
-        Raises:
-            ScenarioError: the graph has a cycle.
-        """
+        """Return the tasks, parents before children; `ScenarioError` if the graph has a cycle."""
         after, waits = self.neighbours(1), np.bincount(self.edges[:, 1], minlength=self.n_tasks)
         order = np.flatnonzero(waits == 0).tolist()
         for task in order:  # which grows meanwhile
@@ -233,15 +228,10 @@ def critical_path(graph: Graph) -> tuple[int, ...]:
 
 
 def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
-    """Plan by Critical Path on a Processor (their figure 3).
+    """Plan by Critical Path on a Processor (their figure 3); arguments as for `heft`.
 
     The whole critical path goes to the processor with its lowest cost, if one can run all of it;
     every other task goes to the processor where it finishes first, as does the path otherwise.
-
-    Args:
-        graph: graph to plan.
-        ready_s: earliest start in seconds.
-        booked: busy times of the processors; the plan is added to them.
 
     Raises:
         ScenarioError: the graph has a cycle.

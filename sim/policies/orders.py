@@ -135,7 +135,6 @@ F3 = Order("f3", f"r n + 6,860,000 log10(s), {_SOURCE}", _f3)
 F4 = Order("f4", f"r sqrt(n) + 530,000 log10(s), {_SOURCE}", _f4)
 
 MOST_WEIGHT = 2.0**32 - 1.0
-"""Limit of a weight, as in Slurm."""
 
 WEEK_S = 7 * 86400.0
 
@@ -277,15 +276,10 @@ ORDERS: tuple[Order, ...] = (
 )  # fmt: skip
 
 TASK_ORDERS: tuple[Order, ...] = (CRITICAL_PATH, UPWARD_RANK, CPOP_RANK)
-"""Orders of tasks, where instances of tasks are placed."""
 
 
 def order_named(name: str) -> Order:
-    """Return a registered order, of jobs or of tasks.
-
-    Raises:
-        UnknownNameError: no order has that name.
-    """
+    """Return a registered order, of jobs or of tasks; `UnknownNameError` if none has that name."""
     for order in (*ORDERS, *TASK_ORDERS):
         if order.name == name:
             return order

@@ -31,8 +31,7 @@ class PlacementRule:
     """A placement rule.
 
     Attributes:
-        name: name in a scenario.
-        summary: one line for people, with the source.
+        name, summary: name in a scenario, and one line for people with the source.
         choose: kernel function, (fleet, need, start) to a machine that has room for the need, or -1
             if none has. No machine before `start` has room.
         options: its options; it finds the values in ``fleet.gauges.options``, in this order.
@@ -151,7 +150,6 @@ BUSIEST_FIT = by_score(
 )
 
 TIER = 2**40
-"""More thousandths of GPUs than any machine has."""
 
 TYPICAL = PolicyOption(
     "typical_share", 0.95, "share of the instances that the typical needs make up, commonest first",
@@ -217,12 +215,6 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
     F(m) of Weng et al. (ATC 2023), section 3, times the instances of the typical need m, summed:
     all that is left of the GPUs if m has no room or requests none; else the rest of those GPUs that
     have less left than m takes of one.
-
-    Args:
-        fleet: state.
-        machine: machine.
-        need: need of one more assumed instance; -1 is none.
-        device: GPU of which it takes a part; -1 is none.
     """
     gauges, host, at = fleet.gauges, fleet.hosts[machine], machine * AMOUNTS
     left, n_whole, part = fleet.free[at + GPU], host.n_whole, 0
@@ -266,12 +258,8 @@ def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
 def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tuple[int, int]:
     """Return the rest of GPUs with less than a request, and the largest rest of any GPU in use.
 
-    Args:
-        fleet: state.
-        machine: machine of the GPUs.
-        device: GPU of which one more part is assumed to be in use; -1 is none.
-        part: size of that part.
-        asks: requested thousandths of one GPU.
+    One more `part` of `device` (-1 is none) is assumed to be in use; `asks` is the requested
+    thousandths of one GPU.
     """
     host, small, most = fleet.hosts[machine], 0, 0
     for d in range(host.first_device, host.behind_device):
@@ -498,11 +486,7 @@ def register_placement(rule: PlacementRule) -> None:
 
 
 def placement_named(name: str) -> PlacementRule:
-    """Return a registered placement rule.
-
-    Raises:
-        UnknownNameError: no rule has that name.
-    """
+    """Return a registered placement rule; `UnknownNameError` if no rule has that name."""
     rules = {rule.name: rule for rule in PLACEMENTS} | _others
     if name not in rules:
         raise UnknownNameError("placement", name, rules)

@@ -27,8 +27,7 @@ class PolicyOption:
         name: name in a scenario; unique among policies of the same kind.
         usual: default value.
         summary: one line for people.
-        lowest: smallest allowed value.
-        highest: largest allowed value.
+        lowest, highest: smallest and largest allowed value.
         is_whole: whether only whole numbers are allowed.
         unit: unit for people; empty for counts and switches.
         needs: another option of the same policy; while that is 0, this one has no effect.
@@ -46,11 +45,7 @@ class PolicyOption:
     names: tuple[str, ...] = ()
 
     def checked(self, value: object, of: str) -> float:
-        """Return a value as a float after checking it.
-
-        Raises:
-            ScenarioError: the value is not allowed.
-        """
+        """Return a value as a float; raise `ScenarioError` if it is not allowed."""
         if isinstance(value, str) and value in self.names:
             return float(self.names.index(value))
         number = float(value) if isinstance(value, int | float) else math.nan
@@ -79,9 +74,8 @@ class JobFacts:
     """Facts on the jobs that an order may use before the simulation. Columns have shape [n_jobs].
 
     Attributes:
-        submit_s: float64, seconds since the first submission.
-        requested_s: float64.
-        procs: int64.
+        submit_s, requested_s, procs: float64, float64 and int64; `submit_s` is in seconds since the
+            first submission.
         partition: int64, index into those of the cluster; -1 for a rejected job.
         queue: int64, as logged; -1 where unknown.
         cluster: cluster of the jobs.
@@ -131,8 +125,7 @@ class Order:
     the smaller job id, then to the task that is listed first.
 
     Attributes:
-        name: name in a scenario.
-        summary: one line for people, with the source.
+        name, summary: name in a scenario, and one line for people with the source.
         score: facts to float64 [n]; the smallest goes first, always.
         factor: facts to float64 [n], input of `score_now` for each job.
         score_now: (waited_s, procs, factor, fair_share, options) to the score at this moment, as a
@@ -171,8 +164,7 @@ class Backfill:
     lists them in ``pool.started`` and returns how many there are.
 
     Attributes:
-        name: name in a scenario.
-        summary: one line for people, with the source.
+        name, summary: name in a scenario, and one line for people with the source.
         decide: (pool, partition, now_s) to the number of jobs started; None if the rule needs named
             machines.
         decide_nodes: the same over named machines, (nodes, partition, now_s), of which a job takes
@@ -181,8 +173,8 @@ class Backfill:
         options: its options; the rule finds the values in ``pool.options``, in this order.
         is_eager: option values to whether it must decide whenever something arrives or ends, even
             if no job can start.
-        plans: whether it needs a plan (`sim.kernel.plan`).
-        keeps_plan: whether it keeps the plan from decision to decision.
+        plans, keeps_plan: whether it needs a plan (`sim.kernel.plan`), and keeps it from decision
+            to decision.
         wakes: whether it may decide at a time without arrival or end
             (`sim.kernel.pool.PartitionState.wake_s`).
         n_bookings: option values to the maximum of reservations of machines in one decision

@@ -19,9 +19,8 @@ class OptionValues:
     """The values of all options of a scenario.
 
     Attributes:
-        order: float64, values of the order, in declared order.
-        backfill: float64, values of the backfilling rule, in declared order.
-        placement: float64, values of the placement rule, in declared order; none without instances.
+        order, backfill, placement: float64, values of the order, the backfilling rule and the
+            placement rule, in declared order; the last is empty without instances.
         values: all values by name.
     """
 

@@ -36,7 +36,6 @@ TOGETHER_S = 30.0
 NEVER = -1.0
 
 MARK = 1 << 40
-"""Larger than any number of reservations."""
 
 
 @kernel
@@ -84,7 +83,7 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
 
 @kernel
 def _behind_last(nodes: Nodes, k: int, slot: int) -> int:
-    """Return the slot behind the last job from a slot on that fits in the free processors.
+    """Return the slot after the last job from a slot on that fits in the free processors.
 
     Return the slot itself if there is none.
     """
@@ -268,11 +267,7 @@ def _is_in_question(nodes: Nodes, holder: int) -> bool:
 
 @kernel
 def _give_back(nodes: Nodes, k: int, holder: int) -> int:
-    """Release the resources of a running job, among those of later.
-
-    Returns:
-        Its processors of machines that are not off limits.
-    """
+    """Release a running job in the later resources; return its processors not off limits."""
     claim, later = nodes.claims[holder], nodes.book.later
     n_resources = len(nodes.capacity) // len(nodes.machines)
     opened = 0

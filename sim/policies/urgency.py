@@ -41,13 +41,8 @@ def next_slot(fleet: Fleet) -> int:
 def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
     """Place instances one by one, always the next of the most urgent task that has room.
 
-    Args:
-        fleet: state after everything that ends and is submitted at this time.
-        choose: the placement rule.
-        now_s: the time.
-
-    Returns:
-        Number of instances that got an end.
+    Everything that ends and is submitted at this time has been applied. Return how many instances
+    got an end.
     """
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
@@ -146,12 +141,9 @@ def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
 
 
 def decision_by_urgency(name: str, how_urgent: Any, *, by_need: bool = False) -> Any:
-    """Return the decision that serves by an urgency.
+    """Return the decision of a rule that serves by an urgency, (fleet, task) to a number.
 
-    Args:
-        name: name of the rule.
-        how_urgent: kernel function, (fleet, task) to a number.
-        by_need: whether the number depends on the need of the task alone; see `serve_by_need`.
+    With `by_need`, the number depends on the need of the task alone; see `serve_by_need`.
     """
     if by_need:
         before = bound(comes_before, name, urgency=how_urgent)

@@ -72,11 +72,9 @@ def hyetograph(
 
 
 LEAST_SIZE = 4
-LEAST_SLOPE = 0.002
-"""Least fall over distance between a cell and the one it drains to."""
+LEAST_SLOPE = 0.002  # least fall over distance between a cell and the one it drains to
 
-SOIL_SPREAD = 0.15
-"""Largest relative deviation of a cell's conductivity from that of the soil."""
+SOIL_SPREAD = 0.15  # largest relative deviation of a cell's conductivity from that of the soil
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +82,6 @@ class Terrain:
     """Cells of a square grid, numbered row by row from the upper left.
 
     Attributes:
-        columns: number of cells in a row.
-        cell_m: edge of a cell.
         elevation_m: float64 [n_cells], pits filled.
         downstream: int64 [n_cells], cell that each drains to; -1 at the outlet.
         slope: float64 [n_cells], fall over distance to that cell.
@@ -130,7 +126,7 @@ class Terrain:
 
     @cached_property
     def donors(self) -> sparse.csr_matrix:
-        """Matrix [n_cells, n_cells] with ones where the row's cell receives from the column's cell."""
+        """Matrix [n_cells, n_cells] with ones where the row's cell is fed by the column's cell."""
         from scipy import sparse
 
         fed = np.flatnonzero(self.downstream >= 0)
@@ -189,7 +185,6 @@ def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
 
 
 def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:
-    """Draw a smooth surface of mean 0 and standard deviation 1, ``blur`` cells across."""
     from scipy import ndimage
 
     surface = ndimage.gaussian_filter(rng.standard_normal((size, size)), blur, mode="reflect")
@@ -197,7 +192,6 @@ def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:
 
 
 def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
-    """Yield the neighbours of a cell, with their distance in edges."""
     row, column = divmod(cell, size)
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
@@ -207,7 +201,6 @@ def _neighbours(cell: int, size: int) -> Iterator[tuple[int, float]]:
 
 
 def _fill_sinks(height_m: Floats, outlet: int, size: int, cell_m: float) -> Floats:
-    """Raise every cell just enough for a way down to the outlet."""
     filled_m = height_m.copy()
     visited = {outlet}
     front = [(float(filled_m[outlet]), outlet)]
@@ -223,7 +216,6 @@ def _fill_sinks(height_m: Floats, outlet: int, size: int, cell_m: float) -> Floa
 
 
 def _steepest(filled_m: Floats, outlet: int, size: int, cell_m: float) -> tuple[Ints, Floats]:
-    """Return for every cell the neighbour of the steepest way down, and its slope."""
     downstream = np.full(filled_m.size, -1, dtype=np.int64)
     slope = np.full(filled_m.size, LEAST_SLOPE)
     for cell in range(filled_m.size):
@@ -245,7 +237,6 @@ class SoilParameters:
 
     Attributes:
         conductivity_mmh: saturated hydraulic conductivity K of the soil.
-        rain_factor: factor of the measured rain.
         moisture_deficit: pore space that is free at the beginning, as a share of the volume.
         roughness: Manning's n in s/m^(1/3).
         suction_m: head at the wetting front, the same for all.
@@ -395,8 +386,7 @@ LEVELS: Mapping[str, tuple[float, ...]] = {
     "roughness": (0.04, 0.055, 0.08, 0.11, 0.15, 0.22),
 }
 """6 x 6 x 6 x 6 = 1,296. Conductivities are near those of sandy clay loam to sand (Rawls,
-Brakensiek and Miller 1983); Manning's n goes from bare ground to dense grass (Engman 1986).
-"""
+Brakensiek and Miller 1983); Manning's n goes from bare ground to dense grass (Engman 1986)."""
 
 TRUTH: Mapping[str, tuple[float, float]] = {
     "conductivity_mmh": (2.2, 7.0),
@@ -410,8 +400,7 @@ SUCTION_M = 0.11
 
 STEP_S = 15.0
 STEPS_PER_SAMPLE = 20
-N_SAMPLES = 60
-"""Samples are means of five minutes, for five hours."""
+N_SAMPLES = 60  # samples are means of five minutes, for five hours
 
 NOISE = 0.04  # standard deviation of the logarithm of sensor values
 
@@ -423,7 +412,6 @@ class FloodCalibration:
     """A catchment, its storm and the observations of its sensors.
 
     Attributes:
-        seed: seed of the draw.
         terrain: catchment; its sensors are the outlet and two streams.
         rain_mmh: float64 [n_steps], measured by a gauge.
         observed_m3s: float64 [n_sensors, n_samples].

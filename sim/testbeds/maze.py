@@ -2,8 +2,19 @@
 
 The third application of the Copper paper (section 4.1.1): a simulated runner has to find the way
 out of a maze with enemies; it can slip on obstacles and then lies vulnerable for a time that
-depends on its velocity. All further rules are ours. Mazes are rooms on a grid with passages, some
-with rubble; the runner searches at random, along a wall, or with a memory.
+depends on its velocity. All further rules are ours:
+
+- A tick is a tenth of a second. The runner moves first, then the enemies by number.
+- In rubble a careful runner takes twice as long. It slips with a probability of `SLIP` times the
+  square of its velocity, and then lies for `DOWN_S` seconds times its velocity.
+- Enemies patrol, and turn back only in dead ends. One that sees the runner along a corridor runs
+  to that place.
+- A standing runner shakes an enemy in its room off, loses `SHAKEN_S`, and is safe for `AHEAD_S`
+  more; a lying one is carried back to the entry and held for `HELD_S`. The enemy is dazed for
+  `DAZED_S`.
+- ``enemies`` is the reaction to a visible enemy: ``ignore``; ``hide``, standing still (an enemy
+  that has not seen the runner passes by); ``flee``, no step towards one within `SHY_ROOMS`. After
+  `PATIENCE_S` of either it goes on until no enemy is in sight.
 """
 
 from __future__ import annotations
@@ -21,8 +32,7 @@ from sim.model.errors import SetupError, UnknownNameError
 LEAST_ROOMS = 3
 LEAST_SIDES = "3 columns and 3 rows"
 OPENED_DEAD_ENDS = 0.5
-RUBBLE = 0.18
-"""Shares of the dead ends that are opened, and of the rooms with rubble."""
+RUBBLE = 0.18  # shares of the dead ends that are opened, and of the rooms with rubble
 
 SIGHT_ROOMS = 5  # range of sight along a corridor
 
@@ -116,7 +126,6 @@ def make_maze(seed: np.random.SeedSequence, columns: int = 16, rows: int = 11) -
 
 
 def _around(room: int, columns: int, n_rooms: int) -> list[int]:
-    """Return the neighbours of a room on the grid."""
     column = room % columns
     around = [room - columns] if room >= columns else []
     around += [room - 1] if column > 0 else []
@@ -168,7 +177,7 @@ class Walker(Protocol):
 
 
 class Wanderer:
-    """Take any passage except the last one; turn back only in a dead end (the random mouse)."""
+    """A walker through any passage except the last one (the random mouse)."""
 
     def __init__(self, maze: MazePlan, draw: Draw) -> None:
         self._maze, self._draw = maze, draw
@@ -191,7 +200,7 @@ class Wanderer:
 
 
 class WallFollower:
-    """Follow the right-hand wall: right, straight on, left, back, the first that is open."""
+    """A walker along the right-hand wall: right, straight on, left, back, the first open."""
 
     def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - deterministic
         self._maze = maze
@@ -216,7 +225,7 @@ class WallFollower:
 
 
 class Rememberer:
-    """Draw a map of the visible rooms, and know the direction of the exit.
+    """A walker with a map of the visible rooms, which knows the direction of the exit.
 
     It takes the shortest way that may lead out by the map, where unseen walls count as open, and
     plans again when it sees a wall (planning under the free-space assumption: Zelinsky 1992,
@@ -246,7 +255,6 @@ class Rememberer:
             self._left = self._steps_left()
 
     def _steps_left(self) -> list[int]:
-        """Return a lower bound of the steps from every room to the exit."""
         maze = self._maze
         left = [maze.n_rooms] * maze.n_rooms
         left[maze.way_out] = 0
@@ -260,7 +268,6 @@ class Rememberer:
         return left
 
     def _perhaps(self, room: int) -> tuple[int, ...]:
-        """Return the possible next rooms: by passages if known, else all neighbours."""
         maze = self._maze
         if room in self._known:
             return maze.beside[room]
@@ -302,8 +309,7 @@ PATIENCE_S = 6.0
 LOOK_S = 0.5
 SHY_ROOMS = 3
 PATROL_TICKS, CHASE_TICKS = 12, 7
-LEAST_START_STEPS = 8
-"""Least distance of the enemies from the runner at the beginning."""
+LEAST_START_STEPS = 8  # least distance of the enemies from the runner at the beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,15 +371,7 @@ class GameEvent:
 
 @dataclass(frozen=True, eq=False)
 class GameResult:
-    """Result of one game.
-
-    Attributes:
-        time_s: time until the exit, or the limit.
-        escaped: whether the runner reached the exit.
-        path: (seconds, room) of every move of the runner, from the entry on.
-        happenings: events in order of time.
-        enemy_paths: rooms of every enemy, in order.
-    """
+    """Result of one game; the path has the seconds and the room of every move."""
 
     time_s: float
     escaped: bool
@@ -449,8 +447,6 @@ class _Enemy:
 
 
 class _Play:
-    """State of one game."""
-
     def __init__(self, game: Game, runner: Runner, rules: Rules) -> None:
         maze, streams = game.maze, np.random.SeedSequence(game.entropy).spawn(4)
         of_starts, of_enemies, of_slips, of_ways = streams
@@ -493,7 +489,6 @@ class _Play:
     # --- the runner
 
     def _step(self) -> None:
-        """Let the runner act, and set the time of its next action."""
         enemies_in_sight = [
             e for e in self._enemies if self._now >= e.dazed_until and self._sees(e)
         ]
@@ -515,7 +510,6 @@ class _Play:
         return enemy.room in self._maze.visible[self._room]
 
     def _away_from(self, enemies_in_sight: list[_Enemy], next_room: int) -> int:
-        """Return the chosen room, or one that is no nearer to close enemies."""
         steps = self._maze.steps
         close = [e.room for e in enemies_in_sight if steps[self._room][e.room] <= SHY_ROOMS]
         if not close or all(steps[next_room][e] > steps[self._room][e] for e in close):
@@ -550,7 +544,6 @@ class _Play:
     # --- the enemies
 
     def _hunt(self, enemy: _Enemy) -> None:
-        """Let an enemy patrol or chase, and set the time of its next action."""
         if self._now < enemy.dazed_until:
             enemy.due = enemy.dazed_until
             return
@@ -576,7 +569,6 @@ class _Play:
         return onward[int(self._enemy_rng.random() * len(onward))]
 
     def _meet(self, enemy: _Enemy) -> None:
-        """Apply the meeting of runner and enemy if they are in one room."""
         if enemy.room != self._room or self._now < max(enemy.dazed_until, self._free_until):
             return
         if self._now < self._hidden_until and enemy.target != self._room:
@@ -600,7 +592,6 @@ class _Play:
 
 
 def _place_enemies(maze: MazePlan, n_enemies: int, rng: np.random.Generator) -> list[_Enemy]:
-    """Draw the first rooms of the enemies and the times of their first moves."""
     steps = maze.steps[maze.way_in]
     far = [room for room in range(maze.n_rooms) if steps[room] >= LEAST_START_STEPS] or [
         maze.way_out

@@ -34,17 +34,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTable:
-    """A fully or partly measured space.
+    """A fully or partly measured space."""
 
-    Args:
-        name: file name without its suffix, or the source of the text.
-        space: product of the distinct values per column.
-        measurements: one per measured configuration.
-    """
-
-    name: str
-    space: ParameterSpace
-    measurements: Mapping[Configuration, Measurement]
+    name: str  # file name without its suffix, or the source of the text
+    space: ParameterSpace  # product of the distinct values per column
+    measurements: Mapping[Configuration, Measurement]  # one per measured configuration
 
     @classmethod
     def read(cls, path: Path | str) -> MeasuredTable:
@@ -125,7 +119,6 @@ def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:
 def _split(
     source: str, rows: list[tuple[int, list[str]]]
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the header and the rows, checked to be of one width."""
     if not rows:
         raise TableError(f"{source} is empty; it needs a header and at least one row.")
     line, header = rows[0]

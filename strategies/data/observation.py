@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from strategies.space.errors import ObservationError
 from strategies.space.parameter_space import Configuration
 
-LIMIT = 1e150
-"""Greatest absolute quality and violation, so that sums of squares stay finite."""
+LIMIT = 1e150  # Greatest absolute quality and violation, so that sums of squares stay finite
 
 
 @dataclass(frozen=True, slots=True)

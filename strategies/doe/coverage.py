@@ -22,38 +22,23 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class LevelCoverage:
-    """Share of a parameter's allowed levels, or of a pair's combinations, that have runs.
+    """Share of a parameter's allowed levels, or of a pair's combinations, that have runs."""
 
-    Args:
-        parameters: one name, or two.
-        n_seen: allowed levels or combinations with a run.
-        n_allowed: their number; None if the exclusions are too many to count.
-        least: fewest runs of one of them, 0 if one has none; None where ``n_allowed`` is.
-        most: most runs of one of them.
-    """
-
-    parameters: tuple[str, ...]
-    n_seen: int
-    n_allowed: int | None
-    least: int | None
-    most: int
+    parameters: tuple[str, ...]  # one name, or two
+    n_seen: int  # allowed levels or combinations with a run
+    n_allowed: int | None  # their number; None if the exclusions are too many to count
+    least: int | None  # fewest runs of one of them, 0 if one has none; None where ``n_allowed`` is
+    most: int  # most runs of one of them
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceCoverage:
-    """Coverage of a space by runs.
+    """Coverage of a space by runs."""
 
-    Args:
-        parameters: one entry per parameter, in the space's order.
-        pairs: one entry per pair of parameters.
-        n_seen: distinct allowed configurations with a run.
-        n_allowed: allowed configurations, None if unknown.
-    """
-
-    parameters: tuple[LevelCoverage, ...]
-    pairs: tuple[LevelCoverage, ...]
-    n_seen: int
-    n_allowed: int | None
+    parameters: tuple[LevelCoverage, ...]  # one entry per parameter, in the space's order
+    pairs: tuple[LevelCoverage, ...]  # one entry per pair of parameters
+    n_seen: int  # distinct allowed configurations with a run
+    n_allowed: int | None  # allowed configurations, None if unknown
 
     @property
     def share(self) -> float | None:
@@ -101,26 +86,21 @@ def _level_coverage(
 MOST_ENTRIES = 4_000_000
 """Greatest number of configurations times design columns, which bounds the memory of the search."""
 
-MOST_ANCHORS = 200
-"""Number of best runs whose neighbourhood is preferred."""
+MOST_ANCHORS = 200  # Number of best runs whose neighbourhood is preferred
 
-OUTSIDE = 1e-9
-"""Squared length from which on a unit vector counts as outside a space."""
+OUTSIDE = 1e-9  # Squared length from which on a unit vector counts as outside a space
 
 Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EstimationTarget:
-    """Effects that the missing runs shall make estimable.
+    """Effects that the missing runs shall make estimable."""
 
-    Args:
-        parameters: one name for a main effect, two for an interaction (with all main effects in
-            the model), none for all main effects. All open levels are included.
-        level_id: only this level of the one parameter, against those that have effects already.
-    """
-
+    # one name for a main effect, two for an interaction (with all main effects in the model),
+    # none for all main effects. All open levels are included
     parameters: tuple[str, ...] = ()
+    # only this level of the one parameter, against those that have effects already
     level_id: int | None = None
 
     def __post_init__(self) -> None:
@@ -135,23 +115,16 @@ class EstimationTarget:
 
 @dataclass(frozen=True, slots=True)
 class MissingRuns:
-    """Runs that would make a target estimable.
+    """Runs that would make a target estimable."""
 
-    Args:
-        target: effects that shall be estimable.
-        configurations: allowed, not yet run, in the order in which they were chosen.
-        lacking: dimensions of the target that the runs until now leave unknown.
-        left: those that stay unknown after these runs, because nothing allowed closes them.
-        n_waiting: runs that are queued or running; they count as completed.
-        looked_at_all: whether every allowed configuration was examined, so that ``left`` is due
-            to closed levels, exclusions and failures alone.
-    """
-
-    target: EstimationTarget
+    target: EstimationTarget  # effects that shall be estimable
+    # allowed, not yet run, in the order in which they were chosen
     configurations: tuple[Configuration, ...]
-    lacking: int
-    left: int
-    n_waiting: int
+    lacking: int  # dimensions of the target that the runs until now leave unknown
+    left: int  # those that stay unknown after these runs, because nothing allowed closes them
+    n_waiting: int  # runs that are queued or running; they count as completed
+    # whether every allowed configuration was examined, so that ``left`` is due to closed levels,
+    # exclusions and failures alone
     looked_at_all: bool
 
     @property
@@ -300,7 +273,6 @@ def _outside(units: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[
 def _contrasts(
     coding: Coding, positions: tuple[int, ...], target: EstimationTarget, anchors: Sequence[Ids]
 ) -> NDArray[np.float64]:
-    """Return the contrasts of a target, float64 [m, columns]."""
     space = coding.space
     if not positions:
         return np.concatenate([_differences(coding, i) for i in range(len(space.parameters))])
@@ -456,23 +428,17 @@ def _array(cells: Sequence[Ids], coding: Coding) -> NDArray[np.int64]:
     return np.array(cells, dtype=np.int64).reshape(len(cells), len(coding.level_ids))
 
 
-MOST_CELLS = 10_000
-"""Greatest number of combinations of a block; a larger one is a sweep."""
+MOST_CELLS = 10_000  # Greatest number of combinations of a block; a larger one is a sweep
 
-MOST_SEEDS = 200
-"""Greatest number of blocks and of best runs that a completion starts from."""
+MOST_SEEDS = 200  # Greatest number of blocks and of best runs that a completion starts from
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCompletion:
-    """A block, and the runs that complete it.
+    """A block, and the runs that complete it."""
 
-    Args:
-        block: the completed block.
-        configurations: its missing runs, allowed and not failed before; empty if it is complete.
-    """
-
-    block: FactorialBlock
+    block: FactorialBlock  # the completed block
+    # its missing runs, allowed and not failed before; empty if it is complete
     configurations: tuple[Configuration, ...]
 
 
@@ -489,8 +455,8 @@ def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> Bloc
     n_combinations = math.prod(len(space.open_ids[position]) for position in positions)
     if n_combinations > MOST_CELLS:
         raise AnalysisError(
-            f"{' and '.join(parameters)} have {n_combinations:,} combinations of open levels; at most "
-            f"{MOST_CELLS:,} are completed to a block, so close levels."
+            f"{' and '.join(parameters)} have {n_combinations:,} combinations of open levels; at "
+            f"most {MOST_CELLS:,} are completed to a block, so close levels."
         )
     failed = {failure.configuration for failure in knowledge.failures}
     run_or_waiting = knowledge.taken - failed | {o.configuration for o in knowledge.observations}

@@ -39,13 +39,10 @@ Pair: TypeAlias = tuple[Cell, Cell, int]
 
 @dataclass(frozen=True, slots=True)
 class FactorialBlock:
-    """A complete factorial among the evaluated configurations.
+    """A complete factorial among the evaluated configurations."""
 
-    Args:
-        level_ids: ascending level ids per parameter; all their combinations have been run. A
-            parameter with one level is held fixed.
-    """
-
+    # ascending level ids per parameter; all their combinations have been run. A parameter with
+    # one level is held fixed
     level_ids: tuple[tuple[int, ...], ...]
 
     @property
@@ -94,12 +91,7 @@ def block_effects(
 
     None for a level that no block varies, and for one that no chain of blocks ties to the
     greatest group of compared levels (the group with the most runs among equals). A parameter
-    with one level in all has effect 0 once it has a run.
-
-    Args:
-        space: space of the observations.
-        observations: completed runs; their responses are averaged (see `responses`).
-        blocks: blocks to use; by default those that `find_blocks` finds.
+    with one level in all has effect 0 once it has a run. By default the blocks are found.
     """
     if blocks is None:
         blocks = find_blocks(space, observations)

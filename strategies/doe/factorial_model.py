@@ -40,71 +40,48 @@ from strategies.space.errors import AnalysisError
 from strategies.space.parameter_space import ParameterSpace
 
 CONFIDENCE = 0.95
-MOST_NAMED = 3
-"""Greatest number of terms and pairs that a reason names; the rest is counted."""
+MOST_NAMED = 3  # Greatest number of terms and pairs that a reason names; the rest is counted
 
 ErrorSource = Literal["pure error", "residual"]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorEstimate:
-    """Estimated variance of a run that the model does not explain.
+    """Estimated variance of a run that the model does not explain."""
 
-    Args:
-        source: replicates or residuals; None if there are neither.
-        df: degrees of freedom, 0 without an estimate.
-        mean_square: the variance, None without an estimate.
-        reason: explanation of the source, or of its absence, for people.
-    """
-
-    source: ErrorSource | None
-    df: int
-    mean_square: float | None
-    reason: str
+    source: ErrorSource | None  # replicates or residuals; None if there are neither
+    df: int  # degrees of freedom, 0 without an estimate
+    mean_square: float | None  # the variance, None without an estimate
+    reason: str  # explanation of the source, or of its absence, for people
 
 
 @dataclass(frozen=True, slots=True)
 class TermTest:
-    """Partial F test of a main effect or an interaction.
+    """Partial F test of a main effect or an interaction."""
 
-    Args:
-        parameters: one name, or two.
-        df: degrees of freedom that the runs determine, 0 if none.
-        full_df: degrees of freedom of the term with all levels that have runs.
-        sum_squares: residual sum of squares that leaving the term out adds; None at df 0.
-        f: mean square over that of the error, None without an error above 0.
-        p: probability of so great an F by chance.
-        reason: explanation where df is below full_df or F is None.
-        needs_closed: closed levels, such as ``mode=z``, that all its missing combinations hold:
-            no allowed run can help until they are reopened. Empty if others are missing too.
-    """
-
-    parameters: tuple[str, ...]
-    df: int
-    full_df: int
+    parameters: tuple[str, ...]  # one name, or two
+    df: int  # degrees of freedom that the runs determine, 0 if none
+    full_df: int  # degrees of freedom of the term with all levels that have runs
+    # residual sum of squares that leaving the term out adds; None at df 0
     sum_squares: float | None
-    f: float | None
-    p: float | None
-    reason: str | None
+    f: float | None  # mean square over that of the error, None without an error above 0
+    p: float | None  # probability of so great an F by chance
+    reason: str | None  # explanation where df is below full_df or F is None
+    # closed levels, such as ``mode=z``, that all its missing combinations hold: no allowed run
+    # can help until they are reopened. Empty if others are missing too
     needs_closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LevelContrast:
-    """Effect of a level, or of a combination of levels of two parameters, on the response.
+    """Effect of a level, or of a combination of levels of two parameters, on the response."""
 
-    Args:
-        level_ids: one level id, or two.
-        count: runs with it.
-        effect: change against the mean of the comparable ones; None if unknown.
-        standard_error: standard error of the effect, None without an estimate of the error.
-        interval: 95 % t interval of the effect, None where the standard error is.
-    """
-
-    level_ids: tuple[int, ...]
-    count: int
-    effect: float | None = None
+    level_ids: tuple[int, ...]  # one level id, or two
+    count: int  # runs with it
+    effect: float | None = None  # change against the mean of the comparable ones; None if unknown
+    # standard error of the effect, None without an estimate of the error
     standard_error: float | None = None
+    # 95 % t interval of the effect, None where the standard error is
     interval: tuple[float, float] | None = None
 
 
@@ -112,19 +89,13 @@ class LevelContrast:
 class FactorialModel:
     """A linear model of main effects and interactions; build it with `FactorialModel.fit`.
 
-    Args:
-        coding: levels that have runs, terms and their columns.
-        ids: int64 [n, parameters], level ids of the runs.
-        relative: float64 [n], responses less the first.
-        solution: the fit; None without any run.
-
     Not slotted, because results are cached on first use.
     """
 
-    coding: Coding
-    ids: NDArray[np.int64]
-    relative: NDArray[np.float64]
-    solution: Solution | None
+    coding: Coding  # levels that have runs, terms and their columns
+    ids: NDArray[np.int64]  # int64 [n, parameters], level ids of the runs
+    relative: NDArray[np.float64]  # float64 [n], responses less the first
+    solution: Solution | None  # the fit; None without any run
 
     @classmethod
     def fit(
@@ -267,7 +238,6 @@ class FactorialModel:
     def unknown_contrasts(self) -> int:
         """Number of contrasts of the levels with runs that cannot be estimated."""
         return self.coding.n_columns - 1 - len(self.contrasts)
-
 
     def _term(self, names: Sequence[str]) -> Term:
         positions = tuple(self.space.names.index(self.space.parameter(n).name) for n in names)
@@ -446,7 +416,6 @@ def _positions(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Join the first names, and count the rest."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
@@ -466,45 +435,28 @@ ALONE = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LackOfFit:
-    """The F test of lack of fit against pure error.
+    """The F test of lack of fit against pure error."""
 
-    Args:
-        df: degrees of freedom of lack of fit, distinct configurations less effects.
-        sum_squares: sum of squares of lack of fit, None if no test can be made.
-        pure_df: degrees of freedom of pure error.
-        pure_squares: sum of squares of pure error.
-        f: ratio of the mean squares, None if no test can be made.
-        p: probability of so great an F if the model were right.
-        reason: explanation of a missing test, None if there is one.
-    """
-
-    df: int
-    sum_squares: float | None
-    pure_df: int
-    pure_squares: float
-    f: float | None
-    p: float | None
-    reason: str | None
+    df: int  # degrees of freedom of lack of fit, distinct configurations less effects
+    sum_squares: float | None  # sum of squares of lack of fit, None if no test can be made
+    pure_df: int  # degrees of freedom of pure error
+    pure_squares: float  # sum of squares of pure error
+    f: float | None  # ratio of the mean squares, None if no test can be made
+    p: float | None  # probability of so great an F if the model were right
+    reason: str | None  # explanation of a missing test, None if there is one
 
 
 @dataclass(frozen=True, slots=True)
 class PressStatistic:
-    """The PRESS statistic of leave-one-out prediction.
+    """The PRESS statistic of leave-one-out prediction."""
 
-    Args:
-        r_squared: 1 - PRESS / sum of squares about the mean, over the runs that the others can
-            predict; below 0 if their mean would predict better. None with ``reason``.
-        press: sum of squared prediction errors, in the squared unit of the response.
-        n_predicted: runs that the others can predict.
-        n_alone: runs that alone determine an effect, such as the only one with a level.
-        reason: explanation of a missing value.
-    """
-
+    # 1 - PRESS / sum of squares about the mean, over the runs that the others can predict; below
+    # 0 if their mean would predict better. None with ``reason``
     r_squared: float | None
-    press: float | None
-    n_predicted: int
-    n_alone: int
-    reason: str | None = None
+    press: float | None  # sum of squared prediction errors, in the squared unit of the response
+    n_predicted: int  # runs that the others can predict
+    n_alone: int  # runs that alone determine an effect, such as the only one with a level
+    reason: str | None = None  # explanation of a missing value
 
 
 def lack_of_fit(model: FactorialModel) -> LackOfFit:

@@ -33,8 +33,7 @@ from strategies.space.errors import AnalysisError
 from strategies.space.parameter import Parameter, show
 from strategies.space.parameter_space import ParameterSpace
 
-TOLERANCE = 1e-8
-"""Squared length of a contrast of two levels (2) that may be outside the row space."""
+TOLERANCE = 1e-8  # Squared length of a contrast of two levels (2) that may be outside the row space
 
 
 def least_squares_effects(space: ParameterSpace, observations: Sequence[Observation]) -> Effects:
@@ -127,27 +126,20 @@ def grain_of(scale: float) -> float:
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
 
 
-GRAINS = 16
-"""Greatest residuals, in grains of the response, that count as rounding, not noise."""
+GRAINS = 16  # Greatest residuals, in grains of the response, that count as rounding, not noise
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Least squares solution of least norm, in coordinates of the row space.
+    """Least squares solution of least norm, in coordinates of the row space."""
 
-    Args:
-        basis: float64 [columns, rank], orthonormal columns that span the row space.
-        singular: float64 [rank], singular values.
-        scores: float64 [rank], the response in the directions of the singular vectors.
-        residuals: float64 [n], exactly 0 where the fit is exact up to rounding.
-        leverage: float64 [n], the diagonal of the hat matrix.
-    """
-
+    # float64 [columns, rank], orthonormal columns that span the row space
     basis: NDArray[np.float64]
-    singular: NDArray[np.float64]
+    singular: NDArray[np.float64]  # float64 [rank], singular values
+    # float64 [rank], the response in the directions of the singular vectors
     scores: NDArray[np.float64]
-    residuals: NDArray[np.float64]
-    leverage: NDArray[np.float64]
+    residuals: NDArray[np.float64]  # float64 [n], exactly 0 where the fit is exact up to rounding
+    leverage: NDArray[np.float64]  # float64 [n], the diagonal of the hat matrix
 
     @property
     def rank(self) -> int:
@@ -235,17 +227,12 @@ _DEGREES = ("linear", "quadratic", "cubic")
 class Coding:
     """Coding of configurations as rows of a design matrix.
 
-    Args:
-        space: the space.
-        level_ids: coded levels per parameter, by rank; at least one each.
-        terms: main effects of all parameters, then pairs.
-
     Not slotted: contrasts are cached on first use. Raises `AnalysisError` beyond `MOST_COLUMNS`.
     """
 
-    space: ParameterSpace
-    level_ids: tuple[tuple[int, ...], ...]
-    terms: tuple[Term, ...]
+    space: ParameterSpace  # the space
+    level_ids: tuple[tuple[int, ...], ...]  # coded levels per parameter, by rank; at least one each
+    terms: tuple[Term, ...]  # main effects of all parameters, then pairs
 
     def __post_init__(self) -> None:
         if self.n_columns > MOST_COLUMNS:
@@ -388,43 +375,29 @@ def helmert(n: int) -> NDArray[np.float64]:
     return contrasts / np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
 
 
-LEAST_CONTRASTS = 3
-"""Fewest contrasts; with fewer, Lenth's t has less than one degree of freedom."""
+LEAST_CONTRASTS = 3  # Fewest contrasts; with fewer, Lenth's t has less than one degree of freedom
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One degree of freedom of a term, on a scale that all terms share.
+    """One degree of freedom of a term, on a scale that all terms share."""
 
-    Args:
-        name: such as ``procs linear x order``.
-        parameters: names of the term's parameters.
-        effect: 2 sqrt(sum of squares / runs), with the sign of the coefficient. For a parameter of
-            two levels in a balanced design that is the difference of its level means.
-        sum_squares: residual sum of squares that leaving this contrast out adds.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
+    name: str  # such as ``procs linear x order``
+    parameters: tuple[str, ...]  # names of the term's parameters
+    # 2 sqrt(sum of squares / runs), with the sign of the coefficient. For a parameter of two
+    # levels in a balanced design that is the difference of its level means
     effect: float
-    sum_squares: float
+    sum_squares: float  # residual sum of squares that leaving this contrast out adds
 
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """Lenth's pseudo standard error and margins, in the unit of the effects.
+    """Lenth's pseudo standard error and margins, in the unit of the effects."""
 
-    Args:
-        pse: pseudo standard error; all three are None with ``reason``.
-        margin: size from which on a single effect is significant (95 %).
-        simultaneous: size from which on an effect is significant among all (95 %).
-        reason: explanation of missing margins, None if there are some.
-    """
-
-    pse: float | None
-    margin: float | None
-    simultaneous: float | None
-    reason: str | None = None
+    pse: float | None  # pseudo standard error; all three are None with ``reason``
+    margin: float | None  # size from which on a single effect is significant (95 %)
+    simultaneous: float | None  # size from which on an effect is significant among all (95 %)
+    reason: str | None = None  # explanation of missing margins, None if there are some
 
 
 @dataclass(frozen=True, slots=True)

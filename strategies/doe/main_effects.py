@@ -41,42 +41,29 @@ MIN_RESIDUAL_DF = 2
 
 @dataclass(frozen=True, slots=True)
 class LevelEffect:
-    """Estimates of one level; all but the count are None if the level is unknown.
-
-    Args:
-        level_id: level id.
-        count: runs with this level.
-        mean: their mean response, or the adjusted mean.
-        effect: that mean less the grand mean.
-        standard_error: standard error of the mean, from the spread within the level; None below
-            two runs, and for adjusted means.
-        interval: 95% t interval of the mean; None where the standard error is.
-    """
+    """Estimates of one level; all but the count are None if the level is unknown."""
 
     level_id: int
-    count: int
-    mean: float | None = None
-    effect: float | None = None
+    count: int  # runs with this level
+    mean: float | None = None  # their mean response, or the adjusted mean
+    effect: float | None = None  # that mean less the grand mean
+    # standard error of the mean, from the spread within the level; None below two runs, and for
+    # adjusted means
     standard_error: float | None = None
+    # 95% t interval of the mean; None where the standard error is
     interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """Importance of a parameter.
+    """Importance of a parameter."""
 
-    Args:
-        parameter: name of the parameter.
-        spread: greatest less smallest level mean, None below two known levels.
-        share: its part of the between-level sums of squares of all parameters, None if those
-            are all 0 (nothing seems to matter) or unknown.
-        n_levels_observed: levels with at least one run.
-    """
-
-    parameter: str
-    spread: float | None
+    parameter: str  # name of the parameter
+    spread: float | None  # greatest less smallest level mean, None below two known levels
+    # its part of the between-level sums of squares of all parameters, None if those are all 0
+    # (nothing seems to matter) or unknown
     share: float | None
-    n_levels_observed: int
+    n_levels_observed: int  # levels with at least one run
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +89,20 @@ class LevelTable:
 
 @dataclass(frozen=True, eq=False)
 class DesignModel:
-    """Main effects fitted to observations; build it with `DesignModel.fit`.
+    """Main effects fitted to observations; build it with `DesignModel.fit`."""
 
-    Args:
-        space: space of the observations.
-        n_observations: number of observations.
-        origin: response that all sums are relative to, so that equal responses give effects
-            of exactly 0; None without observations.
-        offset: grand mean less the origin.
-        tables: one table per parameter.
-        residual_squares: sum of squared residuals of the sum of main effects.
-        n_distinct: distinct allowed configurations observed.
-        method: how effects are estimated.
-        n_fitted: observations behind the residuals, those whose levels are all known.
-        blocks: complete factorial blocks that were used; empty for other methods.
-    """
-
-    space: ParameterSpace
-    n_observations: int
+    space: ParameterSpace  # space of the observations
+    n_observations: int  # number of observations
+    # response that all sums are relative to, so that equal responses give effects of exactly 0;
+    # None without observations
     origin: float | None
-    offset: float
-    tables: tuple[LevelTable, ...]
-    residual_squares: float
-    n_distinct: int
-    method: Method = "means"
-    n_fitted: int = 0
+    offset: float  # grand mean less the origin
+    tables: tuple[LevelTable, ...]  # one table per parameter
+    residual_squares: float  # sum of squared residuals of the sum of main effects
+    n_distinct: int  # distinct allowed configurations observed
+    method: Method = "means"  # how effects are estimated
+    n_fitted: int = 0  # observations behind the residuals, those whose levels are all known
+    # complete factorial blocks that were used; empty for other methods
     blocks: tuple[FactorialBlock, ...] = ()
 
     @classmethod

@@ -112,12 +112,10 @@ def _paley_two(q: int) -> NDArray[np.int8]:
     return built
 
 
-SEARCHED = 11
-"""Most factors whose generators are searched for."""
+SEARCHED = 11  # Most factors whose generators are searched for
 
 RESOLUTIONS = (3, 4, 5)
-MAX_WORDS_FROM = 16
-"""Most generators for which the 2^p - 1 words are listed."""
+MAX_WORDS_FROM = 16  # Most generators for which the 2^p - 1 words are listed
 
 _LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 _ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII", 9: "IX", 10: "X", 11: "XI"}
@@ -138,16 +136,12 @@ def roman(resolution: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegularFraction:
-    """A regular fraction, or the full factorial if it has no generators.
+    """A regular fraction, or the full factorial if it has no generators."""
 
-    Args:
-        n_basic: basic factors; there are 2^n_basic runs.
-        columns: per factor, the basic factors whose product it is, as bits; the basic ones first.
-        resolution: letters in the shortest word of the defining relation, None for a factorial.
-    """
-
-    n_basic: int
+    n_basic: int  # basic factors; there are 2^n_basic runs
+    # per factor, the basic factors whose product it is, as bits; the basic ones first
     columns: tuple[int, ...]
+    # letters in the shortest word of the defining relation, None for a factorial
     resolution: int | None
 
     @property
@@ -236,16 +230,11 @@ class PlackettBurman:
 
     Main effects are orthogonal. At resolution III they are aliased with interactions of two other
     factors, in general each partly with many, so there are no words to list; at IV they are not.
-
-    Args:
-        n_factors: number of factors, below the order, or at most the order if folded.
-        order: order of the Hadamard matrix.
-        folded: whether the negative follows.
     """
 
-    n_factors: int
-    order: int
-    folded: bool = False
+    n_factors: int  # number of factors, below the order, or at most the order if folded
+    order: int  # order of the Hadamard matrix
+    folded: bool = False  # whether the negative follows
 
     @property
     def resolution(self) -> int:
@@ -293,10 +282,7 @@ TwoLevelDesign: TypeAlias = RegularFraction | PlackettBurman
 def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
     """Return the design of fewest runs for k factors with at least a resolution.
 
-    Args:
-        n_factors: k, at least 1.
-        resolution: 3, 4 or 5.
-    Raises `OptionError` outside these ranges.
+    Raises `OptionError` unless k is at least 1 and the resolution is 3, 4 or 5.
     """
     if type(n_factors) is not int or n_factors < 1:
         raise OptionError(f"a design of {n_factors!r} factors was asked for; ask for 1 or more.")
@@ -314,8 +300,6 @@ def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
         if fraction is not None:
             return RegularFraction(n_basic, *fraction)
         n_basic += 1
-
-
 
 
 def _best_columns(

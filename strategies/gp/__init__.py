@@ -1,1 +1,1 @@
-"""Gaussian process over the parameter grid with the ANOVA kernel; imports `space` to `doe`."""
+"""Gaussian process over the parameter grid with the ANOVA kernel; it imports `space` and `data`."""

@@ -33,17 +33,11 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """Responses as targets, greater is better in both.
+    """Responses as targets, greater is better in both."""
 
-    Args:
-        z: targets [n], mean 0 and standard deviation 1 (or all 0).
-        knots: distinct targets, ascending.
-        responses: response of each knot, ascending.
-    """
-
-    z: Floats
-    knots: Floats
-    responses: Floats
+    z: Floats  # targets [n], mean 0 and standard deviation 1 (or all 0)
+    knots: Floats  # distinct targets, ascending
+    responses: Floats  # response of each knot, ascending
 
     @classmethod
     def of(cls, responses: Floats) -> Targets:
@@ -96,33 +90,24 @@ def mean_ranks(values: Floats) -> Floats:
 
 PRIOR = Prior()
 ITERATIONS = 25
-MOST_RUNS = 400
-"""Most runs that are fitted: the better half of them, the latest, and some between."""
+MOST_RUNS = 400  # Most runs that are fitted: the better half of them, the latest, and some between
 
-MOST_LEVELS = 256
-"""Most levels of a parameter that an average runs over, evenly spread by rank."""
+MOST_LEVELS = 256  # Most levels of a parameter that an average runs over, evenly spread by rank
 
 CONFIDENCE = 0.95
-DIGITS = 8
-"""Significant digits in texts for people, the same on every processor."""
+DIGITS = 8  # Significant digits in texts for people, the same on every processor
 
 
 @dataclass(frozen=True, slots=True)
 class RunPrediction:
-    """Prediction of one run.
+    """Prediction of one run."""
 
-    Args:
-        value: expected response (its median).
-        interval: 95% interval of one run, noise included.
-        chance: probability that it succeeds and is better than the best run so far; None while no
-            run differs from another.
-        succeeds: probability that it gives a result.
-    """
-
-    value: float
-    interval: tuple[float, float]
+    value: float  # expected response (its median)
+    interval: tuple[float, float]  # 95% interval of one run, noise included
+    # probability that it succeeds and is better than the best run so far; None while no run
+    # differs from another
     chance: float | None
-    succeeds: float
+    succeeds: float  # probability that it gives a result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,28 +121,19 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Expected response at some levels, averaged over all other parameters.
+    """Expected response at some levels, averaged over all other parameters."""
 
-    Args:
-        level_ids: level ids of the chosen parameters.
-        value: response at the mean target: of a typical configuration, not a mean of responses.
-        interval: 95% interval of that.
-        count: fitted runs with these levels.
-    """
-
-    level_ids: tuple[int, ...]
-    value: float
-    interval: tuple[float, float]
-    count: int
+    level_ids: tuple[int, ...]  # level ids of the chosen parameters
+    value: float  # response at the mean target: of a typical configuration, not a mean of responses
+    interval: tuple[float, float]  # 95% interval of that
+    count: int  # fitted runs with these levels
 
 
 class AnovaModel:
     """Model of quality and failures over the grid, fitted to the runs of an experiment.
 
-    Args:
-        space: current version of the space.
-        observations: runs with a result, oldest first; at least one.
-        failed: configurations of the runs without a result.
+    Observations are oldest first, at least one; ``failed`` are configurations of runs without a
+    result.
     """
 
     def __init__(
@@ -252,11 +228,8 @@ class AnovaModel:
     def average_all(self, positions: Sequence[int], ids: Ints) -> Bands:
         """Predict typical configurations, averaged over the parameters that are not named.
 
-        As `main_effect` and `interaction` do, for any number of parameters.
-
-        Args:
-            positions: positions of the named parameters in the space.
-            ids: their level ids [m, positions].
+        As `main_effect` and `interaction` do, for any number of parameters. ``ids`` are level ids
+        [m, positions] of the parameters at these positions in the space.
         """
         combinations = [tuple(row) for row in ids.tolist()]
         return self._bands(*self._averaged(tuple(positions), combinations))
@@ -410,32 +383,22 @@ def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
     return np.where(inside, number, -1)
 
 
-SAMPLED = 4096
-"""Sampled configurations that represent a space too large to list."""
+SAMPLED = 4096  # Sampled configurations that represent a space too large to list
 
-CENTRES = 8
-"""Best runs whose neighbours are added to the sample."""
+CENTRES = 8  # Best runs whose neighbours are added to the sample
 
-TOP = 3
-"""Results next to the best whose mean slope extends the scale of targets beyond it."""
+TOP = 3  # Results next to the best whose mean slope extends the scale of targets beyond it
 
-MOST = 6.0
-"""Most standard deviations beyond the best run that a target can lie."""
+MOST = 6.0  # Most standard deviations beyond the best run that a target can lie
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UntriedPredictions:
-    """Predictions for the untried configurations, on the scale of the model's targets.
+    """Predictions for the untried configurations, on the scale of the model's targets."""
 
-    Args:
-        mean: expected targets, float64 [m].
-        deviation: their standard deviations, times the model's doubt, float64 [m], above 0.
-        targets: scale of the targets.
-    """
-
-    mean: Floats
-    deviation: Floats
-    targets: Targets
+    mean: Floats  # expected targets, float64 [m]
+    deviation: Floats  # their standard deviations, times the model's doubt, float64 [m], above 0
+    targets: Targets  # scale of the targets
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> UntriedPredictions | None:
@@ -450,11 +413,7 @@ class UntriedPredictions:
         return cls(mean, np.maximum(deviation * model.doubt, 1e-9), model.targets)
 
     def beyond(self, response: float) -> float:
-        """Return the greatest (mean - goal) / deviation of the untried configurations.
-
-        Args:
-            response: the goal, greater is better.
-        """
+        """Return the greatest (mean - goal) / deviation of the untried configurations."""
         goal = self._target(response)
         return float(((self.mean - goal) / self.deviation).max())
 

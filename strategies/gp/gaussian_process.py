@@ -46,15 +46,10 @@ LOG_RATIO = 8.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """One parameter as the kernel sees it.
+    """One parameter as the kernel sees it."""
 
-    Args:
-        ordinal: whether distances of positions count; else levels are equal or not.
-        position: float64 [levels] in [0, 1], by level id.
-    """
-
-    ordinal: bool
-    position: Floats
+    ordinal: bool  # whether distances of positions count; else levels are equal or not
+    position: Floats  # float64 [levels] in [0, 1], by level id
 
     @classmethod
     def of(cls, parameter: Parameter) -> Axis:
@@ -122,41 +117,27 @@ def gram(axes: Sequence[Axis], parameters: Hyperparameters, ids: Ints) -> Floats
 
 
 JITTER = 1e-6
-BOX = 4.0
-"""Half width of the box around the prior means, in logarithms."""
+BOX = 4.0  # Half width of the box around the prior means, in logarithms
 
-ROUNDED = 5
-"""Decimals of a learnt logarithm; rounding removes differences between processors."""
+ROUNDED = 5  # Decimals of a learnt logarithm; rounding removes differences between processors
 
-MOST_NOISE = 0.0
-"""Logarithm of the greatest noise variance: that of the standardised targets."""
+MOST_NOISE = 0.0  # Logarithm of the greatest noise variance: that of the standardised targets
 
-MOST_LEARNT = 160
-"""Most runs that hyperparameters are learnt from."""
+MOST_LEARNT = 160  # Most runs that hyperparameters are learnt from
 
-HOPELESS = 1e12
-"""Negative logarithm of the density where the kernel matrix cannot be factored."""
+HOPELESS = 1e12  # Negative logarithm of the density where the kernel matrix cannot be factored
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Normal priors on the logarithms of the hyperparameters.
+    """Normal priors on the logarithms of the hyperparameters."""
 
-    Args:
-        ordinal: typical length of an ordinal axis.
-        nominal: typical length of a nominal axis.
-        main: typical variance of the main effects.
-        product: typical variance of the product.
-        noise: typical variance of the noise.
-        spread: standard deviation of every logarithm.
-    """
-
-    ordinal: float = 0.8
-    nominal: float = 1.5
-    main: float = 0.5
-    product: float = 0.5
-    noise: float = 1e-3
-    spread: float = 1.0
+    ordinal: float = 0.8  # typical length of an ordinal axis
+    nominal: float = 1.5  # typical length of a nominal axis
+    main: float = 0.5  # typical variance of the main effects
+    product: float = 0.5  # typical variance of the product
+    noise: float = 1e-3  # typical variance of the noise
+    spread: float = 1.0  # standard deviation of every logarithm
 
     def means(self, axes: Sequence[Axis]) -> Floats:
         """Return the mean of every logarithm: lengths, main, product, noise."""
@@ -170,14 +151,8 @@ def learn(
 ) -> Hyperparameters:
     """Return the hyperparameters of greatest posterior density, cached by arguments.
 
-    The search starts at the prior means, so the result depends on the arguments alone.
-
-    Args:
-        axes: d axes.
-        ids: level ids [n, d].
-        targets: standardised targets [n].
-        prior: prior of the hyperparameters.
-        iterations: most steps of L-BFGS-B.
+    The search starts at the prior means, so the result depends on the arguments alone: d axes,
+    level ids [n, d], standardised targets [n], and the most steps of L-BFGS-B.
     """
     kinds = tuple((axis.ordinal, axis.position.tobytes()) for axis in axes)
     contiguous = np.ascontiguousarray(ids, dtype=np.int64)
@@ -297,34 +272,21 @@ LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AxisCorrelations:
-    """Sum and product of correlations with n runs over some of the axes.
+    """Sum and product of correlations with n runs over some of the axes."""
 
-    Args:
-        code: row of each configuration, [m].
-        total: [rows, n].
-        product: [rows, n].
-    """
-
-    code: Ints
-    total: Floats
-    product: Floats
+    code: Ints  # row of each configuration, [m]
+    total: Floats  # [rows, n]
+    product: Floats  # [rows, n]
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A fitted Gaussian process.
+    """A fitted Gaussian process."""
 
-    Args:
-        axes: d axes.
-        hyperparameters: hyperparameters of the kernel.
-        ids: level ids of the runs [n, d].
-        targets: targets of the runs, [n] or one column for each of s fantasies [n, s].
-    """
-
-    axes: tuple[Axis, ...]
-    hyperparameters: Hyperparameters
-    ids: Ints
-    targets: Floats
+    axes: tuple[Axis, ...]  # d axes
+    hyperparameters: Hyperparameters  # hyperparameters of the kernel
+    ids: Ints  # level ids of the runs [n, d]
+    targets: Floats  # targets of the runs, [n] or one column for each of s fantasies [n, s]
 
     @cached_property
     def factor(self) -> Floats:
@@ -341,11 +303,7 @@ class Posterior:
         return solution
 
     def predict(self, ids: Ints) -> tuple[Floats, Floats]:
-        """Return mean [m] (or [m, s]) and standard deviation [m] of the noise-free function.
-
-        Args:
-            ids: level ids [m, d].
-        """
+        """Return mean [m] or [m, s] and deviation [m], without noise, at level ids [m, d]."""
         first, second = self._halves(ids)
         mean = np.empty((len(ids), *self.targets.shape[1:]))
         variance = np.empty(len(ids))
@@ -478,10 +436,7 @@ LEAST = 0.01
 class Validity:
     """Model of the chance of success over the grid.
 
-    Args:
-        axes: d axes.
-        succeeded: level ids of the runs with a result [n, d].
-        failed: level ids of the runs without a result [m, d], m at least 1.
+    It is fitted to level ids of the runs with a result [n, d], and of m failed ones [m, d], m >= 1.
     """
 
     def __init__(self, axes: Sequence[Axis], succeeded: Ints, failed: Ints) -> None:

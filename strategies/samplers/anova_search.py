@@ -37,19 +37,15 @@ from strategies.space.parameter import show
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
 CONSTRUCTIONS = 256
-ORDERS = 4
-"""Orders of the parameters; constructions are divided among them."""
+ORDERS = 4  # Orders of the parameters; constructions are divided among them
 
 RANDOM = 512
-POOL_CENTRES = 8
-"""Best configurations of the pool whose neighbours are evaluated in each round."""
+POOL_CENTRES = 8  # Best configurations of the pool whose neighbours are evaluated in each round
 
 ROUNDS = 6
-NEARBY = 48
-"""Most other levels of a parameter that count as neighbours."""
+NEARBY = 48  # Most other levels of a parameter that count as neighbours
 
-Worth = Callable[[Ints], Floats]
-"""Worth [m] of level ids [m, d]."""
+Worth = Callable[[Ints], Floats]  # Worth [m] of level ids [m, d]
 
 
 def best_of_pool(
@@ -130,7 +126,6 @@ def _choose_levels(effects: Floats, greediness: Floats, rng: np.random.Generator
 
 
 def _random_levels(knowledge: Knowledge, rng: np.random.Generator) -> Ints:
-    """Draw open levels uniformly, [m, d]."""
     columns = [
         np.array(ids)[rng.integers(len(ids), size=RANDOM)] for ids in knowledge.space.open_ids
     ]
@@ -187,19 +182,12 @@ def _free(pool: Ints, knowledge: Knowledge, taken: Set[Configuration]) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeasibilitySearch:
-    """Search for configurations that succeed: the tried ones and their results.
+    """Search for configurations that succeed: the tried ones and their results."""
 
-    Args:
-        axes: one per parameter.
-        tried: level ids of succeeded, failed and current runs [n, d].
-        ended: whether each has ended, [n].
-        succeeded: whether each gave a result, [n].
-    """
-
-    axes: tuple[Axis, ...]
-    tried: Ints
-    ended: Floats
-    succeeded: Floats
+    axes: tuple[Axis, ...]  # one per parameter
+    tried: Ints  # level ids of succeeded, failed and current runs [n, d]
+    ended: Floats  # whether each has ended, [n]
+    succeeded: Floats  # whether each gave a result, [n]
 
     @classmethod
     def of(cls, knowledge: Knowledge, ongoing: Sequence[Configuration]) -> FeasibilitySearch:
@@ -231,12 +219,10 @@ class FeasibilitySearch:
         return worths
 
 
-NEAR = 2
-"""Most parameters in which a configuration near the best run differs from it."""
+NEAR = 2  # Most parameters in which a configuration near the best run differs from it
 
 SURE = 0.9
-NEGLIGIBLE = 0.02
-"""Share of the main effects below which a reason does not name a parameter."""
+NEGLIGIBLE = 0.02  # Share of the main effects below which a reason does not name a parameter
 
 
 def improvement_reason(
@@ -247,7 +233,7 @@ def improvement_reason(
     exact: bool,
     n_before: int,
 ) -> str:
-    """Explain what the model expects of a configuration.
+    """Explain what the model expects of a configuration that it chose.
 
     Args:
         model: model that chose it.
@@ -338,14 +324,11 @@ DEFAULT_DESIGN: Design = "extremes"
 DEFAULT_START = 10
 DEFAULT_CAUTION = 1.5
 FANTASIES = 8
-FEW = 3
-"""Number of results below which, after a failure, the feasibility search goes first."""
+FEW = 3  # Number of results below which, after a failure, the feasibility search goes first
 
-SEARCH_DRAWS = 256
-"""Random configurations that the feasibility search compares in large spaces."""
+SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
-MOST_ONGOING = 200
-"""Most current runs (the latest) whose results are imagined."""
+MOST_ONGOING = 200  # Most current runs (the latest) whose results are imagined
 
 TIE = 1e-9
 
@@ -407,7 +390,6 @@ def _extremes(space: ParameterSpace) -> ParameterSpace:
 
 
 class _AnovaBatch:
-
     def __init__(self, anova: Anova, knowledge: Knowledge, rng: np.random.Generator) -> None:
         self.suggestions: list[Suggestion] = []
         self._anova = anova

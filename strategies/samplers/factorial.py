@@ -99,11 +99,9 @@ def _total(space: ParameterSpace) -> str:
 
 
 DEFAULT_RESOLUTION = 3
-CORNERS = 1 << 16
-"""Most combinations of two levels that are enumerated; of more, as many are drawn."""
+CORNERS = 1 << 16  # Most combinations of two levels that are enumerated; of more, as many are drawn
 
-COUNTED = 1 << 12
-"""Largest design whose excluded runs are counted for the reason."""
+COUNTED = 1 << 12  # Largest design whose excluded runs are counted for the reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,9 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 DEFAULT_BETA = 0.7
 DEFAULT_NEIGHBOURS = 4
-SEARCH_BOUND = 200
-"""Nearest combinations that a local search examines."""
+SEARCH_BOUND = 200  # Nearest combinations that a local search examines
 
-ROUNDS = 4
-"""Rounds of Algorithm 1 without a free configuration before a random one is suggested."""
+ROUNDS = 4  # Rounds of Algorithm 1 without a free configuration before a random one is suggested
 
 
 def sampling(
@@ -186,7 +184,6 @@ class Grasp:
 
 
 class _GraspBatch:
-
     def __init__(self, grasp: Grasp, knowledge: Knowledge, rng: np.random.Generator) -> None:
         self.suggestions: list[Suggestion] = []
         self._grasp = grasp

@@ -35,11 +35,9 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 Row: TypeAlias = tuple[int, ...]
 
-SWAPS = 64
-"""Exchanges tried for a point that is excluded, taken or a duplicate."""
+SWAPS = 64  # Exchanges tried for a point that is excluded, taken or a duplicate
 
-DRAWS = 32
-"""Draws per point that no exchange could place; the best balanced one is taken."""
+DRAWS = 32  # Draws per point that no exchange could place; the best balanced one is taken
 
 
 def balanced_design(
@@ -55,13 +53,6 @@ def balanced_design(
     that is possible. Points that are excluded or taken exchange one level with another point,
     which keeps the balance; where that fails they are drawn again, which may cost some of it.
     Fewer than n are returned only if no allowed configuration is left.
-
-    Args:
-        space: space of the points.
-        n: number of points, from 0 on.
-        rng: random stream that pairs the columns and breaks ties.
-        unavailable: configurations that must not be among the points.
-        so_far: configurations whose levels count as used already.
     Raises `OptionError` if n is no whole number from 0 on; `SpaceError` as `ParameterSpace.sample`.
     """
     if type(n) is not int or n < 0:
@@ -132,8 +123,6 @@ def _spread(
 
 
 class _Points:
-    """Free, distinct points of one design."""
-
     def __init__(
         self,
         space: ParameterSpace,
@@ -213,14 +202,12 @@ def _exchange_level(row: Row, other: Row, column: int) -> Row:
 Criterion: TypeAlias = Literal["maximin", "correlation"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
-DESIGNS = 20
-"""Balanced designs of which the best is taken."""
+DESIGNS = 20  # Balanced designs of which the best is taken
 
 COMPARED = 200
 """Largest batch for which designs are compared; beyond it random pairing is even enough."""
 
-ROOM = 0.1
-"""Least share of free combinations for a comparison; below it there is little choice."""
+ROOM = 0.1  # Least share of free combinations for a comparison; below it there is little choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +266,6 @@ def _free_share(knowledge: Knowledge) -> float:
 
 
 class _Merit:
-    """Merit of designs together with the existing runs."""
-
     def __init__(
         self, space: ParameterSpace, criterion: Criterion, run: Sequence[Configuration]
     ) -> None:
@@ -300,10 +285,7 @@ class _Merit:
 def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.float64]) -> float:
     """Return the least Euclidean distance from a point to any other or to a reference point.
 
-    Args:
-        points: float64 [n, d].
-        reference_points: float64 [m, d].
-    Infinity if there is nothing to compare with.
+    Points are float64 [n, d], reference points [m, d]. Infinity if there is nothing to compare.
     """
     everything = np.concatenate([points, reference_points])
     if len(everything) < 2 or not len(points):
@@ -315,10 +297,7 @@ def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.flo
 
 
 def greatest_correlation(ranks: NDArray[np.float64]) -> float:
-    """Return the greatest absolute correlation between two columns of float64 [n, d].
-
-    0 if fewer than two columns vary.
-    """
+    """Return the greatest absolute correlation of two columns of float64 [n, d], 0 without any."""
     varying = ranks[:, np.ptp(ranks, axis=0) > 0] if len(ranks) else ranks
     if not len(ranks) or varying.shape[1] < 2:
         return 0.0

@@ -46,8 +46,7 @@ DEFAULT_INERTIA = 0.73
 DEFAULT_PULL = 1.5
 MAX_PULL = 4.0
 LONGEST_MOVE = 0.5
-SEARCH_BOUND = 200
-"""Nearest combinations that are examined where a particle cannot stay."""
+SEARCH_BOUND = 200  # Nearest combinations that are examined where a particle cannot stay
 
 
 @dataclass(frozen=True, slots=True)

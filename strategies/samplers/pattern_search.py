@@ -63,19 +63,13 @@ class PatternSearch:
 
 @dataclass(frozen=True, slots=True)
 class PatternSearchState:
-    """State of a pattern search.
+    """State of a pattern search."""
 
-    Args:
-        incumbent: best run since the last start of the search, None before its first run.
-        halvings: number of halvings of the step since then.
-        previous: incumbent before, None for the first.
-        starts: number of restarts.
-    """
-
+    # best run since the last start of the search, None before its first run
     incumbent: Observation | None = None
-    halvings: int = 0
-    previous: Configuration | None = None
-    starts: int = 0
+    halvings: int = 0  # number of halvings of the step since then
+    previous: Configuration | None = None  # incumbent before, None for the first
+    starts: int = 0  # number of restarts
 
 
 def replay(knowledge: Knowledge) -> PatternSearchState:

@@ -87,11 +87,6 @@ def require_count(n: int) -> None:
 class Batch:
     """Up to n suggestions of one strategy: distinct, allowed and not taken.
 
-    Args:
-        strategy: name of the strategy.
-        n: greatest number of suggestions.
-        knowledge: state of the experiment.
-        rng: random stream for draws.
     Raises `OptionError` unless n is a whole number of at least 1.
     """
 

@@ -59,17 +59,12 @@ EXACT_BOUND = 200_000
 
 @dataclass(frozen=True, slots=True)
 class AllowedCombinations:
-    """Level combinations of some parameters that occur in at least one allowed configuration.
+    """Level combinations of some parameters that occur in at least one allowed configuration."""
 
-    Args:
-        parts: allowed combinations of those parameters that exclusions name.
-        bound: whether exclusions name each parameter; the others combine freely.
-        open_ids: open level ids of each parameter.
-    """
-
+    # allowed combinations of those parameters that exclusions name
     parts: frozenset[tuple[int, ...]]
-    bound: tuple[bool, ...]
-    open_ids: tuple[frozenset[int], ...]
+    bound: tuple[bool, ...]  # whether exclusions name each parameter; the others combine freely
+    open_ids: tuple[frozenset[int], ...]  # open level ids of each parameter
 
     def __len__(self) -> int:
         free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
@@ -86,10 +81,7 @@ class AllowedCombinations:
 class AllowedConfigurations:
     """Open levels and exclusions of one space, over bare level ids.
 
-    Args:
-        parameters: the space's parameters.
-        exclusions: conditions whose names are all parameters.
-        open_ids: open level ids per parameter, ascending, none empty.
+    All names in the exclusions are parameters; open level ids are ascending, none empty.
     """
 
     def __init__(
@@ -280,11 +272,8 @@ def by_distance(
 ) -> Iterator[tuple[int, ...]]:
     """Yield every combination of open levels but the centre, nearest first.
 
-    Args:
-        parameters: the parameters; closed levels still count as steps between open ones.
-        open_ids: open level ids per parameter.
-        centre: level ids of the central configuration; they may be closed.
-        rng: random stream that breaks ties.
+    Closed levels still count as steps between open ones, and the centre may have some. Ties come
+    in random order.
     """
     scale = squared_scale(parameters)
     classes = [

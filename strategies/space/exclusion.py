@@ -81,12 +81,9 @@ def parse_expression(text: str) -> Expression:
 
 
 def check_families(expression: Expression, families: Mapping[str, Family]) -> None:
-    """Refuse comparisons that can never hold, such as a number with a text.
+    """Raise `ExclusionError` for comparisons that can never hold, such as a number with a text.
 
-    Args:
-        expression: a condition whose names are all keys of ``families``.
-        families: type family of every parameter.
-    Raises `ExclusionError` naming the piece.
+    All names of the expression are keys of ``families``, the type families of the parameters.
     """
     _expect(expression.tree, "truth", families, expression.text)
 
@@ -199,7 +196,6 @@ def _refusal(node: ast.expr, text: str) -> ExclusionError:
 
 
 def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one return per kind of node
-    """Turn an admitted node into a closure over the values."""
     match node:
         case ast.Name(id=name):
             return operator.itemgetter(name)
@@ -302,7 +298,8 @@ def _expect(node: ast.expr, expected: Family, families: Mapping[str, Family], te
         piece = ast.get_source_segment(text, node) or text
         nouns = {"number": "a number", "text": "a text", "truth": "a condition or truth value"}
         raise ExclusionError(
-            f"in exclusion '{text}', '{piece}' is {nouns[actual]} where {nouns[expected]} is needed."
+            f"in exclusion '{text}', '{piece}' is {nouns[actual]} where {nouns[expected]} is "
+            "needed."
         )
 
 
@@ -310,12 +307,10 @@ def _expect(node: ast.expr, expected: Family, families: Mapping[str, Family], te
 class Exclusion:
     """A condition such as ``small_procs == 0 and max_requested_s < 86400``.
 
-    Args:
-        text: the condition (see `strategies.space.exclusion` for the whitelist).
     Raises `ExclusionError` if it cannot be parsed.
     """
 
-    text: str
+    text: str  # the condition (see `strategies.space.exclusion` for the whitelist)
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):

@@ -221,7 +221,8 @@ class Parameter:
         if value is None:
             expected = "numbers" if self.family == "number" else "true and false"
             raise SpaceError(
-                f"'{text}' cannot be a level of parameter '{self.name}', whose levels are {expected}."
+                f"'{text}' cannot be a level of parameter '{self.name}', whose levels are "
+                f"{expected}."
             )
         return value
 

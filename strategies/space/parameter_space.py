@@ -82,8 +82,7 @@ def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, i
             )
 
 
-GRID_BOUND = 50_000
-"""Most allowed configurations that `ParameterSpace.allowed_ids` lists."""
+GRID_BOUND = 50_000  # Most allowed configurations that `ParameterSpace.allowed_ids` lists
 
 REJECTION_TRIES = 256
 LAST_TRIES = 100_000
@@ -127,7 +126,6 @@ class ParameterSpace:
             exclusion.check(families)
         if not self.lineage:
             object.__setattr__(self, "lineage", _digest(self))
-
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -206,7 +204,6 @@ class ParameterSpace:
                 f"{show_values(self.values(configuration))} is excluded by '{exclusion.text}'."
             )
 
-
     def parameter(self, name: str) -> Parameter:
         """Return a parameter by name; raise `UnknownParameterError` with the nearest one."""
         return self.parameters[self._position(name)]
@@ -271,7 +268,6 @@ class ParameterSpace:
         ids = ids.reshape(len(configurations), len(self.parameters))
         columns = [_coordinates(p, ids[:, i]) for i, p in enumerate(self.parameters)]
         return np.concatenate(columns, axis=1)
-
 
     def configurations(self) -> Iterator[Configuration]:
         """Yield the allowed configurations lazily, the last parameter moving fastest."""
@@ -342,7 +338,6 @@ class ParameterSpace:
             f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "
             "combinations of open levels; the exclusions leave too little, close levels instead."
         )
-
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
         """Return the space with one more level; raise `SpaceError` if it exists already."""
@@ -417,7 +412,6 @@ class ParameterSpace:
             if (parameter.name, level_id) not in self.preferred
         }
         return replace(self, closed=self.closed | not_preferred) if not_preferred else self
-
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -1,1 +1,4 @@
-"""Steering of an experiment: regions, exploitation, preferences, Pareto fronts, confirmation."""
+"""Steering of strategies: regions, exploitation, preferences, Pareto fronts and confirmation.
+
+It imports `space`, `data`, `doe` and `samplers`.
+"""

@@ -26,17 +26,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The pooled variance of replicates.
+    """The pooled variance of replicates."""
 
-    Args:
-        variance: sum of squared deviations within configurations over the degrees of freedom, in
-            squared units of the quality.
-        df: degrees of freedom, the number of replicates beyond the first of each configuration.
-        interval: 95% chi-square interval of the variance, for normal errors of equal variance.
-    """
-
+    # sum of squared deviations within configurations over the degrees of freedom, in squared
+    # units of the quality
     variance: float
-    df: int
+    df: int  # degrees of freedom, the number of replicates beyond the first of each configuration
+    # 95% chi-square interval of the variance, for normal errors of equal variance
     interval: tuple[float, float]
 
     @property
@@ -105,8 +101,7 @@ def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
 Basis: TypeAlias = Literal["deterministic", "replicates", "gap", "repeated", "failed", "unknown"]
 """Reason why a winner is confirmed or, for the last three, is not."""
 
-CONFIRMED_RUNS = 2
-"""Runs that confirm a winner without rivals within the noise."""
+CONFIRMED_RUNS = 2  # Runs that confirm a winner without rivals within the noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +119,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The configuration to recommend, with its rivals.
+    """The configuration to recommend, with its rivals."""
 
-    Args:
-        winner: candidate with the best estimate; where noise explains all differences, so that
-            all estimates are equal, the one that leads if it explained a little less.
-        runner_up: the next, None without another.
-        rivals: others whose means do not differ from the winner's beyond the noise, the better
-            first; empty where the noise is unknown or none.
-        noise: noise of the replicates, None without any.
-        interval: 95% interval of the winner's mean quality, of no width where results do not
-            vary, None where the noise is unknown.
-        basis: reason why the winner is confirmed or not.
-    """
-
+    # candidate with the best estimate; where noise explains all differences, so that all
+    # estimates are equal, the one that leads if it explained a little less
     winner: Candidate
-    runner_up: Candidate | None
+    runner_up: Candidate | None  # the next, None without another
+    # others whose means do not differ from the winner's beyond the noise, the better first; empty
+    # where the noise is unknown or none
     rivals: tuple[Candidate, ...]
-    noise: Noise | None
+    noise: Noise | None  # noise of the replicates, None without any
+    # 95% interval of the winner's mean quality, of no width where results do not vary, None where
+    # the noise is unknown
     interval: tuple[float, float] | None
-    basis: Basis
+    basis: Basis  # reason why the winner is confirmed or not
 
     @property
     def confirmed(self) -> bool:
@@ -159,13 +148,9 @@ def choose(
     """Return the configuration to recommend; None if nothing feasible was observed.
 
     A configuration is feasible if all its runs are. The winner is confirmed if results do not vary
-    (``deterministic``), or if all others are further behind than half the 95% interval of the
-    difference; alone by at least two runs. It is not if one of its runs failed.
-
-    Args:
-        observations: completed runs.
-        deterministic: whether the same configuration gives the same result; None if unknown.
-        failed: configurations of which a run failed.
+    (``deterministic``; None if unknown), or if all others are further behind than half the 95%
+    interval of the difference; alone by at least two runs. It is not if one of its runs failed
+    (``failed`` are configurations of which a run failed).
     """
     groups = replicates(observations).values()
     feasible = [(len(group), run) for group in groups if (run := mean_of(group)).feasible]

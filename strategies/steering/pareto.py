@@ -19,8 +19,7 @@ from strategies.doe.main_effects import Knowledge
 from strategies.samplers.strategy import Strategy, Suggestion, require_count
 from strategies.space.errors import ObservationError
 
-RHO = 0.05
-"""Constant of the augmented Tchebycheff function (Knowles 2006, section II)."""
+RHO = 0.05  # Constant of the augmented Tchebycheff function (Knowles 2006, section II)
 
 DIVISIONS = 10
 """The s of Knowles 2006 for two objectives: weights are multiples of 1 / s, 11 vectors."""
@@ -54,9 +53,8 @@ def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]
 def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float]) -> float:
     """Return the area that the points dominate above a reference point, exactly.
 
-    Args:
-        points: pairs of qualities, greater is better; dominated ones add nothing.
-        reference: a pair of qualities; points that do not exceed it in both add nothing.
+    Points and reference are pairs of qualities, greater is better. A point that is dominated, or
+    does not exceed the reference in both, adds nothing.
 
     Reference: Zitzler & Thiele 1998, Multiobjective optimization using evolutionary algorithms.
     """
@@ -135,9 +133,7 @@ def scalarised_observations(
 ) -> tuple[Observation, ...]:
     """Return the observations with both qualities combined into one, see `ScalarisedStrategy`.
 
-    Args:
-        observations: at least one; each with a second quality.
-        weight: weight of the first quality, from 0 to 1; the second has the rest.
+    ``weight`` is that of the first quality, from 0 to 1; the second has the rest.
     Raises `ObservationError` if a second quality is unknown.
     """
     pairs = np.array(

@@ -27,8 +27,7 @@ from strategies.space.parameter import Parameter
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
 Cell = tuple[int, ...]
-ROUNDING = 1e-9
-"""Relative tolerance for a radius such as sqrt(2)."""
+ROUNDING = 1e-9  # Relative tolerance for a radius such as sqrt(2)
 
 
 def squared_steps(parameters: Sequence[Parameter], first: Cell, second: Cell) -> int:
@@ -69,12 +68,7 @@ def by_steps(
     """Yield (squared steps, level ids) of combinations of levels, nearest first, lazily.
 
     Equally near ones come in a fixed order. The centre is included, if it is a combination.
-
-    Args:
-        parameters: the parameters.
-        allowed_ids: level ids per parameter to combine.
-        centre: level ids of the centre.
-        radius: greatest squared distance, None for no limit.
+    ``radius`` is the greatest squared distance, None for no limit.
     """
     choices = [
         sorted((_term(p, centre_level, level_id), level_id) for level_id in ids)
@@ -140,11 +134,9 @@ Step: TypeAlias = tuple[int, Configuration, Configuration]
 DEFAULT_EPS = 1.5
 """Level steps: a neighbour in one or two parameters is close, three at once are not."""
 
-LISTED = 1_000
-"""Most pending configurations that are listed; the count may be larger."""
+LISTED = 1_000  # Most pending configurations that are listed; the count may be larger
 
-WALK_BOUND = 200_000
-"""Combinations that are examined for a count; beyond it the count is unknown."""
+WALK_BOUND = 200_000  # Combinations that are examined for a count; beyond it the count is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +198,17 @@ class RegionRule:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A dense group of good configurations.
+    """A dense group of good configurations."""
 
-    Args:
-        id: 1 for the region with the best mean quality, then ascending.
-        members: good configurations, the best first.
-        evaluated: completed runs in the region, good or not.
-        pending: queued and running configurations in the region, by level ids.
-        mean_quality: mean response of the evaluated runs (the quality, where all is feasible).
-        best: best run of a member.
-        box: level ids per parameter: for ordinal ones all between the least and the greatest
-            level of a member, by rank; for nominal ones those of members.
-    """
-
-    id: int
-    members: tuple[Configuration, ...]
-    evaluated: int
+    id: int  # 1 for the region with the best mean quality, then ascending
+    members: tuple[Configuration, ...]  # good configurations, the best first
+    evaluated: int  # completed runs in the region, good or not
+    # queued and running configurations in the region, by level ids
     pending: tuple[Configuration, ...]
-    mean_quality: float
-    best: Observation
+    mean_quality: float  # mean response of the evaluated runs (the quality, where all is feasible)
+    best: Observation  # best run of a member
+    # level ids per parameter: for ordinal ones all between the least and the greatest level of a
+    # member, by rank; for nominal ones those of members
     box: tuple[tuple[int, ...], ...]
 
     def is_in_box(self, configuration: Configuration) -> bool:
@@ -245,14 +229,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class PendingRuns:
-    """Pending runs of a region.
+    """Pending runs of a region."""
 
-    Args:
-        count: their number, None if it exceeds the bounds of counting.
-        configurations: the first of them, at most `LISTED`, nearest to the members first.
-    """
-
-    count: int | None
+    count: int | None  # their number, None if it exceeds the bounds of counting
+    # the first of them, at most `LISTED`, nearest to the members first
     configurations: tuple[Configuration, ...]
 
 
@@ -377,7 +357,6 @@ def _open_box(space: ParameterSpace, region: Region) -> list[tuple[int, ...]]:
 
 
 def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) -> int | None:
-    """Count the allowed configurations without a result in a box."""
     open_box = _open_box(space, region)
     if not all(open_box):
         return 0
@@ -393,7 +372,6 @@ def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) 
 
 
 def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) -> Region:
-    """Build a region with id 0, to be renumbered."""
     space, observations = knowledge.space, knowledge.observations
     member_set = set(members)
     best_run = best(o for o in observations if o.configuration in member_set)

@@ -39,16 +39,7 @@ class BatchApplication(ABC):
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[tuple[Values, Measures]]:
-        """Measure many configurations and yield each with its measures, in order.
-
-        Args:
-            configurations: values of the parameters; taken one by one, not far ahead.
-            threads: number of processes; None for this one alone.
-            progress: function called with the number of configurations done.
-
-        Raises:
-            SettingsError: the number of processes is below 1.
-        """
+        """Measure configurations and yield each with its measures, in order."""
         return evaluate_batches(
             self.evaluate_several, configurations, at_once=self.at_once, processes=threads or 1,
             progress=progress,

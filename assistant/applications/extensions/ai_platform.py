@@ -48,7 +48,6 @@ TODAY: Mapping[str, Level] = {
 """Baseline: a platform with spare capacity, first come first served, rare retraining (ours)."""
 
 STATISTICS_DIGEST = "Statistics digest"
-"""Label of the fact that identifies fitted statistics."""
 
 MEASURES = (
     "cost_per_day", "capacity_cost_per_day", "late_share", "sla_misses", "staleness", "potential",
@@ -58,15 +57,13 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class AiPlatform(BatchApplication):
-    """Minimise the cost of a platform: capacity, late models and waiting.
+    """An AI platform with a cost to minimise: capacity, late models and waiting.
 
     Args:
         seed: seed of all random events; all configurations meet the same future.
-        days: simulated days.
         models: number of deployed models that are monitored and retrained.
         interarrival_factor: factor on the published gaps between other pipelines (mean 44 s).
         late_cost_per_h: cost per hour of a model that lost more performance than the SLA allows.
-        wait_cost_per_h: cost per hour of a waiting pipeline.
         statistics: distributions fitted from logs; None for the published ones.
 
     Raises:

@@ -1,7 +1,7 @@
 """A flood model to calibrate, in the spirit of IFM (section 4.1.1 of the Copper paper).
 
 Four parameters of soil, rain and ground with six levels each; the objective is a small difference
-to the measurements of sensors. High values of the first parameter have no effect on the result.
+to the measurements of sensors. For high values of the first parameter the result stays the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ HANDBOOK: Mapping[str, Level] = {
 
 @dataclass(frozen=True)
 class Flood(BatchApplication):
-    """Calibrate a flood model against three sensors.
+    """A flood model to calibrate against three sensors.
 
     Args:
         seed: seed of the catchment, of the true parameters, and of the noise of the sensors.

@@ -24,12 +24,10 @@ ABOUT = {
 
 @dataclass(frozen=True)
 class MazeRunner(BatchApplication):
-    """Minimise the time to the way out, averaged over some games.
+    """A maze runner; its mean time to the way out over some games is minimised.
 
     Args:
         seed: seed of the mazes, the enemies and every slip.
-        n_games: number of games, each in its own maze.
-        n_enemies: enemies per maze.
         limit_s: longest game in seconds; a game that is not won counts with it.
 
     Raises:

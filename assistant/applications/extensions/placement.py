@@ -47,7 +47,6 @@ class MachineKind:
 
     Attributes:
         spec: one of the machines; its count is the current number.
-        price_per_h: price per machine and hour.
         counts: levels of the number of machines; empty for the current number only.
     """
 
@@ -193,23 +192,20 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class FleetPlacement(BatchApplication):
-    """Minimise the cost of machines and of waiting over some workloads.
+    """A fleet with a cost to minimise, of machines and of waiting, over some workloads.
 
     Args:
         workloads: one or more; a run is judged by the mean over them. A job without tasks is one
             instance with all its processors, like a virtual machine.
         kinds: kinds of machines, in the order in which placement considers them.
-        levels: levels by parameter, instead of the usual ones; empty levels close a parameter,
-            and
+        levels: levels by parameter, instead of the usual ones; empty levels close a parameter, and
             naming an option of a placement rule opens it.
         today: current values of parameters that differ from the usual ones.
         options: options of placement in every run; gangs are placed at once unless set otherwise.
         wait_cost_per_h: cost per hour between the submission of a job and the placement of its
-            first
-            instance.
+            first instance.
         beyond_at_most: largest share of the held processors that exceeds the real ones.
         wait_at_most_s: bound on the 95 % quantile of the wait; None for no bound.
-        seed: seed of random placement rules.
 
     Raises:
         ApplicationError: an impossible name or level, or a current value that is not a level.
@@ -275,7 +271,6 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def _options(self) -> dict[str, tuple[PolicyOption, tuple[str, ...]]]:
-        """Return the options by name, each with the placement rules that have it."""
         options: dict[str, tuple[PolicyOption, tuple[str, ...]]] = {}
         for rule in known_names()["placement"]:
             for option in known_options("placement", rule):
@@ -284,7 +279,6 @@ class FleetPlacement(BatchApplication):
         return options
 
     def _now(self, name: str) -> Level:
-        """Return the current value of a parameter."""
         if name in self.today:
             return self.today[name]
         if name in TODAY:
@@ -294,7 +288,6 @@ class FleetPlacement(BatchApplication):
         return next(k.spec.count for k in self.kinds if k.spec.name + COUNT == name)
 
     def _among(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a parameter; only the current value if it is closed."""
         levels = tuple(self.levels.get(name, self._usual_levels.get(name, ())))
         return levels or (self._now(name),)
 
@@ -467,11 +460,7 @@ class FleetPlacement(BatchApplication):
     def measured(
         self, values: Mapping[str, Level], result: SimulationResult, number: int = 0
     ) -> dict[str, float | None]:
-        """Return the measures of a simulation; None for unknown.
-
-        Raises:
-            RunError: no job found a machine.
-        """
+        """Return the measures of a simulation; None for unknown. Raises RunError if no job ran."""
         scenario = self.scenario(values, number)
         of_instances = summarise_instances(scenario, result)
         makespan_s = of_instances.makespan_s

@@ -64,8 +64,6 @@ class ReplayError(FrameError):
 
 @dataclass
 class _Assignment:
-    """Run that is assigned to a pilot."""
-
     work: ExecutionRequest
     attempt: int
     place: int
@@ -93,14 +91,7 @@ class PilotState:
 
 
 class PilotDispatcher:
-    """Dispatcher of runs to pilots; callable from any thread.
-
-    Args:
-        over: callback for the result of each run, once.
-        reported: callback for intermediate results.
-        about: facts that every pilot must match, such as the version.
-        now_s: monotonic clock.
-    """
+    """Dispatcher of runs to pilots, which must match ``about``; callable from any thread."""
 
     def __init__(
         self,
@@ -118,7 +109,6 @@ class PilotDispatcher:
         self._n_taken, self._n_given = 0, 0
         self.on_change: Callable[[], None] = lambda: None
         self.n_heard = 0
-        """Number of accepted hellos."""
         self.broken: str | None = None
         """Reason why no pilot can work; None if there is none."""
 
@@ -218,10 +208,7 @@ class PilotDispatcher:
             return None if entry is None else entry.secret
 
     def admit(self, header: FrameHeader) -> bool:
-        """Check the number of a signed question; return whether its session is the newest.
-
-        Raises ReplayError if the number was used before.
-        """
+        """Check the number of a signed question; return whether it is new. Raises ReplayError."""
         with self._lock:
             pilot = self._pilots[header.pilot]
             if header.kind == "hello":
@@ -237,10 +224,7 @@ class PilotDispatcher:
             return header.kind == "hello" or header.session == pilot.session
 
     def answer(self, header: FrameHeader, body: Mapping[str, Any], session: str) -> Answer:
-        """Return the answer to an admitted question; ``session`` is the new session for a hello.
-
-        Raises FrameError if the body does not fit its kind.
-        """
+        """Return the answer to an admitted question. Raises FrameError if its body is invalid."""
         with self._lock:
             pilot = self._pilots[header.pilot]
             if pilot.over:
@@ -342,13 +326,11 @@ def _is_silent(pilot: _PilotRecord, now_s: float) -> bool:
 
 
 WAIT_S = 5.0
-"""Seconds that an idle pilot waits for an answer."""
 
 STRANGER_S = 5.0
 """Seconds for the first header of a connection."""
 
 IDLE_S = 120.0
-"""Seconds that a connected pilot may be silent."""
 
 BODY_S = 30.0
 """Seconds for a body, and for sending an answer."""
@@ -358,15 +340,7 @@ MOST_STRANGERS = 64
 
 
 class PilotServer:
-    """TCP server for pilots, in a thread of its own.
-
-    Args:
-        desk: dispatcher that answers.
-        host: address of this machine to listen at.
-
-    Raises:
-        SettingsError: this machine has no such address.
-    """
+    """TCP server for pilots, in a thread of its own. Raises SettingsError for a foreign address."""
 
     def __init__(self, desk: PilotDispatcher, host: str) -> None:
         self._desk = desk

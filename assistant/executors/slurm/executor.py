@@ -59,12 +59,7 @@ NEVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPilot:
-    """Submitted pilot that has not connected yet.
-
-    Attributes:
-        age_s: seconds since its submission.
-        missing: checks in a row without its job.
-    """
+    """Submitted pilot that has not connected yet."""
 
     age_s: float
     missing: int = 0
@@ -75,7 +70,6 @@ class PilotReconciliation:
     """Decisions on pilots that have not connected.
 
     Attributes:
-        missing: checks in a row without the job, by pilot.
         lost: pilots without a job, whose tickets are revoked.
         on_hold: pilots whose jobs are also cancelled, because Slurm does not start them any more.
         waits: reason of a long wait; None if there is none.
@@ -118,20 +112,17 @@ def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
 
 
 CONNECT_S = 30.0
-"""Seconds that the controller may take for its first answer."""
 
 COMES_BACK_S = 300.0
 """Seconds that the controller may be away while no pilot works."""
 
 RECONCILE_S = 2.0
-"""Seconds between checks of the jobs of expected pilots."""
 
 MOST_BACK_OFF_S = 20.0
 """Longest time in seconds between two tries of a command while the controller is away."""
 
 TICK_S = 0.2
 CLOSE_S = 20.0
-"""Seconds that the controller may take to cancel jobs at the end."""
 
 T = TypeVar("T")
 
@@ -143,9 +134,6 @@ class SlurmExecutor:
 
     Args:
         application: application; the nodes must be able to import it.
-        workers: largest number of pilots.
-        batch: options of the jobs.
-        environment: computing environment of each run and job.
 
     Raises:
         SettingsError: Slurm's commands are not installed, or a setting is invalid.
@@ -206,7 +194,6 @@ class SlurmExecutor:
         return jobs.host_of(self._batch)
 
     def _tidy(self, base: Path) -> None:
-        """Cancel the jobs of dead executors, and remove their folders."""
         for path, pilots in leftover_folders(base).items():
             names = [PREFIX + pilot for pilot in pilots]
             _answered(lambda names=names: jobs.cancel_jobs(names), CONNECT_S)  # type: ignore[misc]
@@ -294,7 +281,6 @@ class SlurmExecutor:
             before_s = time.monotonic()
 
     def _look(self) -> None:
-        """Check the pilots, and repair what is possible."""
         if self._desk.broken is not None:
             raise ExecutorError(f"no pilot can work: {self._desk.broken}")
         self._to_cancel.update(self._desk.expire())
@@ -317,7 +303,6 @@ class SlurmExecutor:
             self._away_since_s, self._back_off_s = None, 1.0
 
     def _command(self, now_s: float, n_pilots: int) -> None:
-        """Cancel, check and submit jobs."""
         if self._to_cancel:
             names = sorted(self._to_cancel)
             jobs.cancel_jobs(PREFIX + name for name in names)
@@ -431,7 +416,6 @@ class SlurmExecutor:
         self._folder.release(tidy=is_tidy)
 
     def _cancel_all(self, pilots: set[str]) -> None:
-        """Cancel the jobs of pilots that Slurm still knows."""
         if pilots:
             jobs.cancel_jobs(jobs.jobs_by_name(PREFIX + pilot for pilot in pilots))
 

@@ -23,7 +23,6 @@ from assistant.executors.slurm.protocol import write_private
 from assistant.executors.spec import BatchSystem
 
 COMMAND_S = 30.0
-"""Seconds that a command may take."""
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
 
@@ -61,13 +60,7 @@ class SlurmRefusedError(ExecutorError):
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """One of our jobs in Slurm.
-
-    Attributes:
-        name: name of its ticket.
-        state: state, such as PENDING or RUNNING.
-        reason: reason why it waits.
-    """
+    """One of our jobs in Slurm."""
 
     name: str
     state: str
@@ -198,15 +191,7 @@ FOLDER = Path("copperline-out") / "slurm"
 def job_options(
     name: str, output: Path, batch: BatchSystem, environment: Environment, *, requeue: bool
 ) -> list[str]:
-    """Return the arguments of sbatch for a job; no shell reads them.
-
-    Args:
-        name: name of the job.
-        output: file of its output, which is appended.
-        batch: options of the jobs.
-        environment: computing environment of a run, and of its job.
-        requeue: whether Slurm shall restart it after a node failure.
-    """
+    """Return the arguments of sbatch for a job, without a shell; ``output`` is appended."""
     arguments = [
         f"--job-name={name}", f"--comment={name}", "--parsable", "--export=ALL", "--nodes=1",
         "--ntasks=1", f"--cpus-per-task={environment.cores or 1}",
@@ -261,7 +246,6 @@ def slurm_errors_translated() -> Iterator[None]:
 
 
 MARK = "sweep-"
-"""Prefix of the names of executor folders."""
 
 SCRIPT = """#!/bin/sh
 exec "$1" -P -m assistant.executors.slurm.pilot "$2"

@@ -95,13 +95,11 @@ def _die_with(pilot: int) -> None:
 
 
 HEARTBEAT_S = 1.0
-"""Seconds between two heartbeats during a run."""
 
 STOP_S = 10.0
 """Seconds that a run may take to end on request, before its process is killed."""
 
 LAST_WORDS_S = 3.0
-"""Seconds for the last messages of a terminated pilot."""
 
 START_S = 120.0
 """Seconds that the child process may take to load the application."""
@@ -229,7 +227,6 @@ class Pilot:
         return self._began_s + told_s - min(MARGIN_S, told_s / 10) - time.monotonic()
 
     def _make(self, attempt: int, work: ExecutionRequest) -> None:
-        """Execute one run, and send its result."""
         self._beside.start()
         self._attempt = attempt
         began_s = time.monotonic()

@@ -37,7 +37,6 @@ class PilotTicket:
         pilot: public id; 16 hexadecimal digits.
         secret: 256 bits that are never sent.
         host: address of the server.
-        port: its port.
         application: file of the pickled application.
         digest: SHA-256 of that file.
         path: import path of the submitting process.
@@ -93,10 +92,7 @@ def read_ticket(path: Path) -> PilotTicket:
 
 
 def pickle_application(application: Application, folder: Path) -> tuple[Path, str]:
-    """Pickle an application into a folder; return the file and its SHA-256.
-
-    Raises SettingsError if it cannot be pickled for other processes.
-    """
+    """Pickle an application; return the file and its SHA-256. Raises SettingsError."""
     try:
         if type(application).__module__ == "__main__":
             raise pickle.PicklingError("its class is part of the program that was started")
@@ -140,7 +136,6 @@ def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
 
 
 MOST_HEADER = 1024
-"""Largest number of bytes of a header."""
 
 MOST_BODY = 1 << 20
 MOST_RESULT = 16 << 20
@@ -165,8 +160,6 @@ class FrameHeader:
         pilot: public id of its ticket.
         session: session from the answer to a hello; in a hello, a number used once.
         counter: number of the question in its session.
-        kind: kind of the question.
-        length: bytes of the body.
         digest: SHA-256 of the body.
         signature: HMAC of all this and the direction.
     """
@@ -203,17 +196,7 @@ class FrameHeader:
 def encode(
     secret: bytes, direction: Direction, about: tuple[str, str, int, str], body: Mapping[str, Any]
 ) -> bytes:
-    """Return a signed frame.
-
-    Args:
-        secret: secret of the pilot's ticket.
-        direction: a question, or its answer.
-        about: pilot, session, counter and kind.
-        body: content.
-
-    Raises:
-        FrameError: the body is too long, or JSON cannot represent it.
-    """
+    """Return a signed frame; ``about`` is pilot, session, counter, kind. Raises FrameError."""
     try:
         content = json.dumps(body, allow_nan=False, default=_plain).encode()
     except (ValueError, TypeError, RecursionError) as error:
@@ -325,7 +308,6 @@ ANSWER_S = 20.0
 """Seconds of one try; an answer that says wait takes some seconds."""
 
 AGAIN_S = 0.5
-"""Seconds between two tries."""
 
 
 class DispatcherUnreachableError(ExecutorError):
@@ -349,12 +331,9 @@ class PilotConnection:
     def ask(
         self, kind: str, body: Mapping[str, Any] | None = None, within_s: float | None = None
     ) -> dict[str, Any]:
-        """Send a question and return the answer.
+        """Send a question and return the answer, with retries for ``within_s`` seconds.
 
-        Args:
-            kind: kind of the question.
-            body: content.
-            within_s: seconds to try; None for the time in the ticket.
+        ``within_s`` None is the time in the ticket.
 
         Raises:
             DispatcherUnreachableError: no answer came.

@@ -15,7 +15,6 @@ from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEM
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
-"""Dashes besides the colours, for colour-blind readers."""
 
 SECONDS_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000, 3600000)
 FINE_TICKS = (
@@ -28,7 +27,6 @@ _SECONDS_WORDS = (
 
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
-"""Header and rows of a table for people."""
 
 _LENGTHS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
 
@@ -49,12 +47,7 @@ def length(seconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlatformPanel:
-    """A panel with series over the hours of a simulation.
-
-    Attributes:
-        title: title with the unit.
-        series: one value per step, by name.
-    """
+    """A panel with series over the hours of a simulation."""
 
     title: str
     series: Mapping[str, tuple[float | None, ...]]
@@ -65,7 +58,6 @@ class PlatformDrawing:
     """The drawing of one simulated platform.
 
     Attributes:
-        title: simulated configuration and its result.
         panels: panels from top to bottom; their series have the same length.
         start_h: hour of the week of the first value, from Monday midnight.
         step_h: hours between two values.
@@ -84,11 +76,7 @@ class QuantileComparison:
     """A comparison of two samples of durations.
 
     Attributes:
-        name: name of the compared quantity.
-        observed: quantiles of the first sample, in seconds.
         simulated: quantiles of the second sample at the same probabilities.
-        n_observed: size of the first sample.
-        n_simulated: size of the second sample.
         ks: largest distance of their distribution functions, from 0 to 1.
         ks_critical: 95 % quantile of `ks` for two samples of one distribution.
         wasserstein_s: mean distance of their quantiles.
@@ -121,8 +109,6 @@ class WeekBands:
     """Mean arrivals in each of the 168 hours of a week from Monday midnight.
 
     Attributes:
-        observed: observed mean by hour.
-        simulated: simulated mean by hour.
         low: lower end of the band that holds 95 of 100 simulated means.
         high: upper end of the band.
         within: share of the hours whose simulated mean lies in the band.
@@ -140,12 +126,8 @@ class PlatformComparison:
     """A comparison of the log of a platform with its simulation.
 
     Attributes:
-        log: name of the log.
         n_observed: executed tasks in the log.
         n_simulated: simulated pipelines.
-        weeks: simulated weeks.
-        seed: seed of the simulation.
-        source: source of the statistics.
         tasks: durations of each kind of task, and of training by framework.
         gaps: gaps between arrivals, by profile.
         hours: arrivals by hour of the week, by profile.
@@ -294,7 +276,6 @@ def week_chart(bands: WeekBands) -> Spec:
 
 
 def _folded(text: str, width: int = 100) -> list[str]:
-    """Return a title as lines of limited length, broken at commas."""
     lines = [""]
     for part in text.split(", "):
         if lines[-1] and len(lines[-1]) + len(part) > width:

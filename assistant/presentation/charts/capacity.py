@@ -129,11 +129,6 @@ def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> S
     """Draw real numbers over time as a line, with the generated median and 90 % band.
 
     If a few real numbers are far above all others, the axis is logarithmic from 1 on.
-
-    Args:
-        moments: periods, in order.
-        title: title of the numbers.
-        colour: colour of the generated numbers.
     """
     rows = [
         {"day": m.day, "real": m.real, "low": m.low, "median": m.median, "high": m.high}
@@ -193,13 +188,7 @@ def lives(
     real: Sequence[float],
     generated: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
 ) -> Spec:
-    """Draw the share of jobs that live longer: a curve with a band per generator, and the real one.
-
-    Args:
-        ends_s: ends of the bins of lifetimes, in seconds.
-        real: real shares at these ends.
-        generated: low, median and high shares at these ends, by generator.
-    """
+    """Draw the share of jobs that live longer: a curve with a band per generator, and the real."""
     rows = [{"line": REAL, "s": s, "share": share} for s, share in zip(ends_s, real, strict=True)]
     rows += [
         {"line": name, "s": s, "low": low, "share": middle, "high": high}
@@ -241,13 +230,7 @@ def lives(
 
 
 def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
-    """Draw the shares of requests by reuse distance as bars; the last bar holds the rest.
-
-    Args:
-        real: real shares at distance 0, 1, ...
-        generated: the same shares by generator.
-        most: number of bars of each.
-    """
+    """Draw the shares of requests by reuse distance as bars; the last bar holds the rest."""
     every = {REAL: real, **generated}
     longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
     n = min(most, longest + 1)
@@ -293,14 +276,7 @@ def quantiles(
     seconds: bool,
     order: Sequence[str],
 ) -> Spec:
-    """Draw quantiles of generated values against real ones; they are equal on the dashed line.
-
-    Args:
-        generated: quantiles by generator.
-        title: title of the values.
-        seconds: whether the values are seconds; else they are numbers.
-        order: names of all generators, so that each keeps its colour.
-    """
+    """Draw quantiles of generated values against real ones; they are equal on the dashed line."""
     rows = [
         {"line": name, "real": p.real, "low": p.low, "median": p.median, "high": p.high}
         for name, pairs in generated.items()
@@ -352,13 +328,7 @@ def quantiles(
 def servers(
     cases: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
 ) -> Spec:
-    """Draw the share of futures in which so many servers suffice, one step line per case.
-
-    Args:
-        cases: numbers of servers and shares, both rising, by case.
-        share: required share, drawn as a dashed rule.
-        title: title of the servers.
-    """
+    """Draw the share of futures in which so many servers suffice, one step line per case."""
     rows = [
         {"line": name, "servers": n, "share": of}
         for name, steps in cases.items()
@@ -437,15 +407,7 @@ class PackingPoint:
 
 
 def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: float) -> Spec:
-    """Draw allocated cores against memory at the first failure, one point per packing.
-
-    Args:
-        points: packings that failed.
-        algorithms: names in the order of their colours.
-        least: lower end of both axes, at which lower shares are drawn; the same for charts side
-            by
-            side.
-    """
+    """Draw allocated cores against memory at the first failure, one point per packing."""
     rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
     scale = {"domain": [least, 1], "nice": False, "clamp": True}
     axis = {"format": "%", "tickCount": 5}

@@ -20,16 +20,13 @@ from assistant.presentation.charts.vega_lite import (
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 
 MOST_BARS = 20
-"""Most bars of a Pareto chart; smaller contrasts are left out."""
 
 MOST_LINES = 8
-"""Most lines of an interaction plot."""
 
 CHOSEN_LEVEL, CHOSEN_PAIR = "chosen_level", "chosen_pair"
 """Names of the selections in a chart, also fields of the selected row."""
 
 _OTHER = "#3d85b8"
-"""Second colour, readable on dark and light ground."""
 
 _LINES = (ACCENT, _OTHER, "#2f9e77", "#b86a9a", "#c99a1f", "#7d6bc4", "#c0392b", MUTED)
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
@@ -58,10 +55,7 @@ class CombinationChange:
 
 
 def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title: str) -> Spec:
-    """Draw the change per level about the mean with intervals, levels in their order.
-
-    ``title`` is the name of the change with its unit.
-    """
+    """Draw the change per level about the mean with intervals, levels in their order."""
     rows = [
         {"level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n}
         for c in levels
@@ -101,8 +95,7 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
 def interaction(changes: Sequence[CombinationChange], first: str, second: str, title: str) -> Spec:
     """Draw one line over the levels of the first parameter for each level of the second.
 
-    Parallel lines mean no interaction. Only the `MOST_LINES` lines with the most known
-    combinations
+    Parallel lines mean no interaction. Only the `MOST_LINES` lines with the most known combinations
     are drawn; levels are in the order of ``changes``.
     """
     at_second: dict[str, int] = {}
@@ -151,10 +144,7 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
 
 
 def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
-    """Draw the sizes of contrasts as bars, the largest first, with Lenth's two margins if known.
-
-    Colour shows the sign. ``title`` is the name of the effect with its unit.
-    """
+    """Draw contrasts as bars, the largest first, with Lenth's margins; colour shows the sign."""
     largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
     bars = [(c.name, c.effect, c.effect) for c in largest]
     ends = ((margins.margin, "one by one (ME)"), (margins.simultaneous, "all at once (SME)"))
@@ -177,7 +167,6 @@ def pareto_standardised(standardised: StandardisedEffects) -> Spec:
 def _bars(
     bars: Sequence[tuple[str, float, float]], ends: Sequence[tuple[float | None, str]], title: str
 ) -> Spec:
-    """Draw bars of (name, size with sign, effect), and limits as dashed rules."""
     names = [name for name, _, _ in bars]
     signs = ["raises it", "lowers it"]
     rows = [
@@ -364,8 +353,7 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
 def choosable(spec: Spec, parameter: str) -> Spec:
     """Return a chart of levels whose dots can be selected.
 
-    The selection gives ``parameter`` and ``level`` (text), see `CHOSEN_LEVEL`. The last layer
-    must
+    The selection gives ``parameter`` and ``level`` (text), see `CHOSEN_LEVEL`. The last layer must
     hold the dots, as in `main_effects` and `vega_lite.level_estimates`.
     """
     rows = [{**row, "parameter": parameter} for row in spec["data"]["values"]]

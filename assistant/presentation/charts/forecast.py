@@ -23,10 +23,9 @@ from assistant.presentation.charts.vega_lite import (
 )
 
 CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
-"""Chances at which the verdict changes."""
 
 _OUTSIDE = 0.5
-"""Largest part of the height that the better end of the fan takes beyond everything else."""
+"""Largest distance of the fan's better end from everything else, as a share of the height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,16 +309,7 @@ def fan_layers(
     colour: str = ACCENT,
     dash: Sequence[int] = (6, 4),
 ) -> list[Spec]:
-    """Return the area and the median of the forecast.
-
-    Args:
-        rows: rows with the field of ``x``, ``low``, ``median``, ``high``, and ``to`` (tooltip).
-        x: encoding of the runs or the time.
-        y: encoding of the value, without its field.
-        first: first entries of the tooltip.
-        colour: colour of both.
-        dash: dashes of the median.
-    """
+    """Return the area and the median of the forecast."""
     data = {"values": list(rows)}
     tooltip = [
         *first,
@@ -421,7 +411,6 @@ _WHEN: Spec = {
     "legend": None,
 }
 _BAR = 18
-"""Pixels of a bar and the gap below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +428,6 @@ class ForecastCurve:
 
     Args:
         fan: forecast of further runs, counted from the last one; empty if too little is known.
-        goal: goal; None if there is none.
         end: further runs until the SLA ends the experiment; None if unknown.
     """
 
@@ -458,12 +446,7 @@ class ChanceBand:
 
 
 def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
-    """Draw a bar for each destination of runs, now above then.
-
-    Args:
-        rows: destinations from the top.
-        is_changed: whether the number after the change is drawn.
-    """
+    """Draw a bar for each destination of runs, now above then."""
     values = []
     for row in rows:
         sides = ((NOW, row.now), (THEN, row.then)) if is_changed else ((NOW, row.now),)
@@ -506,14 +489,7 @@ def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
 def fans(
     points: Sequence[RunPoint], now: ForecastCurve, then: ForecastCurve | None, title: str
 ) -> Spec:
-    """Draw the best so far with the forecast now and after the change.
-
-    Args:
-        points: completed runs.
-        now: forecast without the change.
-        then: forecast with the change; None if there is no change.
-        title: name of the value with its unit.
-    """
+    """Draw the best so far with the forecast now and after the change."""
     if then is None:
         return best_with_fan(
             points, now.fan, today=None, goal=now.goal, end=now.end, title=title
@@ -597,7 +573,6 @@ def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
 
 
 def _named(row: Spec, when: str, x: Spec, y: Spec) -> Spec:
-    """Return the name of a fan at the end of its median: now above the line, then below."""
     mark = {
         "type": "text",
         "align": "right",
@@ -623,7 +598,6 @@ def _ends(n: int, now: ForecastCurve, then: ForecastCurve, x: Spec) -> list[Spec
 
 
 MOST_PREDICTIONS = 40
-"""Most rows; older predictions are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -642,8 +616,7 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
     """Draw one row per run, the latest below: the stated interval, the prediction, the result.
 
     A filled disc is a result inside the interval, a cross outside, a square had no interval.
-    ``title`` is the name of the value with its unit. Only the latest `MOST_PREDICTIONS` are
-    drawn.
+    ``title`` is the name of the value with its unit. Only the latest `MOST_PREDICTIONS` are drawn.
     """
     kinds = ["came as stated", "came outside", "came, no interval stated"]
     latest = marks[-MOST_PREDICTIONS:]

@@ -37,7 +37,6 @@ class NestedParameter:
     """A parameter on an axis of a map.
 
     Args:
-        title: name with unit.
         levels: texts of its levels, in their order.
         keys: part of the key of a cell for each level; see `key_of`.
     """
@@ -93,15 +92,7 @@ def borders(
 
 
 def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) -> list[Spec]:
-    """Return the texts beside an axis: levels, the innermost nearest to it, then the names.
-
-    Args:
-        axis: parameters of the axis.
-        step: pixels of a cell along it.
-        extent: pixels of the map across it, where texts below the map begin.
-        place: encoding along the axis, of a field of its own name.
-        is_across: whether the axis is horizontal.
-    """
+    """Return the texts beside an axis: levels, the innermost nearest to it, then the names."""
     along, beside = ("x", "y") if is_across else ("y", "x")
     n, off, group = size(axis), 4.0, 1
     layers: list[Spec] = []
@@ -183,11 +174,9 @@ class CellValues:
     """Numbers of the cells, row by row; None if unknown.
 
     Args:
-        title: title with the unit.
         values: one value per cell, shown as colour.
         dark: end of the values that is dark.
         lows: lower ends of intervals, or empty.
-        highs: upper ends.
         better: meaning of a dark cell, in a word.
         is_measured: whether only cells with runs have a value.
     """
@@ -333,7 +322,6 @@ def _made(name: str, expression: str) -> Spec:
 def _painted(
     cells: CellValues | CellRegions,
 ) -> tuple[dict[str, list[float | int | str | None]], Spec, list[Spec], list[Spec]]:
-    """Return the lists of data, the fill, the tooltip, and the transforms of fields."""
     is_run = isinstance(cells, CellValues) and cells.is_measured
     test = "datum.a > 0 && datum.v === null" if is_run else "datum.a > 0"  # runs keep their colour
     shut: Spec = {"test": test, "value": _SHUT}
@@ -407,7 +395,6 @@ def _dots(
 def _drawn_marks(
     marks: Sequence[MapMark], admitted: Sequence[int], columns: int, side: int, x: Spec, y: Spec
 ) -> list[Spec]:
-    """Return the marks, with closed and excluded cells; best and baseline are on top."""
     shut: tuple[Kind, ...] = ("closed", "excluded")
     rows = [
         {"x": i % columns + 0.5, "y": i // columns + 0.5, "kind": shut[state - 1], "text": ""}
@@ -457,7 +444,6 @@ def _drawn_marks(
 
 
 BRUSH = "brush"
-"""Name of the selection over parallel axes."""
 
 _SCHEME: Spec = {"name": "viridis", "extent": [0.2, 0.95]}
 """Scheme without its ends, so that thin lines are visible on dark and light ground."""
@@ -478,9 +464,7 @@ class ParallelLine:
     """A run over parallel axes.
 
     Args:
-        run_id: number of the run.
         at: place on each axis, 0 to 1; None if it has none.
-        texts: level on each axis as text.
         value: value that gives the colour, None without a result.
         is_feasible: whether the run meets every constraint; true without a result.
     """
@@ -498,8 +482,7 @@ def parallel(
     """Draw runs as lines over parallel axes, with one brush over the axes.
 
     Lines outside the brush fade; `brushed_runs` lists the others. ``title`` is the name of the
-    value
-    with its unit.
+    value with its unit.
     """
     rows = [
         {"run": line.run_id, "axis": i, "at": at, "text": text, "value": line.value,

@@ -35,7 +35,6 @@ _WAIT_LABEL = (
     ": abs(datum.value) / 86400 + ' d')"
 )
 _ALIGNED = {"minExtent": 48, "maxExtent": 48}
-"""Width of vertical axes, equal so that charts over time are aligned."""
 _TIME_TITLE = "time since the first submission (days, hours:minutes)"
 
 
@@ -121,14 +120,7 @@ class Frame:
 def gantt(
     boxes: Sequence[JobBox], shades: Sequence[DensityCell], frame: Frame, height: int = 380
 ) -> Spec:
-    """Draw jobs as rectangles of time and processors; a click selects one (`JOB`).
-
-    Args:
-        boxes: jobs to draw.
-        shades: share of the other jobs, grey; more is darker.
-        frame: window, processors and colours.
-        height: height in pixels.
-    """
+    """Draw jobs as rectangles of time and processors; a click selects one (`JOB`)."""
     rows = [
         {
             JOB: box.job, "start": box.start_s, "end": box.end_s, "low": box.low,
@@ -194,7 +186,6 @@ def _shaded(shades: Sequence[DensityCell], x: Spec, y: Spec) -> Spec:
 
 
 def _parted(frame: Frame, y: Spec) -> list[Spec]:
-    """Return rules and names of partitions; empty if there is only one."""
     if len(frame.parts) < 2:
         return []
     rows = {"values": [{"low": first, "name": name} for name, first in frame.parts]}
@@ -211,10 +202,7 @@ def _parted(frame: Frame, y: Spec) -> list[Spec]:
 
 
 def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
-    """Draw the utilisation of the whole schedule as a strip with a brush for the window (`BRUSH`).
-
-    The current window, ``from_s`` to ``to_s``, is copper.
-    """
+    """Draw the utilisation of the whole schedule as a strip with a brush (`BRUSH`)."""
     start, end = line.points[0][0], line.points[-1][0]
     x = _time_x("time", start, end)
     share = {"type": "quantitative", "scale": {"domain": [0, 1]}}
@@ -246,15 +234,7 @@ def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
 def curves(
     lines: Sequence[StepLine], from_s: float, to_s: float, title: str, *, percent: bool = False
 ) -> Spec:
-    """Draw numbers over time as step lines with different colours and dashes.
-
-    Args:
-        lines: at most as many as `CATEGORIES`.
-        from_s: begin of the chart in seconds.
-        to_s: end of the chart in seconds.
-        title: title of the value.
-        percent: whether values are shares of 1; else peaks are drawn too, as thin lines.
-    """
+    """Draw numbers over time as step lines with different colours and dashes."""
     names = [line.name for line in lines]
     x = _time_x("time", from_s, to_s)
     most = max((value for line in lines for _, value in (*line.points, *line.peaks)), default=1.0)
@@ -294,8 +274,7 @@ def curves(
 def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> Spec:
     """Draw the waits of each class: the bar holds half of the jobs, the line 95 of 100.
 
-    The tick is the median, the dot the mean. The scale ends at ``most_s`` seconds, so that two
-    runs
+    The tick is the median, the dot the mean. The scale ends at ``most_s`` seconds, so that two runs
     can be compared, or at the longest wait if None.
     """
     rows = [asdict(waits_of_class) for waits_of_class in waits if waits_of_class.n]
@@ -431,12 +410,7 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 
 @dataclass(frozen=True, slots=True)
 class FleetPanel:
-    """A panel with series over the time of a simulation.
-
-    Attributes:
-        title: title with the unit.
-        series: mean of each step, by name.
-    """
+    """A panel with series over the time of a simulation."""
 
     title: str
     series: Mapping[str, tuple[float, ...]]
@@ -444,13 +418,7 @@ class FleetPanel:
 
 @dataclass(frozen=True, slots=True)
 class FleetDrawing:
-    """The drawing of one simulated fleet.
-
-    Attributes:
-        title: simulated configuration.
-        panels: panels from top to bottom; their series have the same length.
-        step_h: hours per value.
-    """
+    """The drawing of one simulated fleet."""
 
     title: str
     panels: tuple[FleetPanel, ...]

@@ -22,14 +22,12 @@ from assistant.presentation.charts.vega_lite import (
 
 BLUE = "#0072b2"
 EARTH = ("#6f8f5a", "#d3b981", "#f3e6c8")
-"""Colours of low, middle and high ground."""
 
 MARKS = {
     "slipped": ("triangle-up", "#e69f00"),
     "shook off": ("cross", WARN),
     "carried back": ("square", INK),
 }
-"""Shapes and colours of incidents of a runner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +57,10 @@ class MazeDrawing:
 
     Attributes:
         columns, rows: numbers of rooms.
-        walls: walls between rooms and around them.
         rubble: rooms (column, row) in which a runner may slip.
         way: way of the runner, from room to room.
         carried: segments along which the runner was carried back.
-        marks: incidents of the runner.
         beats: way of each enemy.
-        starts: first place of each enemy.
-        title: configuration and result.
     """
 
     columns: int
@@ -97,14 +91,10 @@ class FloodDrawing:
     """The drawing of one simulated flood.
 
     Attributes:
-        columns: cells per row.
         elevation_m: elevation of every cell, row by row.
         deepest_mm: deepest water of every cell.
-        streams: segments of streams.
         sensors: sensors, the outlet first.
         rain_mmh: assumed rain of every sample.
-        sample_s: length of a sample.
-        title: configuration and result.
     """
 
     columns: int
@@ -355,7 +345,6 @@ def _hillshade(elevation_m: Sequence[float], n: int) -> list[float]:
 
 
 def _ground(height_m: float, elevation_m: Sequence[float], light: float) -> str:
-    """Return the colour of ground from its height and its light."""
     low, high = min(elevation_m), max(elevation_m)
     share = (height_m - low) / (high - low) if high > low else 0.0
     first, second = (EARTH[0], EARTH[1]) if share < 0.5 else (EARTH[1], EARTH[2])

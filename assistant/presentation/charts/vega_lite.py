@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 Spec = dict[str, Any]
-"""A Vega-Lite specification as JSON."""
 
 INK, MUTED, ACCENT, WARN = "#1f2933", "#7b8794", "#b4632d", "#c0392b"
 TEXT = "#6b7785"
@@ -36,8 +35,7 @@ CONFIG: Spec = {
 class RunPoint:
     """One completed run in order of completion, with the best value until then.
 
-    ``best`` is None before the first feasible run. ``at_s`` is the end of the run, in seconds
-    since
+    ``best`` is None before the first feasible run. ``at_s`` is the end of the run, in seconds since
     1970-01-01 UTC, or None if it is not used.
     """
 
@@ -232,10 +230,7 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
 
 
 def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:
-    """Draw configurations by two measures: the front as a copper line, dominated ones grey.
-
-    ``title`` and ``second_title`` are names of values with units. Infeasible ones are crosses.
-    """
+    """Draw configurations by two measures: front as a copper line, infeasible ones as crosses."""
     rows = [
         {
             "run": p.run_id,

@@ -32,8 +32,6 @@ class LoadPoint:
     Attributes:
         at: begin, in seconds since the first submission, or since 1970 in local time of the log.
         until: end, in the same seconds.
-        name: text of the begin.
-        n_jobs: number of jobs submitted in it.
         offered: load of the jobs submitted in it.
         demand: load if every job had started at once.
     """
@@ -60,13 +58,7 @@ class ClassShare:
 
 
 def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], title: str) -> Spec:
-    """Draw numbers of jobs by day (rows) and hour (columns) as shades.
-
-    Args:
-        counts: 7 rows of 24 numbers.
-        days: names of the rows.
-        title: title of the hours, with their time zone.
-    """
+    """Draw numbers of jobs by day (rows) and hour (columns) as shades."""
     rows = [
         {"day": days[day], "hour": hour, "jobs": int(n_jobs)}
         for day, of_day in enumerate(counts)
@@ -92,15 +84,7 @@ def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], titl
 def load_over_time(
     points: Sequence[LoadPoint], *, dated: bool, stretch: str, unit: str, full: bool
 ) -> Spec:
-    """Draw offered load as bars, demand as a line, and a rule at the capacity.
-
-    Args:
-        points: bins of time, in order.
-        dated: whether times are dates.
-        stretch: name of a bin, such as ``day``.
-        unit: unit of the loads.
-        full: whether 1 is a full machine.
-    """
+    """Draw offered load as bars, demand as a line, and a rule at the capacity."""
     scale = 1000.0 if dated else 1.0 / 86400.0
     rows = [
         {
@@ -164,10 +148,7 @@ def load_over_time(
 
 
 def classes(shares: Sequence[ClassShare], title: str) -> Spec:
-    """Draw the shares of jobs and of work by class, side by side.
-
-    With ``jobs_at``, the part of the jobs with a power of two is full, the other faint.
-    """
+    """Draw the shares of jobs and of work by class; ``jobs_at`` is full, the rest faint."""
     halved = any(share.jobs_at is not None for share in shares)
     jobs, work = "share of the jobs", "share of the work"
     rows: list[dict[str, object]] = []
@@ -267,11 +248,7 @@ def curves(
 
 
 def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
-    """Draw the shares of the jobs by hour of the day, one line with its own dashes per workload.
-
-    Args:
-        hour_shares: 24 shares from midnight on, by name.
-    """
+    """Draw the shares of the jobs by hour of the day, one line with its own dashes per workload."""
     rows = [
         {"line": name, "hour": hour, "share": share}
         for name, shares in hour_shares.items()
@@ -311,8 +288,7 @@ def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
 def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
     """Draw numbers of jobs by class of run time (upwards) and of requested time (to the right).
 
-    Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay
-    empty.
+    Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay empty.
     """
     rows = [
         {

@@ -219,7 +219,6 @@ def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
 def _measures(
     best: ConfigurationSummary | None, today: ConfigurationSummary | None, first: tuple[str, ...]
 ) -> tuple[MeasureRow, ...]:
-    """Return every measure of the best run, those of the objective first."""
     if best is None:
         return ()
     old = today.outcome.measures if today else None

@@ -35,11 +35,7 @@ from assistant.presentation.text import number_format
 
 
 def page_environment(*packages: str) -> jinja2.Environment:
-    """Return an environment for HTML templates, which may include ``style.html.j2``.
-
-    Args:
-        packages: packages with a folder ``templates``, searched before our own.
-    """
+    """Return an environment for HTML templates, which may include ``style.html.j2``."""
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
@@ -69,10 +65,7 @@ def chance_bar(section: ForecastSection) -> Spec | None:
 
 
 def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return the best so far with the forecast, over runs; None without a forecast.
-
-    ``title`` is the name of the value with its unit.
-    """
+    """Return the best so far with the forecast, over runs; None without a forecast."""
     if not section.fan:
         return None
     left = None if section.remaining is None else section.remaining.median
@@ -150,7 +143,6 @@ def render_html(data: ReportData) -> str:
 
 
 def _promises(data: ReportData) -> Markup | None:
-    """Return the chart of predictions and results of suggestions; None without a prediction."""
     promise_marks = () if data.trust is None else prediction_marks(data.trust.record.promises)
     return (
         svg(forecast.prediction_chart(promise_marks, data.trust.title))
@@ -160,7 +152,6 @@ def _promises(data: ReportData) -> Markup | None:
 
 
 def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
-    """Return the charts of the effects, adjusted for each other."""
     section = data.adjusted
     if section is None:
         return {"adjusted": [], "adjusted_left_out": [], "pareto": None, "half_normal": None}
@@ -182,7 +173,6 @@ def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
 
 
 def _forecast(data: ReportData, title: str) -> dict[str, Any]:
-    """Return the charts of the forecast; None for those that are not drawn."""
     section = data.forecast
     if section is None:
         names = ("chance_bar", "fan", "over_time", "chance_over_runs")
@@ -204,11 +194,7 @@ def write_report(data: ReportData, path: Path) -> Path:
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write a page to a file atomically and return its absolute path.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write a page to a file atomically and return its absolute path. Raises StoreError."""
     target = check_target(path)
     try:
         with NamedTemporaryFile(
@@ -225,11 +211,7 @@ def write_page(page: str, path: Path) -> Path:
 
 
 def check_target(path: Path) -> Path:
-    """Return the absolute path of a report after creating its folder.
-
-    Raises:
-        StoreError: the path is a folder, or cannot be written.
-    """
+    """Return the absolute path of a report after creating its folder. Raises StoreError."""
     target = path.absolute()
     try:
         if target.is_dir():
@@ -278,16 +260,7 @@ def check_picture(path: Path) -> None:
 
 
 def write_picture(spec: Spec, path: Path, title: str) -> Path:
-    """Write a chart on white ground to a file and return its absolute path.
-
-    Args:
-        spec: Vega-Lite specification.
-        path: file, whose ending selects the format.
-        title: title of the page.
-
-    Raises:
-        SettingsError, StoreError: see `check_picture`.
-    """
+    """Write a chart on white ground; return its absolute path. Raises as `check_picture`."""
     check_picture(path)
     target = path.absolute()
     try:

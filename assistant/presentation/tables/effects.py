@@ -25,7 +25,6 @@ from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
 
 CLEAR = 0.05
-"""Effects with a p-value below this are called clear."""
 LITTLE = 0.01
 """Pairs that explain less than this share of the variation are not named."""
 
@@ -43,16 +42,7 @@ class EffectFigure:
 
 @dataclass(frozen=True, slots=True)
 class EffectsSection:
-    """The effects in a report.
-
-    Args:
-        figures: parameters with comparable levels, the largest F first.
-        unknown: parameters without a known effect, with the reason.
-        contrasts: contrasts of the Pareto chart, the largest first.
-        margins: Lenth's margins.
-        half_normal: points of the half-normal plot.
-        sentences: basis of the analysis.
-    """
+    """The effects in a report."""
 
     figures: tuple[EffectFigure, ...]
     unknown: tuple[tuple[str, str], ...]
@@ -266,14 +256,8 @@ def level_qualities(
 ) -> tuple[ParameterEffect, ...]:
     """Return the estimate per level by the ANOVA model, parameters with the widest range first.
 
-    The model uses all measured values, whether or not a run meets the constraints (strategies
-    learn
+    The model uses all measured values, whether or not a run meets the constraints (strategies learn
     from responses, in which a violation counts). Levels are sorted by rank. Empty without a run.
-
-    Args:
-        experiment: the experiment so far.
-        response: response to estimate; the objective's own value if None.
-        only: filter of the runs.
     """
     space = experiment.space
     if response is None and only == EVERY:

@@ -11,7 +11,6 @@ from assistant.presentation.charts.vega_lite import TradePoint
 from assistant.presentation.text.number_format import duration, lasting, level, quantity
 
 LONGEST_FAILURE = 300
-"""Most characters of a failure in the finding."""
 
 FindingVerdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
 
@@ -22,11 +21,8 @@ class BaselineFinding:
 
     Args:
         verdict: kind of the finding, for programs.
-        headline: finding for people.
-        sentences: additional facts.
         improvement: change of the value from the current to the best configuration as a share of
-            the
-            former, positive if better; None without a comparison.
+            the former, positive if better; None without a comparison.
         best_run_id: number of the best run; None if none completed.
     """
 
@@ -57,7 +53,6 @@ def _found(
     today: ConfigurationSummary | None,
     today_run: Run | None,
 ) -> BaselineFinding:
-    """Return the finding without the sentences on the used budget."""
     if not best.outcome.feasible:
         return _nothing_feasible(experiment, best, today)
     if today is None:
@@ -143,7 +138,6 @@ def _named(best: ConfigurationSummary) -> str:
 
 
 def _traded(experiment: Experiment, best: ConfigurationSummary) -> tuple[str, ...]:
-    """Return a sentence on the second measure and the number of trade-offs; empty without one."""
     objective = experiment.opened.objective
     second = objective.second
     if second is None:
@@ -165,7 +159,6 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 
 def _why_failed(experiment: Experiment) -> tuple[str, ...]:
-    """Return the most frequent failure in a sentence; empty if no run failed."""
     failures = Counter(run.failure for run in experiment.runs if run.failure is not None)
     if not failures:
         return ()
@@ -207,22 +200,15 @@ class ExperimentSummary:
     """An experiment as one row of a list.
 
     Args:
-        id: id of the experiment.
-        name: name for people.
         opened_s: time of opening, seconds since 1970-01-01 UTC.
         state: state according to the event log, which does not say whether a process executes it.
-        state_words: state for people.
-        objective: objective as text.
         best: value of the best configuration; None before the first result.
-        unit: unit of ``best``.
         gain: comparison with the current configuration as text; empty without one. ``meets all
             constraints`` if the current configuration does not.
         done: completed and failed runs of the budget.
         budget: largest number of runs; None without a limit.
-        failed: failed runs.
         deadline_s: deadline, seconds since 1970-01-01 UTC; None without one.
-        left_s: seconds for the rest of the budget at the pace of the last runs; None if unknown,
-            or
+        left_s: seconds for the rest of the budget at the pace of the last runs; None if unknown, or
             if nothing is left.
         warning: warning without an answer; empty if there is none.
         run_s: mean duration of the last runs, in seconds; None before the first one.

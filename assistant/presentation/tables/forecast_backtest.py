@@ -35,7 +35,6 @@ from assistant.presentation.text.forecast import (
 from assistant.presentation.text.number_format import number
 
 MOST_POINTS = 30
-"""Most forecasts that are recomputed, evenly over the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,6 @@ class ChancePoint:
     Args:
         runs: completed and failed runs at that time.
         left: further runs that could end.
-        goal: goal at that time.
-        chance: chance to reach it.
-        band: band of the chance.
-        verdict: verdict on the goal at that time.
-        is_now: whether this is the current forecast.
     """
 
     runs: int
@@ -66,20 +60,11 @@ class ForecastSection:
     """The forecast in a report.
 
     Args:
-        verdict: verdict on the goal.
-        headline: forecast in a sentence or two.
-        sentences: sentences below the headline.
         terms: each term of the SLA as text.
-        paper: result of the paper's rule as text.
-        goal: goal; None without one.
         chance: chance to reach it; None if unknown or decided.
-        band: band of the chance.
-        remaining: number of further runs.
         fan: best over further runs; empty if unknown, or if no run is left.
         at_s: time of the forecast, in seconds since 1970-01-01 UTC.
-        deadline_s: deadline; None without one.
-        course: forecasts at each batch and each answer that changed the steering, oldest first;
-            the
+        course: forecasts at each batch and each answer that changed the steering, oldest first; the
             current forecast is last while the goal is open.
         went: sentences on the quality of past forecasts.
         reached: whether the goal was reached; None while it is open.
@@ -107,13 +92,7 @@ class ForecastSection:
 def forecast_section(
     experiment: Experiment, events: Sequence[Event], now_s: float
 ) -> ForecastSection | None:
-    """Return the forecast for a report; None without a goal and without a fan.
-
-    Args:
-        experiment: the experiment so far.
-        events: its event log; without it the quality of past forecasts is left out.
-        now_s: seconds since 1970-01-01 UTC.
-    """
+    """Return the forecast for a report; None without a goal and without a fan."""
     current = forecast(experiment, now_s)
     has_fan = len(current.fan) > 1 and not current.is_over
     if current.goal is None and not has_fan:
@@ -147,7 +126,6 @@ def forecast_section(
 
 
 def _over_until(experiment: Experiment, forecast: Forecast) -> int | None:
-    """Return the number of ended runs when the goal was reached, with the run that reached it."""
     if forecast.goal is None or forecast.goal.reached_by is None:
         return None
     reached = experiment.run(forecast.goal.reached_by)
@@ -160,10 +138,6 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
     """Recompute the forecast at each batch, until the goal was reached.
 
     An answer to a warning that changed the steering is a point as well, with the chance after it.
-
-    Args:
-        events: complete event log; may be empty.
-        most: largest number of points, evenly over the times with a forecast.
 
     Returns:
         The points, oldest first; batches without a goal or with too few results have none.
@@ -182,7 +156,6 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
 def _point(
     experiment: Experiment, forecast: Forecast, *, is_now: bool = False
 ) -> ChancePoint | None:
-    """Return a forecast as a point; None if it has no chance or the experiment is over."""
     goal = forecast.goal
     if goal is None or goal.chance is None or goal.band is None or forecast.is_over:
         return None
@@ -216,7 +189,6 @@ def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
 
 
 def _telling(events: Sequence[Event]) -> list[int]:
-    """Return the positions at which the goal was open and there were enough results."""
     positions = []
     for position, experiment in _states(events):
         goal = experiment.sla.goal
@@ -287,7 +259,6 @@ def _told(course: Sequence[ChancePoint]) -> str:
 
 
 def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> list[str]:
-    """Return whether a verdict at some points came true; empty without points."""
     if not points:
         return []
     n, first, last = len(points), points[0].runs, points[-1].runs
@@ -328,14 +299,7 @@ class PredictionRow:
 
 @dataclass(frozen=True, slots=True)
 class PredictionSection:
-    """The scores of predictions in a report.
-
-    Args:
-        record: scores as values.
-        title: name of the value with its unit.
-        sentences: interpretation of the scores.
-        rows: one row per group.
-    """
+    """The scores of predictions in a report."""
 
     record: PredictionScoreboard
     title: str
@@ -402,7 +366,6 @@ def _leaned(trust: PredictionScoreboard) -> str:
 
 
 def _improved(trust: PredictionScoreboard) -> str:
-    """Return how often suggestions and the analyst's runs improved the best; empty without runs."""
     parts = [
         f"{score.improved} of {score.completed} that were {word}"
         for group, word in (

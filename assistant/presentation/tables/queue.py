@@ -27,7 +27,6 @@ from assistant.presentation.text.number_format import (
 from strategies import Configuration, Suggestion, SuggestionKind
 
 MOST_RUN_NAMES = 8
-"""Most runs that are listed by id; the rest is counted."""
 
 SOON_S = 60.0
 """An end within so many seconds is shown as a duration, a later one as a time of day."""
@@ -41,9 +40,7 @@ class QueueSnapshot:
         at_s: time of the snapshot, seconds since 1970-01-01 UTC.
         n_events: length of the event log at that time.
         version: version of the experiment at that time; see `Experiment`.
-        running: running runs, oldest first.
         waiting: waiting runs, the next one first; held runs come last, oldest first.
-        ends: predicted ends of the runs.
     """
 
     at_s: float
@@ -198,7 +195,6 @@ KINDS: Mapping[SuggestionKind, str] = {
     "improvement": "improve",
     "confirmation": "confirmation",
 }
-"""Origin of a suggestion in a word or two."""
 
 KIND_WORDS = (
     "explore: where little is known; improve: likely to beat the best; neighbour: one step from a "
@@ -232,12 +228,7 @@ def kind_text(suggestion: Suggestion) -> str:
 
 
 def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuration]]) -> str:
-    """Return the predicted values of a list of runs, in a sentence.
-
-    Args:
-        experiment: experiment whose model predicts.
-        numbered: configurations with the numbers that people see.
-    """
+    """Return the predicted values of a list of runs, in a sentence."""
     n = len(numbered)
     runs = "1 run" if n == 1 else f"{n:,} runs"
     if not n:

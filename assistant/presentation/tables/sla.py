@@ -33,17 +33,12 @@ class TermUsage:
     """One term of the SLA and its use.
 
     Args:
-        term: name of the term.
-        limit: runs, seconds since 1970-01-01 UTC, units of the cost, seconds of a run, or value
-            of the
-            first measure; None for a cost that is only counted.
-        used: runs submitted, end of the last run, cost so far, longest run, or best value; None
-            if
+        limit: runs, seconds since 1970-01-01 UTC, units of the cost, seconds of a run, or value of
+            the first measure; None for a cost that is only counted.
+        used: runs submitted, end of the last run, cost so far, longest run, or best value; None if
             unknown.
-        over: amount by which the term is missed, else 0; for a goal the distance of the best,
-            None
+        over: amount by which the term is missed, else 0; for a goal the distance of the best, None
             without a feasible run.
-        verdict: verdict on the term.
         run: run that reached the goal; None for other terms, or if it is not reached.
         agreed: limit as text.
         told: use as text.
@@ -227,8 +222,7 @@ class RegionRow:
 class WarningRow:
     """One warning: executed and remaining runs, text, and answer.
 
-    ``by_forecast`` is false for a warning by the paper's rule; then ``proposed``, the
-    alternatives
+    ``by_forecast`` is false for a warning by the paper's rule; then ``proposed``, the alternatives
     with their chances, is empty.
     """
 

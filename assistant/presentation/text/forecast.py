@@ -44,14 +44,7 @@ _TEN_YEARS_S = 10 * 365.25 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ForecastSubject:
-    """Names and units in the texts on a forecast.
-
-    Args:
-        measure: first measure, such as ``mean_wait_s``.
-        unit: unit of the measure.
-        cost_unit: unit of the cost.
-        is_finished: whether the experiment is finished.
-    """
+    """Names and units in the texts on a forecast."""
 
     measure: str
     unit: str = ""
@@ -141,7 +134,6 @@ def _missed(subject: ForecastSubject, forecast: Forecast, goal_value: str) -> st
 
 
 def _judged(verdict: GoalVerdict, chance: float) -> str:
-    """Return the sentence before the chance; empty if the chance needs none."""
     missed = f"{share_phrase(1.0 - chance)} studies that looked like this missed their goal."
     return {
         "nearly_used": "The budget is nearly used.",
@@ -162,7 +154,6 @@ def _without_goal(subject: ForecastSubject, forecast: Forecast) -> str:
 
 
 def _horizon(forecast: Forecast) -> str:
-    """Return the runs to which a chance refers."""
     if not forecast.is_beyond:
         return f"with the {left_words(forecast.remaining)}"
     return f"within the next {MOST_LEFT} of the {left_words(forecast.remaining)}"
@@ -263,7 +254,6 @@ def end_words(forecast: Forecast) -> str:
 
 
 TERMS = {"max_runs": "runs", "deadline": "deadline", "max_cost": "cost"}
-"""Names of terms for people."""
 
 
 def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
@@ -330,7 +320,7 @@ def left_words(left: Interval | None) -> str:
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
     if left.high <= 0:
-        return "runs left (most likely 0)"  # what is over is not told by these words
+        return "runs left (most likely 0)"  # texts on finished experiments do not use it
     if count(left.low) == count(left.high):
         return "1 run left" if left.low == 1 else f"{count(left.low)} runs left"
     return f"{count(left.low)} to {count(left.high)} runs left ({count(left.median)} most likely)"

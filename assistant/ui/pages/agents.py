@@ -1,7 +1,6 @@
 """The *Agents* page: studies of how much suggestions help analysts of different knowledge.
 
 A study runs in its own process (`agents.studies.study_repository`), so it survives a closed page.
-The page sets studies up and shows the results: findings, charts, tables and downloads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,9 +95,8 @@ def _sentences(findings: tuple[StudyFinding, ...]) -> None:
 def _charts(outcome: StudyOutcome) -> None:
     st.subheader("Figures")
     charts = outcome.charts[:MOST_CHARTS]
-    for at in range(
-        0, len(charts), 2
-    ):  # row by row, so that their order is kept in a narrow window
+    # row by row, so that their order is kept in a narrow window
+    for at in range(0, len(charts), 2):
         for column, (description, spec) in zip(
             st.columns(2, gap="large"), charts[at : at + 2], strict=False
         ):
@@ -224,7 +222,6 @@ def _set_up(shelf: StudyRepository) -> Intent | None:
 
 
 def _with_refusal(faults: Sequence[FormFault]) -> list[FormFault]:
-    """Return the faults of the draft, and the reason if its start was refused."""
     result = refusal()
     if result is None or not result.place.startswith(KEY) or faults:
         return list(faults)
@@ -238,11 +235,7 @@ def _amount(study: Study) -> str:
 
 
 def _check_inputs(draft: StudyDraft, document: StudyDocument) -> None:
-    """Read the input files of a study before anything is stored.
-
-    Raises:
-        FormFieldError: the log or a table cannot be read or simulated.
-    """
+    """Read the input files of a study; raise FormFieldError if one cannot be used."""
     if draft.log_path is not None:
         try:
             read_log(str(draft.log_path), {})
@@ -416,7 +409,6 @@ def _ask(name: str | None) -> None:
 
 
 def _again(study: StoredStudy) -> None:
-    """Fill the form with the values of a completed study."""
     try:
         agents_fields.fill_fields(draft_of(study_of(study)))
     except Exception as error:

@@ -47,7 +47,7 @@ class StudyDraft:
         strategies: names in the form of `StrategyChoice`.
         ends: whether an episode ends at the optimum or after a budget of runs.
         censored: per cent of the space after which the search for the optimum stops.
-        exploitation: shares of runs inside regions that a warning proposes, or `NO_ADVICE`.
+        exploitation: shares of runs inside regions (clustering advice), or `NO_ADVICE`.
         accepts: whether an analyst accepts a warning's proposal; ``sometimes`` is with probability
             ``share`` (in per cent).
         file_strategies: strategies with options from a study file.
@@ -114,10 +114,7 @@ class StudyDocument:
 
 
 def study_document(draft: StudyDraft) -> StudyDocument:
-    """Return the study file of a draft, or all faults of its fields.
-
-    It reads the tables that the draft names, and no other files.
-    """
+    """Return the study file of a draft, or its faults; read only the tables that it names."""
     faults: list[FormFault] = []
     tables = _tables(draft, faults)
     if faults:
@@ -131,9 +128,9 @@ def study_document(draft: StudyDraft) -> StudyDocument:
 
 
 def draft_of(text: str) -> StudyDraft:
-    """Return the draft that shows a study file; its paths are relative to the working folder.
+    """Return the draft of a study file; raise AssistantError for its first fault.
 
-    Raises AssistantError with the first fault of the file, in one sentence.
+    Paths in the file are relative to the working folder.
     """
     applications_by_name: dict[str, TableRequest] = {}
 
@@ -180,7 +177,6 @@ def _unmeasured(application: TableRequest) -> Path:
 
 
 def _kept(study: Study, workers: int | None) -> dict[str, Any]:
-    """Return the settings that no field shows and that differ from the defaults."""
     stop, usual = study.stop, StoppingRule()
     names = ("advised_from", "deadline_s", "run_s", "goal")
     ends = {n: getattr(stop, n) for n in names if getattr(stop, n) != getattr(usual, n)}

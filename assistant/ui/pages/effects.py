@@ -313,13 +313,7 @@ _EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
 
 @dataclass(frozen=True, slots=True)
 class EffectsView:
-    """Analysis shown on the page.
-
-    Args:
-        qualities: expected quality of each level.
-        report: effects; None with ``why``, the reason.
-        strengths: variance share of each parameter and pair.
-    """
+    """Analysis shown on the page; ``report`` is None with ``why``, the reason."""
 
     response: AnalysedResponse
     only: RunFilter
@@ -433,7 +427,6 @@ def _effects_view(
 
 
 def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView) -> Intent | None:
-    """Draw the effect of each level, with the buttons for the level that was clicked."""
     st.subheader("Each level")
     ways = [_EXPECT] if analysis.report is None else [_EXPECT, _BY_ITSELF]
     way = st.segmented_control(
@@ -475,7 +468,6 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
 def _chart(
     experiment: Experiment, analysis: EffectsView, effect: ParameterEffect, *, by_itself: bool
 ) -> None:
-    """Draw one parameter: its range, the effects of its levels, the number of tested ones."""
     marks = effects_levels.marks(experiment, effect.parameter)
     tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
     if not by_itself or analysis.report is None:

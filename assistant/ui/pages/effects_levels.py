@@ -104,7 +104,6 @@ def _levels_on_offer(experiment: Experiment, parameter: Parameter) -> list[Level
 
 
 def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSelection:
-    """Return the selection with its state when it was made or renewed."""
     key = f"effects-held-{experiment.opened.experiment_id}"
     selection: LevelSelection | None = st.session_state.get(key)
     if selection is None or (selection.parameter, selection.value) != (name, value):

@@ -1,7 +1,4 @@
-"""The *New* page: four steps to an experiment and a review; nothing is stored before its start.
-
-*Try one run* is a dry run: ``copperline try`` in its own process.
-"""
+"""The *New* page: four steps and a review, and dry runs; nothing is stored before the start."""
 
 import json
 import re
@@ -351,7 +348,6 @@ def _go(step: int) -> None:
 
 
 def _visited_steps() -> set[int]:
-    """Return the steps in which empty fields are marked."""
     steps: set[int] = st.session_state.setdefault(_VISITED_KEY, set())
     return steps
 
@@ -380,7 +376,6 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
 
 
 def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
-    """Return the faults of the form, and the reason if its start was refused."""
     result = refusal()
     if result is None or not result.place.startswith("new-") or result.place == "new-trial":
         return list(faults)
@@ -443,8 +438,7 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
 def _dry_run_text(form: Form, preview: Outline, text: str | None) -> str | None:
     """Return the sweep file of a dry run; None while the form is not ready for one.
 
-    Where only names of measures are missing, the runtime replaces the objective, because the dry
-    run tells their names.
+    If only names of measures are missing, the runtime is the objective; the output tells the names.
     """
     unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in preview.faults)
     if text is not None or not form.is_own_program or not unnamed:

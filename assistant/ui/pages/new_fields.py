@@ -1,7 +1,6 @@
 """Fields of a form that is kept as a value, so that typed text survives a change of page or step.
 
-A field takes its value from the draft when it is first drawn. Room for messages is reserved while
-the page is drawn, and filled once all fields are read.
+Room for messages is reserved while the page is drawn, and filled once all fields are read.
 """
 
 import re

@@ -43,8 +43,6 @@ class ParameterRow:
     Args:
         uid: identifier of the row; it does not change with the name or the order.
         how: list of levels, or range by step or by ratio.
-        low: first level of a range.
-        high: last level of a range.
         step: step, or number of levels where they go by a ratio.
         is_integer: whether levels by a ratio are rounded to whole numbers.
         today: level in the current configuration.
@@ -85,11 +83,9 @@ class ProgramFields:
         folder: working folder, or folder of the module.
         environment: ``NAME=value``, one a line.
         measures: source of the measures; ``usual`` is the last line of the output.
-        where: the file, or the patterns, one a line.
-        stream: stream searched for the patterns, ``stdout`` or ``stderr``.
+        where: the file, or the patterns, one a line; ``stream`` is searched for them.
         noisy: whether results vary; None is unknown.
         unused: whether a parameter may be absent from the command.
-        has_today: whether there is a current configuration.
     """
 
     words: str = ""
@@ -153,7 +149,6 @@ class ObjectiveFields:
 
     Args:
         direction: ``own`` is the objective of the application, ``kept`` that of `Form.kept`.
-        unit: unit of the measure; empty is the default.
         without: measures whose constraints by the application are dropped.
     """
 
@@ -358,7 +353,6 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
 
 
 def _level(text: str, kind: Kind, place: str) -> Level:
-    """Return the typed level, converted to the type of the kind."""
     family = KINDS[kind][0]
     if family == "text":
         return text.strip()

@@ -97,7 +97,6 @@ def _objective_fields(
 
 
 def _measure(key: str, label: str, value: str, names: list[str], width: int = 300) -> str:
-    """Draw a measure: a choice if names are known, else a text field."""
     if not names:
         return new_fields.text(key, label, value, placeholder="time_ms", width=width)
     return new_fields.choice(  # a key of its own, because typed text is no state of a choice
@@ -349,7 +348,6 @@ def _in_words(form: Form, preview: Outline) -> list[str]:
 
 
 def _sla_words(sla: Sla) -> str:
-    """Return the SLA in words; the deadline counts from the start."""
     terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
     if sla.deadline_s is not None:
         terms.append(f"over {duration(sla.deadline_s)} after the start")

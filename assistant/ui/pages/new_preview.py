@@ -1,7 +1,4 @@
-"""The experiment that a form describes: its outline while the form is filled, and its opening.
-
-Every field is checked before anything is stored.
-"""
+"""The experiment that a form describes: its outline while the form is filled, and its opening."""
 
 import json
 import time
@@ -67,9 +64,8 @@ def open_from(form: Form, store: Path) -> NewExperiment:
     try:
         past, configurations = past_results(built), initial_configurations(built)
         made_from = config_snapshot(tables, configurations)
-        _open_session(
-            built, form.full_name, MemoryStore(), past, configurations, made_from
-        )  # opened in memory first, to find faults
+        # opened in memory first, to find faults
+        _open_session(built, form.full_name, MemoryStore(), past, configurations, made_from)
     except Exception as error:
         raise FormFieldError(_general(form), sentence(error)) from error
     target = open_store(store, take_key=False)
@@ -285,7 +281,6 @@ def plain_application(form: Form) -> BuiltSweep | None:
 
 
 def _own_space(form: Form, tables: Mapping[str, Any]) -> ParameterSpace | None:
-    """Return the space of a user program, from the parameters without faults."""
     try:
         if form.is_own_program:
             space = ParameterSpace(tuple(parameter_of(row)[1] for row in form.rows))
@@ -310,9 +305,8 @@ def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSour
         application = tables.get("application", {})
         if kind_of(application) in ("scheduling", "lookup"):
             source_settings = {k: application[k] for k in _OF_SOURCE if k in application}
-            seed = (
-                {} if len(source_settings) > 1 else {"seed": settings.seed}
-            )  # those of the generated workload
+            # the generated workload depends on the seed
+            seed = {} if len(source_settings) > 1 else {"seed": settings.seed}
             key_settings = {**seed, "application": source_settings}
             source = _source(json.dumps(key_settings), _stamp(application))
         return build_sweep(settings, source), source
@@ -329,12 +323,10 @@ def _source(
     tables: str,
     stamp: tuple[str, int, int] | None,  # noqa: ARG001 - a part of the key
 ) -> SweepSource | None:
-    """Return the content of a log or table; raise an error of reading it."""
     return read_source(check_settings(json.loads(tables), "the form"))
 
 
 def _stamp(application: Mapping[str, Any]) -> tuple[str, int, int] | None:
-    """Return a value that changes when the named file changes."""
     path = application.get("log") or application.get("table")
     if path is None:
         return None

@@ -1,7 +1,4 @@
-"""Step 1 of *New*: the application and its files. Uploads are kept beside the store.
-
-They are kept because the sweep of an experiment refers to them.
-"""
+"""Step 1 of *New*: the application and its files; uploads are kept, as sweeps name them."""
 
 import hashlib
 import os

@@ -1,7 +1,4 @@
-"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures.
-
-Futures are generated workloads; a run is evaluated on them instead of the given jobs.
-"""
+"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -105,7 +102,6 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
 
 
 def _preset_fields(form: Form) -> Form:
-    """Draw the choice of a preset; another preset brings its own parameters and levels."""
     summaries = {preset.name: preset.summary for preset in presets()}
     preset_name = new_fields.choice(
         "new-preset", "Question", form.cluster.preset, list(summaries),
@@ -119,7 +115,6 @@ def _preset_fields(form: Form) -> Form:
 
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
-    """Draw the levels of the preset's parameters, and further parameters and options."""
     st.caption(
         "Computed from the log and the question. Take some away, or type others and press Enter. "
         "Today's must be among them, so that there is something to compare with."
@@ -384,7 +379,6 @@ def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
 
 
 def _texts(row: ParameterRow) -> list[str]:
-    """Return the levels as text; empty while they cannot be read."""
     if row.how == "list":
         return list(row.levels)
     try:

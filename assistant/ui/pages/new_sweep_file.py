@@ -80,10 +80,7 @@ class _TableWriter:
 
 
 def write_tables(form: Form) -> SweepTables:
-    """Return the tables of a form, and the fault of each single field.
-
-    It runs nothing, and reads no file but a sweep file.
-    """
+    """Return the tables of a form and its faults; read no file but a sweep file."""
     pen = _TableWriter()
     if form.source == "file":
         tables: dict[str, Any] = {}
@@ -240,7 +237,6 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
 
 
 def _loose(text: str) -> Level:
-    """Return a number if the text is one, else the text, such as an order or ``2h``."""
     number = parse_number(text.strip())
     return text.strip() if number is None else number
 
@@ -453,10 +449,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 
 def form_of_recipe(recipe: str, name: str) -> Form:
-    """Return a form that opens an experiment again, from its `config_snapshot` and a new name.
-
-    Raises SettingsError if the snapshot is no sweep.
-    """
+    """Return a form that opens an experiment again; raise SettingsError for no sweep."""
     tables = json.loads(recipe)
     tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
@@ -604,7 +597,6 @@ def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
 
 
 def _quoted(word: str) -> str:
-    """Return an argument as typed; braces need no quotes, because no shell reads them."""
     return word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word)
 
 

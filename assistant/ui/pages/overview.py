@@ -1,7 +1,4 @@
-"""The *Overview* page: forecast, SLA, best configuration, progress, and record of predictions.
-
-The forecast banner is drawn on every page of an experiment.
-"""
+"""The *Overview* page: forecast, SLA, best configuration, progress, and record of predictions."""
 
 from collections.abc import Sequence
 
@@ -246,7 +243,6 @@ def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
 
 
 def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
-    """Draw the next step of the user, with a button that goes there."""
     if is_live or experiment.finished is not None:
         return None
     if experiment.open_advice is not None:
@@ -434,7 +430,6 @@ def _best(experiment: Experiment) -> None:
 
 
 def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
-    """Return the runs behind the best value: its run, number of replicates, and the measure."""
     mean = "" if best.n == 1 else f", mean of {labels.runs(best.n)}"
     text = f"run {best.run.id}{mean}: {labels.settings_of(experiment.space, best.configuration)}"
     if experiment.opened.objective.second is None:

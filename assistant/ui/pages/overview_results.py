@@ -99,7 +99,6 @@ def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
 def _effects(experiment: Experiment) -> str:
-    """Return the main effects in one or two sentences, computed once for each state."""
     response, every = responses_of(experiment)[0], RunFilter(feasible=False)
     try:
         report = effects_report(experiment, (), response, every)

@@ -176,7 +176,6 @@ def _owner() -> str:
 
 
 def _latest_likeness() -> LikenessResult | None:
-    """Return the last result; draw the progress while a comparison goes on."""
     result = likeness_jobs().fetch(_owner())
     if result is not None:
         st.session_state[_RESULT_KEY] = result
@@ -469,7 +468,6 @@ def _trace() -> None:
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
-    """Return a value that changes when a trace changes."""
     try:
         return tuple(path.stat().st_mtime_ns for path in sorted(folder.glob("*.*")))
     except (OSError, ValueError):

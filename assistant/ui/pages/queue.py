@@ -42,12 +42,7 @@ Change = Callable[[Run], None]
 
 @dataclass(frozen=True, slots=True)
 class QueueReordering:
-    """Completed change of the order, with the values to undo it.
-
-    Args:
-        at_s: time of the change, seconds since 1970-01-01 UTC.
-        before: old priorities of the changed runs, by run; empty if nothing changed.
-    """
+    """Completed change of the order; ``before`` and ``after`` are priorities by run."""
 
     at_s: float
     before: Mapping[int, float]
@@ -145,15 +140,14 @@ def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
 def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
     """Cancel runs; raise as `move_first`.
 
-    A cancelled run cannot be restored. If a run ends during the action, the error names the runs
-    that were cancelled before it.
+    If a run ends during the action, the error names the runs that were cancelled before it.
     """
     _all_or_none(session, runs, runs, lambda run: session.cancel(run.id, reason), None)
     return f"{_run_names(_run_ids(runs))} {'was' if len(runs) == 1 else 'were'} cancelled."
 
 
 def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Stop running runs, with their last intermediate results as results; raise as `move_first`.
+    """Stop runs and keep their last intermediate results; raise as `move_first`.
 
     Nothing is stopped if one of the runs has no result to keep.
     """
@@ -514,7 +508,6 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) 
 
 
 def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str:
-    """Change the order, keep the way to undo it, and show the new order."""
     reordering = move()
     if reordering.before:
         st.session_state[keys.undo] = reordering
@@ -559,7 +552,6 @@ def _cancel_confirmation(
 def _table(
     rows: list[dict[str, object]], runs: tuple[Run, ...], key: str, alt: str
 ) -> tuple[Run, ...]:
-    """Draw a table of runs; return the selected runs as they were shown."""
     event = st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,

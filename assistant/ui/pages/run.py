@@ -240,7 +240,6 @@ def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
 
 
 def _from_address(key: str, parameter: str, ids: list[int]) -> str | None:
-    """Select the run of a new address; return the text if there is no such run."""
     address_text = st.query_params.get(parameter)
     if address_text is None or address_text == st.session_state.get(f"{key}-address"):
         return None
@@ -259,7 +258,6 @@ def _address(key: str, parameter: str, selected_id: int | None) -> None:
 
 
 def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
-    """Draw the state of a run: the reason if there is no result, else its value."""
     st.subheader(f"Run {run.id}")
     if run.failure is not None:
         st.error(f"**Failed:** {labels.escape_markdown(run.failure)}", icon=ICONS[RunState.FAILED])

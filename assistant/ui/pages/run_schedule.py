@@ -110,7 +110,7 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
     if opened.application != Scheduling.name:
         st.info(
             f"No schedule: the application {labels.escape_markdown(opened.application)} gives "
-            f"measures only. "
+            "measures only. "
             f"Schedules are drawn where a cluster is simulated (`{Scheduling.name}`).",
             icon=":material/info:",
         )
@@ -143,7 +143,6 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
 
 
 def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
-    """Return the schedule of a run; draw the reason and return None if there is none."""
     opened = experiment.opened
     values = tuple(experiment.space.values(run.configuration).items())
     try:
@@ -174,7 +173,6 @@ def _simulate_cached(
 
 
 def _differs(run: Run, jobs: JobSchedule) -> None:
-    """Warn if the schedule differs from the measured one."""
     measures = {} if run.outcome is None else run.outcome.measures
     other = [
         name
@@ -280,7 +278,6 @@ def _schedule_caption(jobs: JobSchedule, drawing: WindowDrawing, window: TimeWin
 
 
 def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
-    """Draw used resources and waiting jobs: of one run by partition, of two runs in total."""
     lines: list[StepLine] = []
     queues: list[StepLine] = []
     for run_id, jobs in schedules.items():

@@ -392,7 +392,6 @@ def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
 
 
 def _keep(keys: _MapKeys, picked: object) -> None:
-    """Keep the clicked cell, because a redrawn map forgets it."""
     selection = getattr(picked, "selection", None) or {}
     points = selection.get(CELL) or []
     key = str(points[0].get(CELL, "")) if points else ""

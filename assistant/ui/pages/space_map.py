@@ -346,7 +346,6 @@ def cell_panel(
 def _cell_summary(
     experiment: Experiment, space_map: SpaceMap, configuration: Configuration, centre: Centre | None
 ) -> None:
-    """Draw which of several configurations in the cell is meant."""
     over = space_map.grid.over
     cell = cell_of(space_map.grid, configuration)
     if not over or centre is None or cell is None:
@@ -417,9 +416,7 @@ def _action(
 
     def include() -> str:
         run = desk.session.include(values, reason)
-        st.session_state[counter_key] = (
-            st.session_state.get(counter_key, 0) + 1
-        )  # a new reason for the next run
+        st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
         return f"Run {run.id} waits in the queue."
 
     def repeat() -> str:
@@ -428,7 +425,7 @@ def _action(
         return f"Run {run.id} repeats run {active_runs[0].id}; it waits in the queue."
 
     reason = str(st.session_state.get(field, "")).strip()
-    if active_runs and st.session_state.get(add):  # somebody else was faster
+    if active_runs and st.session_state.get(add):  # another user was faster
         return Intent("space", include)
     refused = _refusal(experiment, configuration, bool(active_runs))
     if refused:
@@ -454,7 +451,6 @@ def _action(
 
 
 def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool) -> str:
-    """Return the reason why a configuration cannot be submitted; empty if it can."""
     if experiment.finished is not None:
         return f"The experiment is finished ({experiment.finished.reason}); nothing is added."
     if has_run and experiment.opened.deterministic:

@@ -1,7 +1,4 @@
-"""The *Steering* page: SLA, levels, region weights, strategy, auto-steering, rules and past runs.
-
-All of them can be changed while the experiment runs.
-"""
+"""The *Steering* page: SLA, levels, region weights, strategy, auto-steering, past results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +94,6 @@ def _deadline_s(text: str, place: str) -> float:
 
 
 def _check_cost(tariff: Tariff | None, experiment: Experiment, place: str) -> None:
-    """Raise FormFieldError for its place if the cost refers to an unknown measure."""
     if tariff is None:
         return
     opened = experiment.opened

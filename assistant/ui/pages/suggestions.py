@@ -312,7 +312,6 @@ def _renew_batch(experiment: Experiment) -> str:
 
 
 def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDraft) -> BatchDraft:
-    """Draw the table from its base; return the edited draft."""
     space = experiment.space
     frame = _frame(experiment, batch, base)
     columns: dict[str, Any] = {
@@ -436,7 +435,6 @@ def _submit(
 def _keep_unsubmitted(
     desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, left: list[ManualRun]
 ) -> None:
-    """Keep what was not submitted: the user's own runs, and an untouched batch."""
     experiment = desk.session.experiment
     rest = (*left, *(run for run in draft.own if not run.taken))
     if batch is not None and _is_open(experiment, batch):
@@ -497,7 +495,6 @@ def _manual_run_form(
 def _refuse_twice(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft, manual_run: ManualRun
 ) -> None:
-    """Raise an error if an own run is not allowed, was run before, or is on the list."""
     configuration = configuration_of(experiment.space, manual_run)
     alone = submission_preview(experiment, None, BatchDraft(own=(manual_run,)))
     submit_runs(experiment, alone.wanted, 0.0)

@@ -39,10 +39,7 @@ class ManualRun:
 class BatchDraft:
     """Draft of a batch; rows are the suggestions by position from 0, then the user's own runs.
 
-    Args:
-        left: positions of suggestions that are left out.
-        edits: changed levels, as text, by suggestion and parameter.
-        own: the user's own runs.
+    ``left`` has the positions of left-out suggestions, ``edits`` changed levels as text.
     """
 
     left: frozenset[int] = frozenset()

@@ -1,7 +1,6 @@
 """Requests for suggestions: the initial design, the next batch, or replacements for the list.
 
-Complaints about a batch are not recorded. They lead to an action: close a level, exclude a
-combination, or leave out a row.
+A complaint leads to an action: close a level, exclude a combination, or leave out a row.
 """
 
 from collections.abc import Callable
@@ -96,7 +95,6 @@ def _next(
 
 
 def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int) -> str | None:
-    """Draw the choice of the initial design; return its strategy, None for the current one."""
     results = "1 result" if n_results == 1 else f"{n_results} results"
     st.info(
         f"The model is too young to say what is good: it needs {FEW} results and has {results}. "
@@ -194,7 +192,6 @@ def _leave_out(
 
 
 def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
-    """Draw the row with the largest risk of a bad result, with a button to leave it out."""
     objective = experiment.opened.objective
     sign = 1.0 if objective.goal == "minimise" else -1.0
     bounds = [
@@ -221,7 +218,6 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
 def _slow(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> None:
-    """Draw the row with the longest expected runtime; without a model, the usual runtime."""
     rows = _taken_runs(experiment, batch, draft)
     durations = (
         expected_durations(experiment, [configuration for _, configuration in rows])

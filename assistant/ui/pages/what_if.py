@@ -60,8 +60,7 @@ class PageState:
         terms_drawn: SLA and steering for which the fields were drawn.
         version: version of the fields; a new one redraws them.
         address: parameters that this page wrote into the address.
-        unread: sentences on unreadable parts of the address.
-        anchors: level ids of the best configuration of each region with a drawn weight, and that
+        anchors: level ids of the best configuration of each region with a drawn weight, and the
             weight.
         confirmation: SLA and steering when the question was drawn, and the change in words.
     """
@@ -380,7 +379,6 @@ def _stale(experiment: Experiment, state: PageState) -> None:
 def _sides(
     experiment: Experiment, now_s: float, change_question: WhatIfQuestion
 ) -> tuple[WhatIfSide, WhatIfSide | None]:
-    """Return both sides, computed once for each state, second and question."""
     state = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
     cached: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
     sides = cached[1] if cached[0] == state else {}
@@ -400,7 +398,6 @@ def _sides(
 def _next_suggestions(
     experiment: Experiment, change_question: WhatIfQuestion, now_s: float
 ) -> None:
-    """Draw the next suggestions on request, because they take a while."""
     if not st.toggle("Show what would be suggested next", key=f"{_AT}-next"):
         return
     change = change_question.change if change_question.is_asked else SteeringChange()

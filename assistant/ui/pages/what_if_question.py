@@ -36,11 +36,8 @@ class WhatIfDraft:
         budget: number of runs; `EMPTIED` if the field is empty.
         share: share of the runs inside regions, in whole per cent; "none" keeps no share.
         goal: goal; empty removes it.
-        deadline: duration or moment.
         deadline_s: moment of the deadline, seconds since 1970-01-01 UTC; a duration counts from
             when it was typed. None if unreadable.
-        cost: limit of the cost.
-        strategy: registered name.
         weights: level ids of a configuration, with the weight of its region.
     """
 
@@ -207,12 +204,7 @@ _REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steerin
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """Change that a draft describes, without the refused parts.
-
-    Args:
-        refused: reasons of refusals, by field.
-        notes: sentences on parts that do not apply now and are left out.
-    """
+    """Change of a draft, refusals by field, and notes on omitted parts."""
 
     change: SteeringChange
     refused: Mapping[Place, str]
@@ -227,7 +219,7 @@ class WhatIfQuestion:
 def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
     """Return the question of a draft from `without_defaults`.
 
-    Each field is checked by itself first, so that a refusal stands beside its field.
+    Each field is first checked by itself, so that a refusal stands beside its field.
     """
     refused: dict[Place, str] = {}
     parts: dict[str, Any] = {}
@@ -237,9 +229,8 @@ def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIf
             if not part:
                 continue
             with_share = {name: parts[name] for name in ("exploitation",) if name in parts}
-            apply_change(
-                experiment, now_s, SteeringChange(**with_share | part)
-            )  # weights need a share
+            # weights need a share
+            apply_change(experiment, now_s, SteeringChange(**with_share | part))
         except (AssistantError, StrategyError) as error:
             refused[place] = sentence(error)
         else:

@@ -1,8 +1,4 @@
-"""The *Workload* page: the profile of a job log before simulation, and a capacity plan.
-
-*Capacity* answers how many servers suffice in 95 % of the futures that a model of the log
-generates.
-"""
+"""The *Workload* page: the profile of a job log, and a plan of the servers for its futures."""
 
 import zoneinfo
 from collections.abc import Mapping
@@ -144,7 +140,6 @@ def _parts(text: str | None, by: str) -> tuple[str, ...]:
 
 
 def _latest_plan() -> PlanResult | None:
-    """Return the last plan; draw the progress while it is made."""
     result_key = f"{_CAPACITY_KEY}-made"
     try:
         planned = plan_jobs().fetch(job_owner(_KIND))
@@ -179,7 +174,6 @@ def _not_done(planned: PlanResult) -> None:
 
 
 def _plan(plan: CapacityPlan) -> None:
-    """Draw a plan: result, notes, cases, and shares of futures by number of servers."""
     st.subheader("Servers")
     st.markdown(f"**{escape_markdown(answer(plan))}**")
     st.caption(escape_markdown(plan.source))
@@ -273,7 +267,6 @@ def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | N
 
 
 def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
-    """Draw the choice of days; the whole log if it has only one day."""
     days = days_of(log, zone)
     if days is None:
         n_days = int(log.span_s // _DAY_S) + 1
@@ -358,7 +351,6 @@ def _log_actions(
 
 
 def _form(path: str, reading: Mapping[str, str]) -> Form:
-    """Return the form of *New* with a log and its reading rules; the example without a log."""
     if not path:
         return Form()
     extra_tables = {"application": {"reading": dict(reading)}} if reading else {}

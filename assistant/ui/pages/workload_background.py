@@ -53,14 +53,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """Result of a fit or a draw.
-
-    Args:
-        model: model that was fitted or used.
-        workload: generated workload; None for a fit.
-        sentence: reason if there is no result.
-        notes: warnings about parts of the workload that were lost in conversion.
-    """
+    """Result of a fit or a draw; ``notes`` are warnings about parts lost in conversion."""
 
     wish: FitRequest | GenerationRequest
     state: Literal["done", "refused", "stopped", "broken"]
@@ -71,10 +64,7 @@ class GenerationResult:
 
 
 class FitJob(BackgroundJob):
-    """Fit of a model.
-
-    Raises OSError if the process cannot start, SimError if the log of an upload cannot be written.
-    """
+    """Fit of a model; raises OSError or SimError if it cannot be started."""
 
     def __init__(self, wish: FitRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-fit-")
@@ -234,10 +224,7 @@ class PlanResult:
 
 
 class PlanJob(BackgroundJob):
-    """Computation of a capacity plan.
-
-    Raises OSError if the process cannot start, SimError if the log of an upload cannot be written.
-    """
+    """Computation of a capacity plan; raises OSError or SimError if it cannot be started."""
 
     def __init__(self, wish: PlanRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-capacity-")

@@ -444,7 +444,6 @@ def _bytes(workload: Workload, ending: str) -> bytes:
 
 
 def _model_bytes(model: Model) -> bytes:
-    """Return a model as one file: JSON, or JSON and arrays packed together."""
     with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
         path = Path(folder) / f"{model.generator}.json"
         save_model(model, path)

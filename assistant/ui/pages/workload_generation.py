@@ -235,7 +235,6 @@ def _begin(kind: str, make: Callable[[], JobHandle[GenerationResult]]) -> Intent
 
 
 def _latest_result(kind: str) -> GenerationResult | None:
-    """Return the last result of a fit or draw; draw the progress while it goes on."""
     result_key = f"{_KEY}-made-{kind}"
     try:
         result = generation_jobs().fetch(job_owner(kind))

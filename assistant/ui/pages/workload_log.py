@@ -154,7 +154,6 @@ def _add(key: str, rule: str) -> None:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """Return a value that changes with the file; None without a file."""
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):

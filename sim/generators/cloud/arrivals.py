@@ -1,16 +1,15 @@
-"""How many batches begin in each period: Poisson regression, and the same with more spread.
+"""Numbers of batches per period: Poisson regression, optionally with overdispersion.
 
 Bergsma et al., section 2.1: the mean is exp(w x) of the hour of the day (24, one-hot), the day of
 the week (7, one-hot) and the day of the history (survival-encoded: the first n of N features are 1
-on day n), under an elastic net. Future days have no feature of their own: each takes a day of the
-history, k before the last with k from a geometric distribution. Ours may take weeks: the days of
-a future week all have the level of one day that is drawn so, since what is much on one day is much
-on the next; what else there is of days, as the flavours, they take from the days of the same
+on day n), under an elastic net. A future day takes a day of the history, k before the last with k
+from a geometric distribution. Ours may draw weeks: all days of a future week take the level of one
+day, because levels of neighbouring days are similar; flavours come from the days of the same
 weekdays around it.
 
-The counts vary more than a Poisson variable does. Ours has a negative binomial variable of the same
-mean: variance = mean + dispersion * mean**2, dispersion by moments (Cameron and Trivedi, Regression
-Analysis of Count Data, section 3.3). 0 is the paper's.
+Counts vary more than Poisson variables, so ours may be negative binomial: variance = mean +
+dispersion * mean**2, dispersion by moments (Cameron and Trivedi, Regression Analysis of Count
+Data, section 3.3). 0 is the paper's.
 """
 
 from dataclasses import dataclass, replace
@@ -30,16 +29,16 @@ MOST_ROUNDS, ENOUGH = 50, 1e-8
 
 @dataclass(frozen=True, eq=False)
 class BatchArrivals:
-    """A fitted law of counts per period.
+    """A fitted distribution of counts per period.
 
     Attributes:
-        intercept: of the log of the mean.
         of_hour: float64 [24]; the clock's zero is a midnight.
         of_day: float64 [7]; day 0 is the first day of the clock.
-        of_history: float64 [N], what each further day of the history adds.
-        dispersion: from 0, see the head of this module.
-        first_day: of the clock, on which the history begins.
-        back: success probability of the geometric distribution, above 0 to 1; 1 takes the last day.
+        of_history: float64 [N], increment of each further day of the history.
+        dispersion: from 0, see the module.
+        first_day: day of the clock on which the history begins.
+        back: success probability of the geometric distribution, above 0 to 1; 1 takes the last
+            day.
     """
 
     intercept: float
@@ -52,49 +51,39 @@ class BatchArrivals:
 
     @property
     def n_days(self) -> int:
-        """Days of the history."""
+        """Number of days in the history."""
         return len(self.of_history)
 
     def log_mean(self, period: Ints, period_s: float) -> Floats:
-        """Return what hour and weekday say of the log of the mean: float64 [n]."""
+        """Return the part of hour and weekday in the log of the mean: float64 [n]."""
         day, hour = calendar(period, period_s)
         log_means: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
         return log_means
 
     def history(self, day: Ints | None = None) -> Floats:
-        """Return what the day of the history adds: float64 [N], or of some days, from 0."""
+        """Return the part of each day of the history, float64 [N], or of given days from 0."""
         levels: Floats = np.cumsum(self.of_history)
         return levels if day is None else levels[day]
 
     def drawn_days(self, n: int, rng: np.random.Generator, *, as_published: bool = False) -> Ints:
         """Draw days of the history, the last ones most often: int64 [n], from 0.
 
-        k before the last with k geometric from 0, and around again from the last where that is
-        before the first.
-
-        Args:
-            n: how many.
-            rng: where the draws come from.
-            as_published: count as the authors' program does: it takes day (N - k) modulo N of the
-                days 0 ... N - 1, so that no step back is the first day, and all others are one day
-                too late.
+        The days are k before the last with k geometric from 0, and continue from the last before
+        the first. With `as_published`, they count as in the authors' program: day (N - k) modulo N
+        of the days 0 ... N - 1, so that no step back is the first day, and all others are one day
+        too late.
         """
         k = rng.geometric(self.back, n) - 1
         return (self.n_days - (0 if as_published else 1) - k) % self.n_days
 
     def of_weekday(self, near: Ints, weekday: Ints) -> Ints:
-        """Return the days of the history nearest to some that have some weekdays, from 0.
-
-        Args:
-            near: days of the history, from 0.
-            weekday: by the clock, 0 to 6, of a shape that goes with it.
-        """
+        """Return the days of the history nearest to `near`, from 0, with given weekdays."""
         days = near + (weekday - self.first_day - near + 3) % DAYS - 3
         days = np.where(days >= self.n_days, days - DAYS, days)
         return np.clip(np.where(days < 0, days + DAYS, days), 0, self.n_days - 1)
 
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
-        """Draw counts of some means: int64 of the same shape."""
+        """Draw counts with given means: int64 of the same shape."""
         if self.dispersion > 0:
             mean = mean * rng.gamma(1.0 / self.dispersion, self.dispersion, mean.shape)
         return rng.poisson(mean)
@@ -110,16 +99,11 @@ class BatchArrivals:
     ) -> tuple[Ints, Ints]:
         """Draw the counts of some periods; every day takes a day of the history.
 
-        Args:
-            period: consecutive, by the clock.
-            period_s: length of each.
-            rng: where the draws come from.
-            scale: factor on the mean.
-            by_week: take weeks of the history, see the head of this module.
+        `scale` is a factor on the mean; `by_week` takes weeks of the history, see the module.
 
         Returns:
-            counts int64 [n], and the day of the history that each period takes, int64 [n] from 0.
-            By weeks that is one of its weekday.
+            counts int64 [n], and the day of the history that each period takes, int64 [n] from 0,
+                with `by_week` one of the same weekday.
         """
         day = calendar(period, period_s)[0]
         first, n = int(day[0]), int(day[-1] - day[0]) + 1
@@ -148,16 +132,16 @@ def fit_arrivals(
     overdispersed: bool = True,
     back: float = 1 / 7,
 ) -> BatchArrivals:
-    """Fit the law of counts, all periods of a window included.
+    """Fit the distribution of counts, with all periods of a window.
 
     Args:
         counts: int64 [n_periods].
-        first_period: of the window.
+        first_period: first period of the window.
         period_s: length of a period.
         penalty: weight of the elastic net beside the mean negative log-likelihood; above 0.
         l1_share: 1 is the lasso, 0 ridge.
-        with_history: days of the history matter; otherwise there is one for all.
-        overdispersed: counts may spread more than a Poisson variable.
+        with_history: whether days of the history differ.
+        overdispersed: whether counts may vary more than a Poisson variable.
         back: see `BatchArrivals`.
 
     Raises:
@@ -185,14 +169,7 @@ def fit_arrivals(
 
 
 def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -> float:
-    """Return the mean count per period of days that are drawn from the history as `BatchArrivals` does.
-
-    Args:
-        counts: int64 [n_periods].
-        first_period: of them.
-        period_s: length of a period.
-        back: see `BatchArrivals`.
-    """
+    """Return the mean count per period of days drawn from the history as in `BatchArrivals`."""
     day = calendar(first_period + np.arange(len(counts)), period_s)[0]
     day = day - day[0]
     chance = _chance(int(day[-1]) + 1, back)
@@ -201,7 +178,6 @@ def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -
 
 
 def _chance(n_days: int, back: float) -> Floats:
-    """Return how likely each day of the history is drawn: float64 [n_days]."""
     chance = (1.0 - back) ** np.arange(n_days, dtype=np.float64)[::-1]
     shares: Floats = chance / chance.sum()
     return shares
@@ -210,10 +186,10 @@ def _chance(n_days: int, back: float) -> Floats:
 def _intercept_correction(
     law: BatchArrivals, counts: Ints, first_period: int, period_s: float
 ) -> float:
-    """Return what to add to the intercept so that drawn days bring as much as those they take.
+    """Return the correction of the intercept that keeps the mean count of drawn days.
 
-    A drawn day joins the level of one day to the weekday of another, and where the two went
-    together in the history, their product is another number on average.
+    A drawn day joins the level of one day to the weekday of another; where the two are correlated
+    in the history, their product has another mean.
     """
     observed_mean = float(counts.mean())
     if law.n_days > 1:
@@ -265,18 +241,10 @@ def coverage(
 ) -> tuple[float, float]:
     """Return the share of true counts inside central prediction intervals, and their mean width.
 
-    As section 5.1: days of the history are drawn ``n_days`` times, and for each so many counts.
+    As in section 5.1, days of the history are drawn ``n_days`` times, with many counts for each.
 
-    Args:
-        law: fitted to earlier periods.
-        counts: int64 [n_periods], what was seen.
-        first_period: of them.
-        period_s: length of a period.
-        rng: where the draws come from.
-        n_days: days of the history that are drawn for each period.
-        n_draws: counts per period, spread evenly over these days.
-        share: of the distribution within an interval.
-        as_published: see `BatchArrivals.drawn_days`.
+    `n_draws` counts per period are spread evenly over the days; `law` is fitted to earlier
+    periods.
     """
     period = first_period + np.arange(len(counts))
     base = np.exp(law.log_mean(period, period_s))

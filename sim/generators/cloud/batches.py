@@ -1,16 +1,11 @@
-"""From the jobs of a workload to batches of flavours, and from a flavour back to a job.
+"""Conversion of jobs to batches of flavours and back, and windows for training and test.
 
-A batch is what one user submits within one period (Bergsma et al., section 2). A flavour is what
-jobs ask for: processors, time and memory. The most frequent requests have a flavour of their own;
-all others share one for each power of two of processors. A flavour is turned into a job again by
-drawing one of the jobs that it was made of (pseudo-flavours, section 2.2.3), so that no request is
-generated that nobody ever made.
-
-Where jobs consist of tasks, what they ask for is also how many tasks and GPUs they have, and the
-job that is drawn is kept whole, with its tasks and its run time: of those of its flavour it is the
-one that ran nearest to the lifetime that was drawn.
-
-Two workloads as windows that are learnt from and foreseen: the same flavours, one clock.
+A batch is the jobs of one user within one period (Bergsma et al., section 2). A flavour is a
+request: processors, time and memory, and where jobs consist of tasks, also numbers of tasks and
+GPUs. The most frequent requests have their own flavours; others share one for each power of two of
+processors. A flavour becomes a job by drawing one of its real jobs (pseudo-flavours, section
+2.2.3), so that only real requests are generated. A job with tasks is kept whole, with its run
+time: the one of its flavour that is nearest to the drawn lifetime.
 """
 
 from dataclasses import dataclass, replace
@@ -20,8 +15,14 @@ from numpy.typing import NDArray
 
 from sim.generators.generator import RandomStreams
 from sim.metrics.wall_clock import WallClock
-from sim.model.cloud_trace import DAY_S as cloud_trace_DAY_S
-from sim.model.cloud_trace import Bins, CloudTrace, Flavour, ObservedJobs, number_requests
+from sim.model.cloud_trace import (
+    DAY_S,
+    Bins,
+    CloudTrace,
+    Flavour,
+    ObservedJobs,
+    number_requests,
+)
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
@@ -30,28 +31,24 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-MOST_EXAMPLES = 200
-"""Jobs that a flavour keeps, evenly spread over those that it was made of."""
+MOST_EXAMPLES = 200  # largest number of examples of a flavour, evenly spread over its jobs
 
 LIVES = Bins(
-    tuple(np.round(np.geomspace(10.0, 20 * cloud_trace_DAY_S, 46), 3).tolist()),
-    30 * cloud_trace_DAY_S,
+    tuple(np.round(np.geomspace(10.0, 20 * DAY_S, 46), 3).tolist()),
+    30 * DAY_S,
 )
-"""Bins for logs of batch systems, whose jobs often end within minutes: 46 ends, even in their
-logarithms, from 10 s to 20 days."""
+"""Bins for logs of batch systems, whose jobs often end within minutes: 46 ends from 10 s to 20
+days, even in their logarithms."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobExamples:
-    """Jobs that flavours were made of, by flavour; each column has shape [n_examples].
+    """Real jobs of each flavour; each column has shape [n_examples].
 
     Attributes:
-        first: int64 [n_flavours + 1], where those of each flavour begin and the last end.
-        procs: int64.
-        requested_s: float64.
-        mem_bytes_per_proc: int64, -1 where unknown.
+        first: int64 [n_flavours + 1], first example of each flavour, and the end of the last.
+        procs, requested_s, mem_bytes_per_proc: numbers; memory is -1 where unknown.
         runtime_s: float64, rising within each flavour; None if jobs have no tasks.
-        tasks: of the examples; None if jobs have none.
     """
 
     first: Ints
@@ -67,13 +64,7 @@ class JobExamples:
         return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
 
     def nearest(self, flavour: Ints, lived_s: Floats, runtime_s: Floats) -> Ints:
-        """Return the example of each job that ran nearest to how long it lives: int64 [n].
-
-        Args:
-            flavour: int64 [n].
-            lived_s: float64 [n].
-            runtime_s: of the examples.
-        """
+        """Return the example of each job with the run time nearest to its lifetime: int64 [n]."""
         nearest_row: Ints = np.empty(len(flavour), dtype=np.int64)
         for flavour_number in np.unique(flavour).tolist():
             mine = np.flatnonzero(flavour == flavour_number)
@@ -88,13 +79,9 @@ class JobExamples:
 def batches_of(
     workload: Workload, *, period_s: float = 300.0, most_flavours: int = 32, bins: Bins = LIVES
 ) -> tuple[CloudTrace, JobExamples]:
-    """Return the batches of a workload.
+    """Return the batches of a workload, and examples of its flavours.
 
-    Args:
-        workload: whose users are known.
-        period_s: length of a period in seconds, above 0.
-        most_flavours: requests with a flavour of their own, 1 or more.
-        bins: of lifetimes.
+    `most_flavours` requests have their own flavour; periods are `period_s` seconds long.
 
     Raises:
         WorkloadError: no user is known.
@@ -108,18 +95,16 @@ def batches_of(
 def batches_and_rows(
     workload: Workload, *, period_s: float, most_flavours: int, bins: Bins = LIVES
 ) -> tuple[CloudTrace, JobExamples, Ints]:
-    """Return the same, and the row in the workload of each job of the batches: int64 [n_jobs]."""
+    """Return batches and examples, and the workload row of each batched job: int64 [n_jobs]."""
     observed = observed_of(workload, most_flavours=most_flavours)
     trace, rows = observed.batches(period_s, bins)
     return trace, _examples(workload, observed.flavour, len(observed.flavours)), rows
 
 
 def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
-    """Return the jobs of a workload as demand: each begins when it is submitted.
+    """Return the jobs of a workload as demand that begins at submission.
 
-    Args:
-        workload: of jobs that all ended.
-        most_flavours: requests with a flavour of their own, 1 or more.
+    `most_flavours` requests, 1 or more, have their own flavour; all jobs must have ended.
     """
     flavour, flavours = _flavours(workload, most_flavours)
     return ObservedJobs(
@@ -134,9 +119,9 @@ def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
 
 
 def clock_of(workload: Workload) -> Floats:
-    """Return when jobs were submitted by the log's own clock, in seconds since its zero.
+    """Return submissions by the log's own clock, in seconds since its zero.
 
-    Where dates are unknown the first submission is at zero, as the paper does with Azure's.
+    Without dates the first submission is at zero, as in the paper for Azure's trace.
     """
     clock = WallClock.of(workload, None)
     return workload.submit_s if clock.zone is None else clock.local_s(workload.submit_s)
@@ -158,7 +143,6 @@ def _flavours(workload: Workload, most: int) -> tuple[Ints, tuple[Flavour, ...]]
 
 
 def _of_tasks(tasks: Tasks | None) -> list[Ints]:
-    """Return how many tasks and thousandths of GPUs each job has; nothing if there are no tasks."""
     if tasks is None:
         return []
     mgpu = np.bincount(tasks.job, tasks.mgpu * tasks.instances)
@@ -204,15 +188,9 @@ def workload_of(
 ) -> Workload:
     """Return a generated trace as a workload.
 
-    Jobs begin within their period in their order, evenly apart (section 2.4), and live for a time
-    that is drawn within their bin, but no longer than they requested. `queue` is the flavour.
-    Whoever submits a batch is a user of his own (the paper generates none).
-
-    Args:
-        trace: with lifetimes.
-        examples: of its flavours.
-        streams: ``lifetime_s`` and ``example`` are used.
-        name: of the workload.
+    Jobs begin evenly apart within their period (section 2.4), and live for a time drawn within
+    their bin, but no longer than they requested. `queue` is the flavour. Each batch has its own
+    user, because the paper generates no users.
     """
     in_period = np.unique(trace.period, return_index=True, return_inverse=True, return_counts=True)
     _, first, which, counts = in_period
@@ -241,26 +219,23 @@ def workload_of(
     )
 
 
-DAY_S = 86_400.0
-LEAST_DAYS = 2.0
-"""Of the window that is learnt from."""
+LEAST_DAYS = 2.0  # of a training window
 
-LEAST_PERIODS = 12
-"""Of the window that is foreseen."""
+LEAST_PERIODS = 12  # of a test window
 
 _OTHERS = "others up to "
 
 
 @dataclass(frozen=True, eq=False)
 class WindowJobs:
-    """What the jobs of a window are to somebody who looks on; columns have shape [n_jobs].
+    """Jobs of a window as observed; columns have shape [n_jobs].
 
     Attributes:
-        start_s: float64, submitted so many seconds after the begin of the window, never falling.
-        lived_s: float64; what is known of it if it had not ended.
+        start_s: float64, submission after the begin of the window, never falling.
+        lived_s: float64; known part of the lifetime of a job without an end.
         procs: int64, processors; cores of a cloud.
         mem_bytes: int64, of the whole job; -1 where unknown.
-        ended: bool, whether its end was seen.
+        ended: bool, whether the end was observed.
         batch_size: int64 [n_batches], jobs of each batch.
     """
 
@@ -274,19 +249,14 @@ class WindowJobs:
 
 @dataclass(frozen=True, eq=False)
 class CloudWindows:
-    """What is learnt from, and what is foreseen.
+    """A training window and a test window.
 
     Attributes:
-        names: of both, for people.
-        train: jobs in batches, whose flavours all are.
-        lived: what lifetimes are learnt from; mostly `train`.
-        examples: jobs of each flavour.
-        test: jobs in batches.
-        jobs: those of `test`, in the order of their submission.
-        lived_s: float64 [n_jobs], how long each job of `test` lived, in its order; spread evenly
+        lived: training data of lifetimes; mostly `train`.
+        jobs: jobs of `test`, in the order of their submission.
+        lived_s: float64 [n_jobs], lifetime of each job of `test`, in its order; spread evenly
             within bins where only these are known.
-        taught_s: float64 [n], likewise of `lived`, in any order; None where only bins are known.
-        notes: what had to be decided, for people.
+        taught_s: float64 [n], lifetimes of `lived` in any order; None where only bins are known.
     """
 
     names: tuple[str, str]
@@ -303,13 +273,7 @@ class CloudWindows:
 def windows_of(
     train: Workload, test: Workload, *, period_s: float = 300.0, most_flavours: int = 32
 ) -> CloudWindows:
-    """Return the windows of two workloads.
-
-    Args:
-        train: what is learnt from; its users are known.
-        test: what is foreseen; likewise.
-        period_s: length of a period.
-        most_flavours: requests with a flavour of their own.
+    """Return the windows of two workloads with known users.
 
     Raises:
         WorkloadError: no users, too short, or no request in common.
@@ -320,14 +284,14 @@ def windows_of(
         raise WorkloadError(
             f"{train.name} spans {days:.1f} days; {LEAST_DAYS:g} or more can be learnt from."
         )
-    # Every request of its own, so that each is looked up in the flavours that are learnt.
+    # One flavour per request, so that each can be looked up in the training flavours.
     test_trace, test_examples, rows = batches_and_rows(
         test, period_s=period_s, most_flavours=test.n_jobs
     )
     if test_trace.n_periods < LEAST_PERIODS:
         raise WorkloadError(
-            f"{test.name} spans {test_trace.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} or "
-            "more can be foreseen."
+            f"{test.name} spans {test_trace.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} "
+            "or more can be foreseen."
         )
     learnt_flavour, is_common = _common_flavours(learnt, examples, test_examples)
     flavour = learnt_flavour[test_trace.flavour]
@@ -365,16 +329,12 @@ def windows_of_traces(
     train: CloudTrace, test: CloudTrace, lived: CloudTrace | None = None,
     names: tuple[str, str] = ("train", "test"),
 ) -> CloudWindows:  # fmt: skip
-    """Return the windows of two traces of the same flavours, such as those of the authors.
+    """Return the windows of two traces with the same flavours, such as those of the authors.
 
-    Args:
-        train: what is learnt from.
-        test: what is foreseen; its lifetimes are known.
-        lived: what lifetimes are learnt from; None is `train`.
-        names: of both.
+    Lifetimes are learnt from `lived`; None is `train`.
 
     Raises:
-        WorkloadError: they have other flavours, periods or bins, or lifetimes are unknown.
+        WorkloadError: different flavours, periods or bins, or unknown lifetimes.
     """
     lifetime_trace = lived or train
     alike = all(
@@ -398,7 +358,7 @@ def windows_of_traces(
 
 
 def examples_of(trace: CloudTrace) -> JobExamples:
-    """Return one job for each flavour of a trace: its whole cores, and no limit of time."""
+    """Return one job for each flavour of a trace: its whole cores, and no time limit."""
     n = len(trace.flavours)
     cores = np.array([max(flavour.mcpu // 1000, 1) for flavour in trace.flavours])
     memory = np.array([flavour.mem_bytes for flavour in trace.flavours])
@@ -409,7 +369,7 @@ def examples_of(trace: CloudTrace) -> JobExamples:
 
 
 def starts_of(trace: CloudTrace) -> Floats:
-    """Return when jobs begin after the begin of the window, evenly apart within their periods."""
+    """Return the begins of jobs after that of the window, evenly apart within their periods."""
     _, first, which, counts = np.unique(
         trace.period, return_index=True, return_inverse=True, return_counts=True
     )
@@ -424,14 +384,7 @@ def generated_jobs(
     lifetimes: np.random.Generator,
     example_rng: np.random.Generator,
 ) -> WindowJobs:
-    """Return the jobs of a generated trace, as `workload_of` makes them.
-
-    Args:
-        trace: with lifetimes.
-        examples: of its flavours.
-        lifetimes: draws how long jobs live within their bins.
-        example_rng: draws an example of each flavour.
-    """
+    """Return the jobs of a generated trace, as `workload_of` does."""
     lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
     rows = examples.draw(trace.flavour, example_rng)
     return WindowJobs(
@@ -442,10 +395,10 @@ def generated_jobs(
 
 
 def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats:
-    """Return the processors of the jobs that live in each period of a window: float64 [n_periods].
+    """Return the processors of living jobs in each period of a window: float64 [n_periods].
 
-    As `demand.cores_in_use`: a job counts from the period of its begin on for its lifetime in whole
-    periods; one whose end was not seen lives to the end of the window.
+    As in `capacity.cores_in_use`, a job counts from the period of its begin on for its lifetime in
+    whole periods, without an observed end to the end of the window.
     """
     begin = np.minimum((jobs.start_s / period_s).astype(np.int64), n_periods - 1)
     stop = begin + np.ceil(jobs.lived_s / period_s).astype(np.int64)
@@ -457,7 +410,6 @@ def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats
 
 
 def _memory(procs: Ints, per_proc: Ints) -> Ints:
-    """Return the memory of whole jobs in bytes, -1 where unknown."""
     job_memory: Ints = np.where(per_proc >= 0, per_proc * procs, -1)
     return job_memory
 
@@ -465,7 +417,7 @@ def _memory(procs: Ints, per_proc: Ints) -> Ints:
 def _common_flavours(
     learnt: CloudTrace, examples: JobExamples, test_examples: JobExamples
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return the learnt flavour of every request, and whether it is in common: [n_requests]."""
+    """Return the training flavour of every request, and whether it is in common: [n_requests]."""
     requests = {}
     rest_flavours = {}
     for flavour, learnt_flavour in enumerate(learnt.flavours):
@@ -498,7 +450,6 @@ def _request(examples: JobExamples, row: int) -> tuple[int, int, int]:
 def _shift(
     train: Workload, test: Workload, learnt: CloudTrace, test_trace: CloudTrace
 ) -> tuple[int, list[str]]:
-    """Return by how many periods the window to foresee is moved, and what is said of it."""
     stop = learnt.first_period + learnt.n_periods
     if train.start_unix_s is None or test.start_unix_s is None:
         per_day = DAY_S / learnt.period_s
@@ -522,5 +473,4 @@ def _shift(
 
 
 def _offset_s(test: Workload, test_trace: CloudTrace, period_s: float) -> float:
-    """Return how long after the begin of its first period the first job is submitted."""
     return float(clock_of(test)[0]) - test_trace.first_period * period_s

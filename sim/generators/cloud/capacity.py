@@ -1,17 +1,11 @@
-"""How many servers futures need, from what they ask for at once (Bergsma et al., section 6.1).
+"""Capacity planning: servers that futures need, by their peak demand.
 
-Two answers for one future. The fluid one asks for as many servers as have the processors (and the
-memory) of the peak of the demand, as if jobs were water: no placement can do with fewer. The packed
-one places the jobs by first fit and asks how many servers are used; see `sim.engines.capacity_planning`.
-
-Over many futures the answer is the smallest number that suffices in so large a share of them. Its
-interval is that of a quantile by order statistics, which holds for any distribution (David and
-Nagaraja, Order Statistics, 2003, section 7.1).
-
-How much is asked for at once, over time, and in which band futures of a model keep it.
-
-The capacity planning of Bergsma et al., section 6.1: the processors of all jobs that live in each
-period, a band that holds 90 % of many generated windows, and how much of the truth lies in it.
+Bergsma et al., section 6.1. The fluid requirement has the processors (and the memory) of the peak
+demand, which no placement can undercut. The packed one places jobs by first fit; see
+`sim.engines.capacity_planning`. Over many futures the answer is the smallest number that suffices
+in a share of them. Its interval is that of a quantile by order statistics, for any distribution
+(David and Nagaraja, Order Statistics, 2003, section 7.1). Demand is compared with the 90 % band of
+many generated windows.
 """
 
 import math
@@ -45,27 +39,23 @@ class QuantileBand:
         return float((self.high - self.low).mean())
 
     def covers(self, cores: Floats) -> float:
-        """Return the share of periods in which the cores lie within the band."""
+        """Return the share of periods with the cores within the band."""
         return float(((cores >= self.low) & (cores <= self.high)).mean())
 
     def interval_score(self, cores: Floats, share: float = 0.9) -> float:
         """Return the mean interval score (Gneiting and Raftery, JASA 102, 2007, section 6.2).
 
-        Width, and for what lies outside its distance times 2 / (1 - share); less is better.
+        It is the width, plus the distance of values outside times 2 / (1 - share); less is better.
         """
         outside = np.maximum(self.low - cores, 0.0) + np.maximum(cores - self.high, 0.0)
         return float((self.high - self.low + 2.0 / (1.0 - share) * outside).mean())
 
 
 def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
-    """Return the cores of the jobs that live in each period of the window: float64 [n_periods].
+    """Return the cores of living jobs in each period of the window: float64 [n_periods].
 
-    A job that was still running when the window was over lives to its end. Jobs that began before
-    the window are not known here.
-
-    Args:
-        trace: with lifetimes.
-        rng: draws how long jobs live within their bins.
+    Censored jobs live to the end of the window. Jobs from before the window are unknown here. The
+    generator `rng` draws lifetimes within their bins.
     """
     cores = np.array([flavour.mcpu for flavour in trace.flavours])[trace.flavour] / 1000.0
     lived = np.ceil(trace.bins.seconds(trace.lifetime, rng) / trace.period_s).astype(np.int64)
@@ -78,7 +68,7 @@ def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
 
 
 def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
-    """Return the band that holds so large a share of some futures, period by period."""
+    """Return the band that holds a share of some futures, by period."""
     low, median, high = np.quantile(
         np.stack(list(futures)), (0.5 - share / 2, 0.5, 0.5 + share / 2), axis=0
     )
@@ -86,13 +76,12 @@ def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
 
 
 def cores_needed(futures: Iterable[Floats], share: float = 0.95) -> float:
-    """Return how many cores suffice at all times in so large a share of the futures."""
+    """Return the cores that suffice at all times in a share of the futures."""
     peaks = [float(cores.max()) for cores in futures]
     return float(np.quantile(peaks, share, method="higher"))
 
 
-LEVEL = 0.95
-"""Of the interval of an answer."""
+LEVEL = 0.95  # of the interval of an answer
 
 MOST_CORES, MOST_BYTES = 2**20, 2**53
 
@@ -111,20 +100,18 @@ DEFINITIONS: dict[str, str] = {
     "warm-up": "Days that are generated before those that count, since a future begins empty. "
     "Jobs that live longer are missing at the begin: the share of the demand that this makes is "
     "told.",
-}
-"""What each figure means, for people."""
+}  # meanings of all values, for people
 
 
 @dataclass(frozen=True)
 class ServerSize:
-    """What a server has.
+    """Size of a server.
 
     Attributes:
-        cores: whole processors.
-        mem_bytes: None if memory is not looked at.
+        mem_bytes: bytes, or None without memory limits.
 
     Raises:
-        WorkloadError: a number that cannot be.
+        WorkloadError: a number out of range.
     """
 
     cores: int
@@ -145,15 +132,13 @@ class ServerSize:
 
 @dataclass(frozen=True)
 class ServerRequirement:
-    """How many servers futures need.
+    """Number of servers that futures need.
 
     Attributes:
-        servers: that suffice in the share of the futures that is asked for.
-        low: of its interval.
-        high: None if more futures are needed to tell.
-        median: over the futures.
-        most: likewise.
-        each: of every future, in order of the seeds.
+        servers: number that suffices in the requested share of the futures.
+        low, high: its interval; `high` is None if there are too few futures.
+        median, most: median and maximum over the futures.
+        each: number of every future, in order of the seeds.
     """
 
     servers: int
@@ -165,10 +150,10 @@ class ServerRequirement:
 
     @classmethod
     def of(cls, each: Sequence[int], share: float) -> "ServerRequirement":
-        """Return what suffices in a share of the futures.
+        """Return the number of servers that suffices in a share of the futures.
 
         Raises:
-            WorkloadError: no future, or a share that cannot be.
+            WorkloadError: no future, or a share out of range.
         """
         if not each or not 0.0 < share <= 1.0:
             raise WorkloadError(
@@ -189,29 +174,26 @@ class ServerRequirement:
         )  # fmt: skip
 
     def suffice(self) -> list[tuple[int, float]]:
-        """Return numbers of servers and the share of the futures in which they suffice, rising."""
+        """Return rising numbers of servers with the share of the futures in which they suffice."""
         numbers, counts = np.unique(self.each, return_counts=True)
         shares = np.cumsum(counts) / len(self.each)
         return list(zip(numbers.tolist(), shares.tolist(), strict=True))
 
 
 def _place(n: int, share: float) -> int:
-    """Return the place, from 0, of the least of n ordered values that covers a share of them."""
     return max(math.ceil(share * n - 1e-9), 1) - 1
 
 
 @dataclass(frozen=True)
 class CapacityCase:
-    """One supposition about the future and what it needs.
+    """A scenario of the future and its requirement.
 
     Attributes:
-        name: for people.
         scale: factor on the rate of arrivals.
-        settings: parameters of the model that have other values.
-        jobs: mean number in the days that count.
-        missing: share of the demand that is missing at the begin for want of a longer warm-up.
+        settings: parameters of the model with other values.
+        missing: share of the demand that is missing at the begin because the warm-up is too short.
         fluid: see `DEFINITIONS`.
-        packed: by first fit; None if nobody asked.
+        packed: requirement by first fit, or None.
     """
 
     name: str
@@ -225,18 +207,12 @@ class CapacityCase:
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """How many servers suffice, for one or more suppositions.
+    """Number of servers that suffices, for one or more scenarios.
 
     Attributes:
-        generator: that drew the futures.
-        source: what its model was fitted to, for people.
-        server: what each has.
-        days: that count.
-        warm_up_days: generated before these.
-        futures: of each case.
-        share: of the futures in which the servers suffice.
-        seed: of the first future; the others count on from it.
-        cases: in order.
+        warm_up_days: days generated before these.
+        share: share of the futures in which the servers suffice.
+        seed: seed of the first future; further futures have the next ones.
     """
 
     generator: str
@@ -255,11 +231,11 @@ class CapacityPlan:
 
 
 def check_countable(workload: Workload, server: ServerSize) -> None:
-    """Refuse jobs that cannot be told against servers.
+    """Refuse jobs whose demand cannot be compared with servers.
 
     Raises:
-        WorkloadError: they consist of tasks, tell no memory, or need more of it per processor than
-            a server has.
+        WorkloadError: jobs consist of tasks, have unknown memory, or need more memory per
+            processor than a server has.
     """
     if workload.tasks is not None:
         raise WorkloadError(
@@ -281,14 +257,9 @@ def check_countable(workload: Workload, server: ServerSize) -> None:
 
 
 def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: float) -> int:
-    """Return the most that is in use at once from a begin up to an end.
+    """Return the largest amount in use at the same time between a begin and an end.
 
-    Args:
-        start_s: float64 [n], from when each amount is in use.
-        stop_s: float64 [n], until when; at that moment it no longer is.
-        amount: int64 [n].
-        begin_s: from when on it counts.
-        end_s: until when.
+    Arrays have shape [n]; ends are exclusive.
     """
     start, stop = np.maximum(start_s, begin_s), np.minimum(stop_s, end_s)
     there = start < stop
@@ -296,18 +267,14 @@ def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: f
         return 0
     moment = np.concatenate([stop[there], start[there]])
     change = np.concatenate([-amount[there], amount[there]])
-    order = np.argsort(moment, kind="stable")  # who stops does so before the next starts
+    order = np.argsort(moment, kind="stable")  # ends come before begins at the same time
     return int(np.cumsum(change[order]).max())
 
 
 def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Return how many servers a future needs at least, whoever places its jobs.
+    """Return the least number of servers of a future for any placement.
 
-    Args:
-        workload: the future.
-        server: what each has.
-        begin_s: from when on it counts, after the first submission.
-        end_s: until when.
+    Times `begin_s` and `end_s` count from the first submission.
     """
     start, stop = workload.submit_s, workload.submit_s + workload.runtime_s
     needed = -(-peak(start, stop, workload.procs, begin_s, end_s) // server.cores)
@@ -318,9 +285,9 @@ def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s:
 
 
 def missing_share(workload: Workload, warm_up_s: float) -> float:
-    """Return the share of a steady demand that is missing so long after an empty begin.
+    """Return the share of a steady demand that is missing after a warm-up from an empty system.
 
-    That of the processor-seconds that jobs do after they have lived so long.
+    It is the share of processor-seconds of jobs after they have lived that long.
     """
     every = float(workload.procs @ workload.runtime_s)
     later = float(workload.procs @ np.maximum(workload.runtime_s - warm_up_s, 0.0))
@@ -328,11 +295,11 @@ def missing_share(workload: Workload, warm_up_s: float) -> float:
 
 
 def placement_units(workload: Workload, server: ServerSize) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return what is placed as one, job by job: wide jobs take whole servers and a rest.
+    """Return the units of placement, job by job: wide jobs take whole servers and a rest.
 
     Returns:
-        int64 [n_pieces] each: row of the job, how many alike, processors and memory of one (0 if
-        memory is not looked at).
+        int64 [n_pieces] each: row of the job, number of equal pieces, processors and memory of one
+            (0 without memory limits).
     """
     procs = workload.procs
     wide = np.full(workload.n_jobs, server.cores, dtype=np.int64)

@@ -1,10 +1,8 @@
-"""Contexts in levels, from none to the most told, and which one applies to a row.
+"""Tables of contexts in levels, and checked arrays of fitted models.
 
-A table of contexts has a row for each context that was seen, at every level. Level 0 tells nothing
-and has one row; each further level tells all that the one before it does, and more. A context that
-was never seen is answered for by the deepest one above it that was.
-
-Arrays of a fitted model, checked: numbers of a shape within a range, shares, contexts.
+A table has a row for each observed context at every level. Level 0 contains no facts and has one
+row; each further level contains the facts of the one before, and more. An unobserved context uses
+its deepest observed ancestor.
 """
 
 from collections.abc import Sequence
@@ -22,11 +20,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """The contexts of a table; rows count through all levels, level 0 first.
+    """Contexts of a table; rows count through all levels, level 0 first.
 
     Attributes:
-        keys: of each level the contexts that were seen, as sorted unique int64.
-        parent: int64 [n_rows], the row of the same context one level above; 0 for row 0.
+        keys: observed contexts of each level, as sorted unique int64.
+        parent: int64 [n_rows], row of the same context one level above; 0 for row 0.
     """
 
     keys: tuple[Ints, ...]
@@ -34,7 +32,7 @@ class Contexts:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all levels."""
+        """Number of rows of all levels."""
         return len(self.parent)
 
     def first_row(self, level: int) -> int:
@@ -42,11 +40,9 @@ class Contexts:
         return sum(len(keys) for keys in self.keys[:level])
 
     def rows(self, level_keys: Sequence[Ints]) -> Ints:
-        """Return the deepest row that was seen of each context: int64 [n].
+        """Return the deepest observed row of each context: int64 [n].
 
-        Args:
-            level_keys: for each level but 0 the key of every row: int64 [n]; levels that the table does
-                not have are not looked at.
+        The keys of each level except 0 are int64 [n]; levels beyond the table are ignored.
         """
         deepest_row = np.zeros(len(level_keys[0]), dtype=np.int64)
         left = np.arange(len(deepest_row))
@@ -64,11 +60,9 @@ class Contexts:
 def observed_contexts(
     level_keys: Sequence[Ints], least: int = 1
 ) -> tuple[Contexts, tuple[Ints, ...]]:
-    """Return the contexts of some rows, and to which row of each level they belong.
+    """Return the contexts of some rows, and the context of every row at each level.
 
-    Args:
-        level_keys: for each level but 0 the key of every row: int64 [n].
-        least: contexts that were seen less often are left out, from level 2 on.
+    Contexts from level 2 on that are rarer than `least` are left out.
 
     Returns:
         the contexts; for each level int64 [n], the row of the table, -1 where it was left out.
@@ -83,7 +77,7 @@ def observed_contexts(
             column, return_index=True, return_inverse=True, return_counts=True
         )
         is_kept = count >= (least if level > 1 else 1)
-        # A context is never seen more often than the one above it, so that is kept too.
+        # A context is never more frequent than its parent, so that is kept too.
         number = np.where(is_kept, first + np.cumsum(is_kept) - 1, -1)
         keys.append(unique_keys[is_kept])
         parents.append(of_level[-1][example[is_kept]])
@@ -93,13 +87,13 @@ def observed_contexts(
 
 
 def encode_contexts(name: str, contexts: Contexts) -> dict[str, NDArray[Any]]:
-    """Return the arrays of some contexts."""
+    """Return the arrays of contexts with a name prefix."""
     keys = {f"{name}_keys_{level}": keys for level, keys in enumerate(contexts.keys)}
     return {**keys, f"{name}_parent": contexts.parent}
 
 
 def contexts_of(model: Model, name: str) -> Contexts:
-    """Return the contexts of a name. Raises WorkloadError if they cannot be."""
+    """Return the contexts with a name. Raises WorkloadError if they are invalid."""
     keys: list[NDArray[np.int64]] = []
     while (key := f"{name}_keys_{len(keys)}") in model.arrays:
         keys.append(integers_of(model, key, (None,), 0))
@@ -113,7 +107,7 @@ def contexts_of(model: Model, name: str) -> Contexts:
 
 
 def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return an array of probabilities that add up to 1 along its last axis."""
+    """Return an array of probabilities that sum to 1 along its last axis."""
     shares = array_of(model, name, shape, 0.0, 1.0)
     if np.abs(shares.sum(axis=-1) - 1.0).max() > 1e-6:
         raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
@@ -129,12 +123,7 @@ def array_of(
 ) -> NDArray[np.float64]:
     """Return an array of numbers as float64.
 
-    Args:
-        model: that has it.
-        name: of the array.
-        shape: None is any length from 1.
-        lowest: that is allowed.
-        highest: that is allowed.
+    None in the shape is any length from 1.
 
     Raises:
         WorkloadError: it is missing, of another shape, or out of range.

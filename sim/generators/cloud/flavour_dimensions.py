@@ -1,20 +1,13 @@
-"""Which flavour comes next, foreseen dimension by dimension (quality ``dimensions``).
+"""Prediction of the next flavour dimension by dimension (quality ``dimensions``).
 
-Bergsma et al., section 2.2.3: in the place of one softmax over flavours there may be one for the
-cores, then one for the memory given the cores, and so on. Here first comes whether the batch ends,
-then the cores, then the memory for each core, the GPUs, the time that is asked for, and last
-which of the flavours that agree in all of these it is. Each is a table of contexts that tells what
-the token before had in the same dimension first, then what was chosen of this one, and only then
-the rest of what `flavours` remembers. So a batch that goes on with as much memory for each core is
-told of wider machines what it has seen of narrow ones, and a request that never came in a context,
-or never at all, has the chance that its dimensions have.
-
-Each dimension is drawn among the values that some known flavour has together with those chosen
-before. So the probability of a flavour is the product over its dimensions, adds up to one over all
-flavours, and nothing is requested that nobody ever asked for.
-
-A generated day leans on a day of the history as the mix does: what the table of that day says of a
-token, over what the table of all days says, multiplies the product.
+After Bergsma et al., section 2.2.3: first whether the batch ends, then the cores, the memory per
+core, the GPUs, the requested time, and last the flavour among those that agree in all of these.
+Each step is a table of contexts: first the previous token in the same dimension, then the values
+chosen for this one, then all other facts of `flavours`. So rare and new requests have the
+probability of their dimensions. A dimension is drawn among values that some known flavour has
+together with those chosen before, so the probability of a flavour is the product over its
+dimensions, sums to one, and only real requests are generated. On a generated day the product is
+multiplied by the ratio of the tables of its day of the history and of all days, as in the mix.
 """
 
 from collections.abc import Sequence
@@ -40,18 +33,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-MOST_CELLS = 4_000_000
-"""Contexts times flavours that are worked out at once."""
+MOST_CELLS = 4_000_000  # contexts times flavours that are computed together
 
 
 @dataclass(frozen=True, eq=False)
 class DimensionTable:
-    """One step of the chain: probabilities of its values.
-
-    Attributes:
-        contexts: in levels, see `FlavourChain.keys`.
-        probability: float64 [n_rows, values].
-    """
+    """Probabilities of the values of one dimension by context: float64 [n_rows, values]."""
 
     contexts: Contexts
     probability: Floats
@@ -59,12 +46,12 @@ class DimensionTable:
 
 @dataclass(frozen=True, eq=False)
 class FlavourChain:
-    """How flavours are parted: a tree whose leaves are flavours, a level for each dimension.
+    """A tree whose leaves are flavours, with a level for each dimension.
 
     Attributes:
-        value: int64 [K, D], of each flavour the number of its value in each dimension, from 0.
-        node: int64 [K, D + 1], of each flavour the number of its first d values together; the nodes
-            of a level are numbered from 0, and no two flavours share the last.
+        value: int64 [K, D], number of each flavour's value in each dimension, from 0.
+        node: int64 [K, D + 1], number of each flavour's first d values together; nodes of a level
+            are numbered from 0, and no two flavours share the last.
     """
 
     value: Ints
@@ -72,7 +59,7 @@ class FlavourChain:
 
     @classmethod
     def of(cls, value: Ints) -> "FlavourChain":
-        """Return the tree of some values, int64 [K, D]."""
+        """Return the tree of values, int64 [K, D]."""
         levels = [np.zeros(len(value), dtype=np.int64)]
         for d in range(value.shape[1]):
             pair = levels[-1] * (int(value.max()) + 1) + value[:, d]
@@ -81,36 +68,36 @@ class FlavourChain:
 
     @property
     def n_dimensions(self) -> int:
-        """Dimensions in which flavours differ."""
+        """Number of dimensions in which flavours differ."""
         return int(self.value.shape[1])
 
     @property
     def parts(self) -> bool:
-        """Whether every flavour has values of its own."""
+        """Whether all flavours have different values."""
         return len(np.unique(self.node[:, -1])) == len(self.node)
 
     def width(self, d: int) -> int:
-        """Return the values of a dimension."""
+        """Return the number of values of a dimension."""
         return int(self.value[:, d].max()) + 1
 
     def n_levels(self, d: int) -> int:
-        """Return the levels of contexts of a dimension but the first; see `keys`."""
+        """Return the number of context levels of a dimension after the first; see `keys`."""
         return 5 if d > 0 else 4
 
     def children(self, d: int) -> tuple[Ints, Ints]:
-        """Return node above and value of each node of level d + 1, in order: int64 [n]."""
+        """Return parent node and value of each node of level d + 1, in order: int64 [n]."""
         first = np.unique(self.node[:, d + 1], return_index=True)[1]
         return self.node[first, d], self.value[first, d]
 
     def keys(self, d: int, before: Ints, run: Ints, earlier: Ints, parent: Ints) -> list[Ints]:
-        """Return the keys of the levels of contexts of a dimension: int64 [n] each.
+        """Return the keys of the context levels of a dimension: int64 [n] each.
 
         Args:
-            d: the dimension; -1 is whether the batch ends, told the cores before.
+            d: dimension; -1 is whether the batch ends, which depends on the cores before.
             before: flavour before; K at the begin of a batch.
-            run: class of how often it has been repeated.
+            run: class of its number of repetitions.
             earlier: flavour before that run; K if there is none.
-            parent: node of level d, what was chosen of this flavour so far.
+            parent: node of level d, the values chosen so far.
         """
         end, column = len(self.value), max(d, 0)
         had = np.append(self.value[:, column], self.width(column))[before]
@@ -123,7 +110,7 @@ class FlavourChain:
 
 
 def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
-    """Return how flavours are parted: by cores, memory for each core, GPUs, time, and what else.
+    """Return the tree of flavours by cores, memory per core, GPUs, time and a rest.
 
     A dimension in which all agree is left out; the last one counts flavours that agree in all
     others.
@@ -150,10 +137,7 @@ class FlavourDimensions:
     """Probabilities of the next token, dimension by dimension.
 
     Attributes:
-        table: of days, see the head of this module.
-        chain: how flavours are parted.
         ends: whether the batch goes on (0) or ends (1).
-        dimensions: the others, in order.
         odds: float64 [K + 1], factors on the odds of each token (what if).
         among: float64 [K], factors on the shares of flavours among each other (what if).
     """
@@ -167,7 +151,7 @@ class FlavourDimensions:
 
     @property
     def end(self) -> int:
-        """The token that ends a batch: the number of flavours."""
+        """Token that ends a batch: the number of flavours."""
         return len(self.chain.value)
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
@@ -185,18 +169,11 @@ class FlavourDimensions:
         n_batches: int,
         rng: np.random.Generator,
         day: Ints | None,
-        hour: Ints,  # noqa: ARG002 - as `qualities.NextFlavour`
+        hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of some batches, none of them empty; the hour says nothing.
+        """Draw the flavours of non-empty batches; the distribution does not depend on the hour.
 
-        Args:
-            n_batches: that are drawn.
-            rng: where the draws come from.
-            day: int64 [n_batches], which day of the history each takes; None takes that of all.
-            hour: int64 [n_batches], hour of the week at which each begins.
-
-        Returns:
-            flavours int64 [n_jobs] and their batches int64 [n_jobs], in order.
+        The arguments and the result are those of `model_parts.NextFlavour.draw`.
         """
         end = self.end
         before: Ints = np.full(n_batches, end, dtype=np.int64)
@@ -265,8 +242,6 @@ class FlavourDimensions:
 
 
 class _ContextCache:
-    """Sums of probabilities in contexts and days, each worked out when it is first met."""
-
     def __init__(self, model: FlavourDimensions) -> None:
         self._model = model
         self._keys: Ints = np.empty(0, dtype=np.int64)
@@ -274,7 +249,7 @@ class _ContextCache:
         self._sums: Floats = np.empty((0, model.end + 1))
 
     def sums(self, before: Ints, run: Ints, earlier: Ints, day: Ints | None) -> tuple[Floats, Ints]:
-        """Return sums of probabilities along tokens, float64 [m, K + 1], and rows of contexts."""
+        """Return cumulative probabilities of tokens, float64 [m, K + 1], and rows of contexts."""
         model, width, runs = self._model, self._model.end + 1, run_class(run)
         key = (before * (LONGEST_RUN + 1) + runs) * width + earlier
         oldest = model.table.n_days - len(model.table.by_day)
@@ -308,13 +283,7 @@ class _ContextCache:
 def fit_dimensions(
     trace: CloudTrace, table: FlavourTable, half_life_days: float
 ) -> FlavourDimensions:
-    """Fit a table to each dimension of the flavours of a trace.
-
-    Args:
-        trace: what is learnt from.
-        table: of its days.
-        half_life_days: see `flavours.recency`; 0 counts all alike.
-    """
+    """Fit a table to each dimension of the flavours of a trace."""
     chain, tokens = chain_of(trace.flavours), tokens_of(trace)
     runs, weight = run_class(tokens.run), recency(tokens, trace, half_life_days)
     is_end = (tokens.token == tokens.end).astype(np.int64)

@@ -1,18 +1,15 @@
-"""Which flavour comes next, told by many tables at once: a log-linear mix (quality ``mix``).
+"""Prediction of the next flavour by a log-linear mix of many tables (quality ``mix``).
 
-One table of contexts must choose what it remembers. A dozen of them remember different things: how
-long the runs were, where in the batch we are, the last five flavours, the hour, what happened
-lately. Each gives probabilities p_i of the next token; the mix is
+A dozen tables of contexts use different facts: length of runs, place in the batch, the last five
+flavours, the hour, recent days. Each gives probabilities p_i of the next token; the mix is
 
-    p(token) ~ product over i of p_i(token) ** w_i,
+p(token) ~ product over i of p_i(token) ** w_i,
 
-Hinton's product of experts (Neural Computation 14(8), 2002) with weights. They are those that make
-the held-back last part of the log likeliest, one set for each class of how long the last flavour
-has been repeated, by Newton's method: the problem is convex. With the weights known, the tables
-are fitted again to all of the log.
-
-A generated day leans on a day of the history, as with one table: what the table of that day says
-of a token, over what the table of all days says, multiplies the mix.
+Hinton's product of experts (Neural Computation 14(8), 2002) with weights. They maximise the
+likelihood of a held-out last part of the log, with one set for each class of repetitions of the
+last flavour, by Newton's method (the problem is convex). Then the tables are fitted again to the
+whole log. On a generated day the mix is multiplied by the ratio of the tables of its day of the
+history and of all days.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,34 +37,27 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 
-HELD_SHARE = 0.15
-"""Of the jobs, the last ones: what the weights are fitted to."""
+HELD_SHARE = 0.15  # last share of the jobs, for the fit of the weights
 
 RUN_CLASSES = (0, 1, 2, 4, 8, 14, 20)
-"""Classes of runs (`run_class`) that have weights of their own end at these; the last is open."""
+"""Ends of the classes of runs (`run_class`) with their own weights; the last is open."""
 
 LEAN = 30.0
-"""Strength of a normal prior on each weight, around one share each: so few tokens as a class may
-have in a small log do not tell a dozen weights."""
+"""Precision of a normal prior on each weight, around equal shares, because a class may have too
+few tokens in a small log."""
 
 MOST_CELLS = 2_000_000
-"""Tokens times kinds of tokens that weights are fitted to; of more, an even sample is taken."""
+"""Tokens times kinds of tokens in the fit of weights; of more, an even sample."""
 
 MOST_STEPS, ENOUGH = 30, 1e-7
 HOURS, WEEKDAYS = 24, 7
 _PAST = ("second", "third", "fourth", "fifth")
-Facts = Mapping[str, Ints]
-"""What came before each token, by name: see `facts_of`."""
+Facts = Mapping[str, Ints]  # facts before each token, by name: see `facts_of`
 
 
 @dataclass(frozen=True)
 class ExpertContext:
-    """What one table of the mix remembers.
-
-    Attributes:
-        levels: names of the facts that each level of its contexts adds.
-        half_life: in half-lives of the generator; 0 counts all days alike.
-    """
+    """Facts of one table of the mix by level, and its half-life in those of the generator."""
 
     levels: tuple[tuple[str, ...], ...]
     half_life: float = 1.0
@@ -92,18 +82,18 @@ MEMORIES: tuple[ExpertContext, ...] = (
 
 
 def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
-    """Return what came before each token: int64 [n] by name.
+    """Return the facts before each token: int64 [n] by name.
 
-    ``before``, ``run`` (its class), ``earlier`` as in `FlavourTokens`; ``run_before``, the class of the
-    run of `earlier`, 0 if there is none; ``place`` in the batch, in the same classes; ``second`` to
-    ``fifth``, the tokens so many steps before, `end` if that is not in the batch; ``hour`` and
+    ``before``, ``run`` (its class), ``earlier`` as in `FlavourTokens`; ``run_before``, class of
+    the run of `earlier`, 0 if there is none; ``place`` in the batch, in the same classes;
+    ``second`` to ``fifth``, the tokens so many steps before, `end` outside the batch; ``hour`` and
     ``weekday``.
     """
     at = np.arange(len(tokens.token))
     begins = tokens.before == tokens.end
     place = at - np.maximum.accumulate(np.where(begins, at, 0))
     runs = run_class(tokens.run)
-    # Where the run of the flavour before began, one token back is the end of the run before it.
+    # One token before the begin of this run is the end of the run before it.
     ends_at = np.maximum(at - tokens.run, 0)
     run_before = np.where(tokens.earlier == tokens.end, 0, runs[ends_at])
     facts = {
@@ -118,7 +108,7 @@ def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
 
 
 def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
-    """Return the keys of the levels of contexts of a table."""
+    """Return the keys of the context levels of a table."""
     sizes = {"hour": HOURS, "weekday": WEEKDAYS}
     sizes |= dict.fromkeys(("run", "run_before", "place"), LONGEST_RUN + 1)
     key: Ints = np.zeros(len(facts["before"]), dtype=np.int64)
@@ -137,12 +127,7 @@ def class_of(run: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class FlavourExpert:
-    """One table of the mix.
-
-    Attributes:
-        contexts: in levels, as its memory says.
-        probability: float64 [n_rows, K + 1].
-    """
+    """One table of the mix, with probabilities float64 [n_rows, K + 1]."""
 
     contexts: Contexts
     probability: Floats
@@ -153,7 +138,6 @@ class FlavourMix:
     """Probabilities of the next token by a mix of tables.
 
     Attributes:
-        table: of days, see the head of this module.
         experts: one for each of `MEMORIES`.
         weight: float64 [classes of runs, experts].
         odds: float64 [K + 1], factors on the odds of each token (what if).
@@ -168,7 +152,7 @@ class FlavourMix:
 
     @property
     def end(self) -> int:
-        """The token that ends a batch: the number of flavours."""
+        """Token that ends a batch: the number of flavours."""
         return self.table.end
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
@@ -188,18 +172,14 @@ class FlavourMix:
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of some batches; see `flavours.draw_flavours`.
+        """Draw the flavours of non-empty batches.
 
-        Args:
-            n_batches: that are drawn.
-            rng: where the draws come from.
-            day: int64 [n_batches], which day of the history each takes; None takes that of all.
-            hour: int64 [n_batches], hour of the week at which each begins.
+        The arguments and the result are those of `model_parts.NextFlavour.draw`.
         """
         end = self.end
         none: Ints = np.full(n_batches, end, dtype=np.int64)
         zero: Ints = np.zeros(n_batches, dtype=np.int64)
-        past = [none] * 5  # the tokens before, the last one first
+        past = [none] * 5  # the last five tokens, the last one first
         run, earlier, run_before = zero, none, zero
         going: Ints = np.arange(n_batches)
         tokens: list[Ints] = []
@@ -235,7 +215,6 @@ class FlavourMix:
         return flavour[order], batch[order]
 
     def _logs(self, facts: Facts) -> Floats:
-        """Return logarithms of what the tokens' probabilities are proportional to."""
         weight = self.weight[class_of(facts["run"])]
         log_shares: Floats = np.broadcast_to(np.log(self.odds), (len(weight), self.end + 1)).copy()
         for place, expert_logs in enumerate(_expert_logs(self.experts, facts, self.end)):
@@ -253,7 +232,6 @@ class FlavourMix:
 
 
 def _expert_logs(experts: Sequence[FlavourExpert], facts: Facts, end: int) -> list[Floats]:
-    """Return what each table says: logarithms, float64 [n, K + 1]."""
     return [
         np.log(expert.probability)[expert.contexts.rows(keys_of(memory, facts, end))]
         for memory, expert in zip(MEMORIES, experts, strict=True)
@@ -274,12 +252,7 @@ def fit_mix(
 ) -> FlavourMix:
     """Fit the mix to a trace.
 
-    Args:
-        trace: what is learnt from.
-        table: of its days.
-        half_life_days: see `flavours.recency`; 0 counts all alike.
-        validation: what the weights are fitted to, with tables of `trace`; None holds the last part of
-            `trace` back for that.
+    The weights are fitted to `validation`; None holds out the last part of `trace`.
     """
     if validation is None:
         parted = _split_validation(trace)
@@ -302,7 +275,6 @@ def fit_mix(
 
 
 def _split_validation(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None:
-    """Return the first and the last part of a trace; None if it has but one period with jobs."""
     at = int(trace.period[int((1.0 - HELD_SHARE) * trace.n_jobs)])
     if at == trace.period[0]:
         return None
@@ -328,16 +300,16 @@ def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert
 
 
 def fit_weights(expert_logs: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
-    """Return the weights that make tokens likeliest under a normal prior: float64 like `prior`.
+    """Return the likeliest weights under a normal prior: float64 like `prior`.
 
     Args:
         expert_logs: float32 [experts, n, K + 1], logarithms of probabilities.
-        token: int64 [n], what came.
-        of_class: int64 [n], whose weights count.
+        token: int64 [n], observed tokens.
+        of_class: int64 [n], class of weights.
         prior: float64 [classes, experts], means of the prior; its precision is `LEAN`.
 
     Raises:
-        WorkloadError: it does not come to an end.
+        WorkloadError: the iteration does not converge.
     """
     weight = prior.copy()
     for class_number in np.unique(of_class).tolist():

@@ -1,14 +1,11 @@
-"""Which flavour comes next, or that the batch is over: a table of contexts.
+"""Prediction of the next flavour or the end of the batch by a table of contexts.
 
-Bergsma et al., section 2.2: a token is a flavour or the end of a batch (EOB), and the next one is
-drawn given those before. Their network remembers; what it remembers is told here by three facts:
-the token before, how long it has been repeated, and which flavour came before it in the batch. Each
-is a level of contexts; a level borrows from the one above as much as it has seen different tokens
-(Witten and Bell, IEEE Transactions on Information Theory 37(4), 1991).
-
-Days differ: on one a tenant asks for thousands of small machines, on another nobody does. A table
-of all days mixes them, and every generated day is then like the mean of all, which none was. So
-there may be a table for each of the last days, and a generated day takes its flavours from the same
+Bergsma et al., section 2.2: a token is a flavour or the end of a batch (EOB), and depends on those
+before. Here the context is three facts: the token before, its number of repetitions, and the
+flavour before it in the batch. Each is a level of contexts; a level borrows from the one above as
+much as it has seen different tokens (Witten and Bell, IEEE Transactions on Information Theory
+37(4), 1991). Days differ, and a table of all days would make every generated day like their mean,
+so there may be a table for each of the last days; a generated day takes its flavours from the same
 day of the history as the number of its batches, a day of the same weekday.
 """
 
@@ -26,12 +23,11 @@ Ints = NDArray[np.int64]
 
 
 EXACT_RUNS, LONGEST_RUN = 8, 31
-MOST_DAYS = 42
-"""Days that have a table of their own, the last ones; others have that of all days."""
+MOST_DAYS = 42  # number of last days with their own tables; others use the table of all days
 
 DAY_LEANS = 10_000.0
-"""So many tokens of the table of all days are added to what a day tells of a context. Fewer let
-days differ more, and the band of their demand is the wider."""
+"""Tokens of the table of all days that are added to those of a day in a context. With fewer,
+days differ more, and the band of their demand is wider."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +37,10 @@ class FlavourTokens:
     Attributes:
         token: int64 [n], a flavour, or `end`.
         before: int64 [n], the token before; `end` at the begin of a batch.
-        run: int64 [n], how often `before` has been repeated; 0 at the begin of a batch.
+        run: int64 [n], repetitions of `before`; 0 at the begin of a batch.
         earlier: int64 [n], the flavour before that run; `end` if there is none in the batch.
-        job: int64 [n], row of the job that it is, or behind which its batch ends.
-        end: the number of flavours.
+        job: int64 [n], row of the job, or of the last job before the end of the batch.
+        end: number of flavours.
         hour: int64 [n], hour of the day of its period, from 0.
         weekday: int64 [n], from 0, the first day of the clock.
     """
@@ -60,7 +56,7 @@ class FlavourTokens:
 
 
 def tokens_of(trace: CloudTrace) -> FlavourTokens:
-    """Return the tokens of a trace with what came before each."""
+    """Return the tokens of a trace with their contexts."""
     end, n_jobs = len(trace.flavours), trace.n_jobs
     is_last = np.append(trace.first_in_batch[1:], True)
     place = np.arange(n_jobs) + np.cumsum(is_last) - is_last
@@ -85,13 +81,13 @@ def hours_of(period: Ints, period_s: float) -> Ints:
 
 
 def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Ints, Ints]:
-    """Return the keys of the three levels of contexts."""
+    """Return the keys of the three context levels."""
     with_run = before * (LONGEST_RUN + 1) + run_class(run)
     return before, with_run, with_run * (end + 1) + earlier
 
 
 def run_class(run: Ints) -> Ints:
-    """Return a class of each run: as it is up to 8, then by half powers of two, up to 31."""
+    """Return a class of each run: exact up to 8, then by half powers of two, up to 31."""
     above = np.maximum(run, EXACT_RUNS) / EXACT_RUNS
     classes = EXACT_RUNS + np.ceil(2 * np.log2(above)).astype(np.int64)
     return np.where(run <= EXACT_RUNS, run, np.minimum(classes, LONGEST_RUN))
@@ -102,11 +98,9 @@ class FlavourTable:
     """Probabilities of the next token by context.
 
     Attributes:
-        contexts: in three levels, see `keys_of`.
         probability: float64 [n_rows, K + 1]; the last column is the end of the batch.
-        by_day: float64 [n, n_rows, K + 1], the same on each of the last n days of the history; n is
-            0 if days do not differ.
-        n_days: of the history.
+        by_day: float64 [n, n_rows, K + 1], on each of the last n days of the history; n is 0 if
+            days do not differ.
     """
 
     contexts: Contexts
@@ -116,11 +110,11 @@ class FlavourTable:
 
     @property
     def end(self) -> int:
-        """The token that ends a batch: the number of flavours."""
+        """Token that ends a batch: the number of flavours."""
         return int(self.probability.shape[1]) - 1
 
     def rows(self, before: Ints, run: Ints, earlier: Ints) -> Ints:
-        """Return the row of the table for what came before."""
+        """Return the table rows of contexts."""
         return self.contexts.rows(keys_of(before, run, earlier, self.end))
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
@@ -143,19 +137,20 @@ class FlavourTable:
         n_batches: int,
         rng: np.random.Generator,
         day: Ints | None,
-        hour: Ints,  # noqa: ARG002 - as `qualities.NextFlavour`
+        hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of some batches; the hour says nothing. See `draw_flavours`."""
+        """Draw the flavours of non-empty batches; the distribution does not depend on the hour."""
         return draw_flavours(self, n_batches, rng, day)
 
 
 def tilted_shares(probabilities: Floats, odds: Floats, weight: Floats) -> Floats:
-    """Return other probabilities of tokens, whose last is the end of a batch.
+    """Return probabilities of tokens with changed odds; the last token is the end of a batch.
 
     Args:
         probabilities: float64 [..., K + 1].
         odds: float64 [K + 1], factors on the odds of each token.
-        weight: float64 [K], factors on the shares of flavours among each other; the end keeps its.
+        weight: float64 [K], factors on the shares of flavours among each other; the end keeps its
+            share.
     """
     tilted = probabilities * odds
     if (weight != 1).any():
@@ -175,8 +170,8 @@ def fit_flavours(
     """Fit the table to a sequence of tokens.
 
     Args:
-        tokens: of a trace.
-        weight: float64 [n], what each counts; None counts all alike.
+        tokens: tokens of a trace.
+        weight: float64 [n], weight of each; None weights all equally.
         day: int64 [n], day of the history of each, from 0 and never falling, if days differ.
     """
     level_keys = keys_of(tokens.before, tokens.run, tokens.earlier, tokens.end)
@@ -200,13 +195,13 @@ def fit_flavours(
 def fitted_chain(
     level_keys: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
 ) -> tuple[Contexts, Floats, Ints]:
-    """Fit probabilities of tokens to levels of contexts, each leaning on the one above.
+    """Fit probabilities of tokens to levels of contexts, each borrowing from the one above.
 
     Args:
-        level_keys: of each level but 0 the key of every row: int64 [n].
+        level_keys: key of every row for each level except 0: int64 [n].
         token: int64 [n].
-        width: kinds of tokens.
-        weight: float64 [n], what each counts; None counts all alike.
+        width: number of kinds of tokens.
+        weight: float64 [n], weight of each; None weights all equally.
 
     Returns:
         the contexts; probabilities float64 [n_rows, width]; the deepest row of each token.
@@ -236,12 +231,9 @@ def days_of(tokens: FlavourTokens, trace: CloudTrace) -> Ints:
 
 
 def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> Floats | None:
-    """Return what each token counts, halved with every so many days before the end of the window.
+    """Return weights of tokens that halve with every half-life before the end of the window.
 
-    Args:
-        tokens: of the trace.
-        trace: where they come from.
-        half_life_days: 0 counts all alike, which is told by None.
+    A half-life of 0 weights all equally, and returns None.
     """
     if half_life_days == 0:
         return None
@@ -254,16 +246,12 @@ def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> 
 def draw_flavours(
     table: FlavourTable, n_batches: int, rng: np.random.Generator, day: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Draw the flavours of some batches, none of them empty.
+    """Draw the flavours of non-empty batches.
 
-    All batches are drawn side by side, one job of each after another: within a trace nothing that
-    the table knows crosses from one batch to the next.
+    All batches are drawn together, one job of each after another, because contexts do not cross
+    batches.
 
-    Args:
-        table: of contexts.
-        n_batches: that are drawn.
-        rng: where the draws come from.
-        day: int64 [n_batches], which day of the history each takes; None takes that of all days.
+    `day` is int64 [n_batches], the day of the history of each batch; None takes all days.
 
     Returns:
         flavours int64 [n_jobs] and their batches int64 [n_jobs], in order.

@@ -1,25 +1,17 @@
-"""How long jobs live: hazards over bins, pooled (Kaplan-Meier) or by context.
+"""Lifetimes of jobs as hazards over bins: pooled (Kaplan-Meier), by context, or by boosted trees.
 
 Bergsma et al., section 2.3. The hazard of a bin is the probability that a job that lived up to it
-ends in it. A job that ended in bin k tells of the bins 0 ... k, one that was seen last in bin c
-(censored) of 0 ... c - 1; everything is estimated from such rows at risk, as by Kaplan and Meier.
+ends in it. A job that ended in bin k was at risk in the bins 0 ... k, a censored one last seen in
+bin c in 0 ... c - 1. The table has levels of contexts: the flavour; the end of the previous job in
+the batch; of the one before; the size of the batch; the third job before. Because long lives are
+mostly censored, all lifetimes from half of the observation window on are one class, ended or not.
+A level borrows rows at risk from the one above (`LEAN`): the more different ends a context has
+seen, the more.
 
-Where the paper's network is given features, the table has levels of contexts: the flavour; what
-became of the job before it in the batch; of the one before that; the size of the batch; and the
-third job before. Jobs that live long are mostly seen unended: all that lived for half of the
-window of observation or longer are one, whether they ended or not, so that what follows them can be
-learnt at all. A level of few rows leans on the one above: so many rows at risk of the hazard
-above are added as `LEAN` says: the more different ends a context has seen, the less it is trusted.
-
-Boosted trees as plain arrays: grown by scikit-learn, kept as numbers, evaluated by NumPy.
-
-How long jobs live, by boosted trees over what came before in the batch (quality ``trees``).
-
-Every job tells of the bins up to its own (see `lifetimes`): at each it either ended or went on.
-Trees are grown on these rows, with the features of the paper's network (section 2.3.3) that matter:
-the flavour and the one before, size of the batch and place in it, what became of the three jobs
-before, how long they have been alike, the bin itself, and how far it lies beyond the bins of the
-jobs before. Rows that are the same are one row that counts so often, so a fit takes seconds.
+Trees (quality ``trees``) use features of the paper's network (section 2.3.3): the flavour and the
+one before, size of the batch and place in it, ends of the three jobs before, how long they have
+been equal, the bin itself, and its distance from the bins of the jobs before. scikit-learn grows
+them on counted unique rows, so a fit takes seconds; NumPy evaluates them.
 """
 
 from dataclasses import dataclass, replace
@@ -36,19 +28,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-LEAN = 8.0
-"""Times the different bins that a context has seen: so many rows at risk it borrows."""
+LEAN = 8.0  # borrowed rows at risk per different bin that a context has seen
 
-LEAN_ALONE = 0.5
-"""Rows at risk that a flavour borrows in the estimate by flavour, which is Kaplan and Meier's."""
+LEAN_ALONE = 0.5  # borrowed rows at risk of a flavour in the Kaplan-Meier estimate by flavour
 
 LEAST_SEEN = 2
 SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 25, 50)
-"""Classes of batch sizes end at these, as the authors' published map has them; the last is open."""
+"""Ends of the classes of batch sizes, as in the authors' published map; the last is open."""
 
 
-ALMOST = 1e-7
-"""Hazards are at least so far from 0 and 1."""
+ALMOST = 1e-7  # least distance of hazards from 0 and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +45,8 @@ class LifetimeTable:
     """Hazards by context.
 
     Attributes:
-        contexts: in levels, see `keys_of`; only level 0 in the pooled estimate.
         hazard: float64 [n_rows, n_bins], above 0 and below 1.
-        long_bin: jobs before that lived in this bin or a later one are taken for alike.
+        long_bin: bin from which on lifetimes of previous jobs are one class.
     """
 
     contexts: Contexts
@@ -67,7 +55,7 @@ class LifetimeTable:
 
     @property
     def n_bins(self) -> int:
-        """Bins of lifetimes."""
+        """Number of bins of lifetimes."""
         return int(self.hazard.shape[1])
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
@@ -84,7 +72,7 @@ class LifetimeTable:
 
 
 def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
-    """Return what became of each job: its bin, or n_bins + the bin in which it was seen last.
+    """Return the state of each job: its bin, or n_bins + the bin in which it was last seen.
 
     From `long_bin` on both are that bin.
     """
@@ -99,20 +87,20 @@ def long_bin_of(trace: CloudTrace) -> int:
 
 
 def size_class(sizes: Ints) -> Ints:
-    """Return the class of each size of a batch, from 0."""
+    """Return the class of each batch size, from 0."""
     return np.searchsorted(SIZES, sizes, side="left").astype(np.int64)
 
 
 def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: int) -> list[Ints]:
-    """Return the keys of the levels of contexts.
+    """Return the keys of the context levels.
 
     Args:
         flavour: int64 [n].
-        size: int64 [n], of the batch.
-        states: of the job before, of the one before that, and so on: three int64 [n]; 2 * n_bins
-            where there is none in the batch.
-        n_bins: of lifetimes.
-        n_flavours: of jobs.
+        size: int64 [n], size of the batch.
+        states: states of the three previous jobs, int64 [n] each; 2 * n_bins for none in the
+            batch.
+        n_bins: number of bins of lifetimes.
+        n_flavours: number of flavours.
     """
     many = 2 * n_bins + 1
     last, second, third = states
@@ -123,7 +111,7 @@ def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: i
 
 
 def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
-    """Return what became of the job so many steps before, in the same batch."""
+    """Return the state of the job so many steps before, in the same batch."""
     state = state_of(trace.lifetime, trace.censored, long_bin, trace.bins.n)
     lagged_state = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
     same = trace.batch[steps:] == trace.batch[:-steps]
@@ -149,8 +137,8 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
     """Fit hazards to the lifetimes of a trace.
 
     Args:
-        trace: with lifetimes.
-        levels: of contexts: 0 is Kaplan and Meier's estimate for all jobs, 1 the same for each
+        trace: trace with lifetimes.
+        levels: levels of contexts: 0 is the Kaplan-Meier estimate for all jobs, 1 that for each
             flavour, 5 the whole table.
 
     Raises:
@@ -183,13 +171,13 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
 
 
 def rescale_hazards(hazard: Floats, rate: float) -> Floats:
-    """Return the hazards under which survival to each bin is what it was to the power of a rate."""
+    """Return the hazards for which survival to each bin is the old one to the power of a rate."""
     hazards: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
     return hazards
 
 
 def lifetime_probabilities(hazard: Floats) -> Floats:
-    """Return the probability of each bin: float64 [..., n_bins]; the last one has what is left."""
+    """Return the probability of each bin: float64 [..., n_bins]; the last one has the rest."""
     survived = np.cumprod(1.0 - hazard, axis=-1)
     reached = np.concatenate([np.ones_like(survived[..., :1]), survived[..., :-1]], axis=-1)
     probabilities: Floats = reached * hazard
@@ -200,16 +188,16 @@ def lifetime_probabilities(hazard: Floats) -> Floats:
 def draw_lifetimes(
     table: LifetimeTable, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator
 ) -> Ints:
-    """Draw a bin for every job, given flavours in batches: int64 [n_jobs].
+    """Draw a bin for every job, for flavours in batches: int64 [n_jobs].
 
-    Batches are drawn side by side, as in `flavours.draw_flavours`; each job is given what became of
-    those before it. Nothing is censored.
+    Batches are drawn together, as in `flavours.draw_flavours`; each job depends on those before
+    it. Nothing is censored.
     """
     n_bins, n_jobs = table.n_bins, len(flavour)
     sums = np.cumsum(lifetime_probabilities(table.hazard), axis=1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(batch) > 0]))
     sizes = np.diff(np.append(first, n_jobs))
-    order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
+    order = np.argsort(-sizes, kind="stable")  # so that those that go on are always the first ones
     begins, lengths = first[order], sizes[order]
     lifetime = np.zeros(n_jobs, dtype=np.int64)
     states = [np.full(len(first), 2 * n_bins, dtype=np.int64) for _ in range(3)]
@@ -240,25 +228,25 @@ def first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
 
 
 AT_ONCE = 8192
-"""Rows that are sent down the trees together: their places stay in the processor's cache."""
+"""Rows that pass the trees together, so that their places stay in the processor's cache."""
 
 LEAF_REGULARISATION = 1.0
-"""What the curvature of a leaf is added to: leaves of few jobs say little. Their rows cannot be
-counted instead, since a row may stand for thousands of jobs."""
+"""Regularisation of the curvature of leaves, because leaves of few jobs are uncertain. It is no
+count of rows, since a row may stand for thousands of jobs."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """Trees whose values add up. Nodes of all trees stand one tree after another.
+    """Trees whose values are added. Nodes are in order of their trees.
 
     Attributes:
-        first: int64 [n_trees + 1], the root of each tree, and where the last one ends.
-        feature: int64 [n_nodes], column that a node asks for; 0 at leaves.
-        threshold: float64 [n_nodes], up to which a row goes to the left; infinite at leaves.
-        left: int64 [n_nodes], node of those; a leaf names itself, another node a later one.
-        right: int64 [n_nodes], node of all others; a leaf names itself.
-        value: float64 [n_nodes], what a leaf adds.
-        baseline: what is added to.
+        first: int64 [n_trees + 1], root of each tree, and the end of the last.
+        feature: int64 [n_nodes], column of the test; 0 at leaves.
+        threshold: float64 [n_nodes], upper bound of rows that go left; infinite at leaves.
+        left: int64 [n_nodes], left child; a leaf points to itself, another node to a later one.
+        right: int64 [n_nodes], right child; a leaf points to itself.
+        value: float64 [n_nodes], value of a leaf.
+        baseline: value to which the leaves are added.
     """
 
     first: Ints
@@ -279,11 +267,7 @@ class BoostedTrees:
         return np.maximum.reduceat(depth, self.first[:-1])
 
     def sums(self, columns: Floats) -> Floats:
-        """Return what the trees say of some rows: float64 [n].
-
-        Args:
-            columns: float64 [n_features, n], one row of the array for each feature.
-        """
+        """Return the sums of the trees, float64 [n], for columns float64 [n_features, n]."""
         depths = self.depths.tolist()
         sums = np.full(columns.shape[1], self.baseline)
         for begin in range(0, len(sums), AT_ONCE):
@@ -306,20 +290,14 @@ def grow_trees(
 ) -> BoostedTrees:
     """Grow trees for the logit of a probability (gradient boosting over histograms).
 
-    Args:
-        rows: float64 [n, n_features].
-        ended: int64 [n], 1 where it happened.
-        weight: float64 [n], how often such a row was seen.
-        rounds: trees at most.
-        rate: what each tree is shrunk to.
-        leaves: of a tree at most.
-        depth: of a tree at most.
+    Rows, float64 [n, n_features], occurred `weight` times; `ended` is 1 where the event happened.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     library = HistGradientBoostingClassifier(
         max_iter=rounds, learning_rate=rate, max_leaf_nodes=leaves, max_depth=depth,
-        l2_regularization=LEAF_REGULARISATION, min_samples_leaf=1, early_stopping=False, random_state=0,
+        l2_regularization=LEAF_REGULARISATION, min_samples_leaf=1, early_stopping=False,
+        random_state=0,
     )  # fmt: skip
     return export_trees(library.fit(rows, ended, sample_weight=weight))
 
@@ -344,13 +322,11 @@ def export_trees(library: Any) -> BoostedTrees:
 
 
 PLACES = (0, 1, 2, 3, 5, 8, 12, 20, 40)
-"""Classes of places in a batch end at these; the last is open."""
+"""Ends of the classes of places in a batch; the last is open."""
 
-MOST_ALIKE = 6
-"""Jobs before that were alike; more count as so many."""
+MOST_ALIKE = 6  # limit on the count of equal previous jobs
 
-MOST_TAUGHT = 300_000
-"""Jobs that trees are grown on, the last ones of a log."""
+MOST_TAUGHT = 300_000  # last jobs of a log, for the fit of trees
 
 ROUNDS, RATE, LEAVES, DEPTH = 60, 0.2, 63, 8
 N_FEATURES = 13
@@ -362,9 +338,7 @@ class LifetimeTrees:
     """Hazards by boosted trees.
 
     Attributes:
-        trees: of `N_FEATURES` features, see `_columns`.
-        n_bins: of lifetimes.
-        n_flavours: of jobs.
+        trees: trees over `N_FEATURES` features, see `_columns`.
         rate: factor on the rate at which jobs end (what if).
     """
 
@@ -374,7 +348,7 @@ class LifetimeTrees:
     rate: float = 1.0
 
     def ending(self, rate: float) -> "LifetimeTrees":
-        """Return the trees for jobs that end at another rate; see `lifetimes.ending_at`."""
+        """Return the trees for jobs that end at another rate; see `rescale_hazards`."""
         return replace(self, rate=self.rate * rate)
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
@@ -383,14 +357,16 @@ class LifetimeTrees:
         return self._of(keys), rows.reshape(-1)
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a bin for every job; see `lifetimes.draw_lifetimes`.
+        """Draw a bin for every job; see `draw_lifetimes`.
 
-        What the trees say of a context is kept for as long as the draw lasts: they are asked once.
+        The trees are evaluated once for each context.
         """
         n_bins, n_jobs = self.n_bins, len(flavour)
         first = np.flatnonzero(np.concatenate([[True], np.diff(batch) > 0]))
         sizes = np.diff(np.append(first, n_jobs))
-        order = np.argsort(-sizes, kind="stable")  # those that go on are the first ones, always
+        order = np.argsort(
+            -sizes, kind="stable"
+        )  # so that those that go on are always the first ones
         begins, lengths = first[order], sizes[order]
         lifetime = np.zeros(n_jobs, dtype=np.int64)
         none = np.full(len(first), 2 * n_bins, dtype=np.int64)
@@ -423,7 +399,6 @@ class LifetimeTrees:
         return lifetime
 
     def _of(self, keys: Ints) -> Floats:
-        """Return the hazards of contexts: float64 [n, n_bins]."""
         hazards = np.empty((len(keys), self.n_bins))
         for begin in range(0, len(keys), CONTEXTS_AT_ONCE):
             some = _unpacked(keys[begin : begin + CONTEXTS_AT_ONCE], self.n_bins, self.n_flavours)
@@ -443,7 +418,7 @@ def tree_keys(trace: CloudTrace) -> Ints:
     at = np.arange(trace.n_jobs)
     place = at - np.maximum.accumulate(np.where(begins, at, 0))
     states = [lagged_states(trace, steps, n_bins) for steps in (1, 2, 3)]
-    # The last two jobs before were other than one another, or there are no two: counted from here.
+    # Counting starts where the last two jobs differ, or where there are no two.
     differs = (states[0] != states[1]) | (place < 2)
     alike = np.minimum(at - np.maximum.accumulate(np.where(differs, at, 0)), MOST_ALIKE)
     sizes = trace.batch_sizes[trace.batch - trace.batch[0]]
@@ -517,10 +492,10 @@ def _unpacked(key: Ints, n_bins: int, n_flavours: int) -> list[Ints]:
 
 
 def _columns(facts: list[Ints], n_bins: int, row: Ints, bins: Ints) -> Floats:
-    """Return the features of some contexts at some bins: float64 [N_FEATURES, n].
+    """Return the features of contexts at bins: float64 [N_FEATURES, n].
 
-    Of a job before: the bin in which it ended or was seen last, -1 if there is none; and whether it
-    ended (0), was seen last (1) or is none (2).
+    For a previous job: the bin in which it ended or was last seen, -1 if there is none; and
+    whether it ended (0), was last seen (1) or is none (2).
     """
     *context_facts, last, second, third = facts
     bin_of = [np.where(state == 2 * n_bins, -1, state % n_bins) for state in (last, second, third)]

@@ -1,16 +1,11 @@
-"""How well flavours and lifetimes are foreseen, at what price: qualities behind one interface.
+"""Parts of a fitted cloud model, with their interfaces, fits, and checked encoding in a `Model`.
 
 | quality | flavours | lifetimes |
 |---|---|---|
 | ``tables`` | one table of contexts (`flavours`) | one table of contexts (`lifetimes`) |
-| ``mix`` | a log-linear mix of a dozen tables (`mix`) | as ``tables`` |
-| ``trees`` | as ``mix`` | boosted trees (`trees`) |
-| ``dimensions`` | a table for the cores, then the memory, then the rest | as ``tables`` |
-
-Every model of flavours is a `NextFlavour` and every model of lifetimes is a `Hazards`; what fits,
-scores, draws and keeps them knows no more.
-
-The parts of a fitted model, in the form of a `Model` and back, with everything checked.
+| ``mix`` | a log-linear mix of a dozen tables (`flavour_mix`) | as ``tables`` |
+| ``trees`` | as ``mix`` | boosted trees (`lifetimes`) |
+| ``dimensions`` | tables by dimension (`flavour_dimensions`) | as ``tables`` |
 """
 
 from collections.abc import Mapping
@@ -76,16 +71,15 @@ Ints = NDArray[np.int64]
 
 QUALITIES = ("tables", "mix", "trees", "dimensions")
 MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
-Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]
-"""Parameters and arrays of a model."""
+Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]  # parameters and arrays of a model
 
 
 class NextFlavour(Protocol):
-    """Which token comes next, given those before it in the batch."""
+    """A model of the next token, which depends on those before it in the batch."""
 
     @property
     def end(self) -> int:
-        """The token that ends a batch: the number of flavours."""
+        """Token that ends a batch: the number of flavours."""
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
         """Return the probabilities of each next token: float64 [n, K + 1]."""
@@ -96,12 +90,12 @@ class NextFlavour(Protocol):
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of some batches, none of them empty.
+        """Draw the flavours of non-empty batches.
 
         Args:
-            n_batches: that are drawn.
-            rng: where the draws come from.
-            day: int64 [n_batches], which day of the history each takes; None takes that of all.
+            n_batches: number of batches.
+            rng: random generator.
+            day: int64 [n_batches], day of the history of each; None takes the table of all days.
             hour: int64 [n_batches], hour of the week at which each begins.
 
         Returns:
@@ -110,33 +104,26 @@ class NextFlavour(Protocol):
 
 
 class Hazards(Protocol):
-    """How likely a job that lived up to a bin ends in it, given those before it in the batch."""
+    """A model of the hazards of lifetime bins, which depend on previous jobs in the batch."""
 
     @property
     def n_bins(self) -> int:
-        """Bins of lifetimes."""
+        """Number of bins of lifetimes."""
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
 
     def ending(self, rate: float) -> "Hazards":
-        """Return the model for jobs that end at another rate; see `lifetimes.ending_at`."""
+        """Return the model for jobs that end at another rate; see `lifetimes.rescale_hazards`."""
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a bin for every job, given flavours in batches: int64 [n_jobs]; none censored."""
+        """Draw a bin for every job, for flavours in batches: int64 [n_jobs]; none is censored."""
 
 
 def fit_next_flavour(
     quality: str, trace: CloudTrace, half_life_days: float, days_differ: bool
 ) -> NextFlavour:
-    """Fit the model of flavours of a quality.
-
-    Args:
-        quality: one of `QUALITIES`.
-        trace: what is learnt from.
-        half_life_days: flavours of so long ago count half; 0 counts all alike.
-        days_differ: each day has a table.
-    """
+    """Fit the model of flavours of a quality."""
     tokens = tokens_of(trace)
     day = days_of(tokens, trace) if days_differ else None
     table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
@@ -153,7 +140,7 @@ def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
 
 
 def quality_of(model: Model) -> str:
-    """Return the quality of a model; those that do not tell have one table.
+    """Return the quality of a model; the default is ``tables``.
 
     Raises:
         WorkloadError: there is no such quality.
@@ -191,7 +178,7 @@ def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
 
 
 def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
-    """Return the model of flavours that `encode_flavours` kept. Raises WorkloadError."""
+    """Return the model of flavours that `encode_flavours` stored. Raises WorkloadError."""
     table = _flavour_table_of(model, n_flavours, n_days)
     quality = quality_of(model)
     if quality == "tables":
@@ -262,7 +249,7 @@ def encode_hazards(hazards: Hazards) -> Packed:
 
 
 def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
-    """Return the model of lifetimes that `encode_hazards` kept. Raises WorkloadError."""
+    """Return the model of lifetimes that `encode_hazards` stored. Raises WorkloadError."""
     if quality_of(model) != "trees":
         long_bin = int(number_of(model, "long_bin", 0, n_bins))
         contexts = contexts_of(model, "lifetimes")
@@ -328,17 +315,7 @@ _EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
 
 @dataclass(frozen=True, eq=False)
 class CloudModelParts:
-    """What all models of clouds have.
-
-    Attributes:
-        period_s: length of a period.
-        bins: of lifetimes.
-        flavours: all of them.
-        examples: jobs of each flavour.
-        arrivals: of batches, or of jobs.
-        lifetimes: hazards, by context or by trees.
-        jobs_per_arrival: mean size of what arrives.
-    """
+    """Parts that all cloud models share; arrivals are batches, or jobs."""
 
     period_s: float
     bins: Bins
@@ -350,7 +327,7 @@ class CloudModelParts:
 
 
 def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
-    """Return parameters and arrays of a model."""
+    """Return parameters and arrays of the parts of a model."""
     law = ground.arrivals
     parameters = {
         "period_s": ground.period_s,
@@ -382,11 +359,7 @@ def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, ND
 
 
 def model_parts_of(model: Model) -> CloudModelParts:
-    """Return the parts of a model.
-
-    Raises:
-        WorkloadError: one is missing or cannot be.
-    """
+    """Return the parts of a model. Raises WorkloadError: one is missing or invalid."""
     flavours = _flavours(model)
     bins = Bins(tuple(_numbers(model, "bin_ends_s")), number_of(model, "longest_s", 1e-6))
     entries = model.parameters.get("arrivals")
@@ -435,7 +408,8 @@ def _flavour_entries(flavour: Flavour) -> dict[str, Json]:
     further = {name: getattr(flavour, name) for name in _FURTHER}
     optional_fields = {name: value for name, value in further.items() if value >= 0}
     return {
-        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes, **optional_fields
+        "name": flavour.name, "mcpu": flavour.mcpu, "mem_bytes": flavour.mem_bytes,
+        **optional_fields,
     }  # fmt: skip
 
 

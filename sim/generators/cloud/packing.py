@@ -1,26 +1,19 @@
-"""How full servers are when the first job fits nowhere: the first-failure allocation ratio (FFAR).
+"""Packing of jobs onto empty servers until the first failure: the allocation ratio FFAR.
 
-Bergsma et al., section 6.2. Servers are empty; jobs arrive in order from a random start, lie on one
-server each and leave at their end, until one has room nowhere; then so much of the cores and of the
-memory is allocated. The resource with the larger share is the one that limits. How many servers
-there are, how large they are, where it begins and by which rule a job gets a server is drawn
-(`sim.generators.cloud.packing`).
+Bergsma et al., section 6.2: jobs arrive in order from a random start, lie on one server each and
+leave at their end, until one fits nowhere; the result is the allocated share of cores and memory,
+of which the larger one limits. A job that is wider than an empty server is skipped. Start, servers
+and packing rule are scheduling tuples; the authors draw 500 per trace and do not publish them,
+ours come from a seed and published ranges, and from files. Free and requested resources are shares
+of a whole server; of equal servers the first is taken:
 
-A job that is wider than an empty server is passed over: no scheduler of such servers would get it.
-
-Scheduling tuples: where a packing begins, on which servers, and by which rule jobs get them.
-
-Bergsma et al., section 6.2, draw 500 of them for each trace and do not publish them. Ours are drawn
-from a seed and published ranges, and written to a file, so that others can pack by the same ones.
-
-- ``random``: any server with room, each as likely;
-- ``busiest_fit``: the one with the least free, cores and memory added up;
-- ``cosine``: the one whose free resources have the smallest angle to what the job asks for (the
-  alignment of Grandl et al., Multi-resource packing for cluster schedulers, SIGCOMM 2014, section
-  3.2, divided by both lengths);
+- ``random``: any server with room, each with equal probability;
+- ``busiest_fit``: the one with the least free, cores plus memory;
+- ``cosine``: the one whose free resources have the smallest angle to the request (the alignment of
+  Grandl et al., Multi-resource packing for cluster schedulers, SIGCOMM 2014, section 3.2, divided
+  by both lengths);
 - ``delta_perp_distance``: the one where the job adds least to the distance of (used cores, used
-  memory) from the diagonal, on which both are used as much (named by Ke et al., Fundy, IEEE Cloud
-  2021, whose text we do not have; this is our reading of the name).
+  memory) from the diagonal (named by Ke et al., Fundy, IEEE Cloud 2021; our reading of the name).
 """
 
 import csv
@@ -54,13 +47,11 @@ MOST_BYTES = 2**26
 
 @dataclass(frozen=True)
 class PackingRule:
-    """Which of the servers with room a job gets.
+    """A rule that chooses one of the servers with room.
 
     Attributes:
-        name: see the head of this module.
-        summary: one line for people.
-        pack: kernel text, see `sim.kernel.bin_packing.pack`.
-        needs_memory: whether it makes sense only where memory is known.
+        pack: kernel function, see `sim.kernel.bin_packing.pack`.
+        needs_memory: whether the rule needs known memory.
     """
 
     name: str
@@ -91,11 +82,7 @@ PACKING_RULES: tuple[PackingRule, ...] = (
 
 
 def packing_rule_named(name: str) -> PackingRule:
-    """Return a rule.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """Return the packing rule with this name, or raise `UnknownNameError`."""
     for rule in PACKING_RULES:
         if rule.name == name:
             return rule
@@ -104,15 +91,13 @@ def packing_rule_named(name: str) -> PackingRule:
 
 @dataclass(frozen=True)
 class SchedulingTuple:
-    """One packing, but for the jobs.
+    """Start, servers and rule of one packing.
 
     Attributes:
-        start: where in the window it begins, as a share of it from 0 up to 1.
-        servers: how many there are, from 1.
+        start: start, as a share of the window from 0 up to 1.
+        servers: number of servers, from 1.
         mcpu: thousandths of a core of each, from 1.
-        mem_bytes: of each, from 1.
-        algorithm: name of a rule.
-        seed: of what the rule draws.
+        mem_bytes: memory of each, from 1.
     """
 
     start: float
@@ -138,17 +123,16 @@ LONGEST = 15
 
 @dataclass(frozen=True)
 class TupleRanges:
-    """From which ranges tuples are drawn, evenly and with both ends.
+    """Ranges of scheduling tuples, uniform and with both ends.
 
-    The usual ones are those of our figures. The authors' are not published but for what they are
-    for: cores and memory each limit in about half of the packings of Azure's training window. Ours
-    do (46 % are limited by cores, with the lifetimes of the development window).
+    The defaults are those of our figures. By the authors' unpublished ranges, cores and memory
+    each limit about half of the packings of Azure's training window. By ours, cores limit 46 %
+    (with the lifetimes of the development window).
 
     Attributes:
-        servers: whole numbers.
-        cores: of a server, whole numbers.
-        gib_per_core: of a server.
-        latest_start: the last start, as a share of the window.
+        cores: whole cores of a server.
+        gib_per_core: memory of a server.
+        latest_start: last start, as a share of the window.
     """
 
     servers: tuple[int, int] = (40, 200)
@@ -177,16 +161,12 @@ def draw_tuples(
     ranges: TupleRanges | None = None,
     algorithms: Sequence[str] | None = None,
 ) -> tuple[SchedulingTuple, ...]:
-    """Draw tuples; the first k of n are those that are drawn if k are asked for.
+    """Draw tuples; the first k of them do not depend on n.
 
-    Args:
-        n: how many, from 1.
-        seed: from 0.
-        ranges: None is the usual ones.
-        algorithms: names of rules, each as likely; None is all.
+    None takes the default ranges and all rules, which are equally likely.
 
     Raises:
-        WorkloadError: fewer than 1 are asked for.
+        WorkloadError: fewer than 1 tuple.
         UnknownNameError: there is no such rule.
     """
     if n < 1 or seed < 0:
@@ -216,7 +196,7 @@ def draw_tuples(
 
 
 def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
-    """Write tuples as CSV, whole or not at all.
+    """Write tuples as CSV, completely or not at all.
 
     Raises:
         TraceError: the file cannot be written.
@@ -232,7 +212,7 @@ def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
 
 
 def read_tuples(path: Path) -> tuple[SchedulingTuple, ...]:
-    """Read tuples that `write_tuples` wrote, or others of that form.
+    """Read tuples in the format of `write_tuples`.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
@@ -278,23 +258,20 @@ def _tuple_of(path: Path, line: int, row: list[str]) -> SchedulingTuple:
         raise TraceError(path, line=line, expected=str(error)) from None
 
 
-FULL = 0.95
-"""Packings whose limiting resource is allocated to more than this are told apart (Table 5)."""
+FULL = 0.95  # allocated share of the limiting resource above which packings are counted (Table 5)
 
 
 @dataclass(frozen=True, eq=False)
 class PackingRequests:
-    """What is packed: jobs in the order of arrival; each column has shape [n_jobs], read-only.
+    """Jobs to pack, in order of arrival; each column has shape [n_jobs], read-only.
 
     Attributes:
         start_s: float64, never falling, seconds on any clock.
-        end_s: float64, when each leaves; infinite if it is not known to leave.
+        end_s: float64, end of each; infinite if unknown.
         mcpu: int64, thousandths of a core.
-        mem_bytes: int64; 0 of all where `knows_memory` is not set.
-        begin_s: of the window.
-        span_s: length of the window.
-        knows_memory: whether memory is known of every job.
-        name: for people.
+        mem_bytes: int64; all 0 if `knows_memory` is not set.
+        begin_s, span_s: begin and length of the window.
+        knows_memory: whether the memory of every job is known.
     """
 
     start_s: Floats
@@ -328,12 +305,9 @@ class PackingRequests:
 def requests_of_trace(
     trace: CloudTrace, rng: np.random.Generator, name: str = "jobs"
 ) -> PackingRequests:
-    """Return what a trace of batches asks for, evenly apart within periods (section 2.4).
+    """Return the jobs of a trace of batches, evenly apart within periods (section 2.4).
 
-    Args:
-        trace: with lifetimes; a job that was still there when the window was over never leaves.
-        rng: draws how long jobs live within their bins.
-        name: for people.
+    Censored jobs never leave; `rng` draws lifetimes within their bins.
 
     Raises:
         WorkloadError: lifetimes are unknown.
@@ -363,10 +337,7 @@ def requests_of_trace(
 
 
 def requests_of(workload: Workload) -> PackingRequests:
-    """Return what a workload asks for: every job, or every instance of its tasks where it has any.
-
-    Each arrives when it was submitted and leaves when it has run for its run time.
-    """
+    """Return the jobs of a workload, or the instances of its tasks, by submission and run time."""
     if workload.tasks is not None:
         tasks = workload.tasks
         row = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
@@ -392,12 +363,11 @@ def requests_of(workload: Workload) -> PackingRequests:
 
 @dataclass(frozen=True, eq=False)
 class PackingResults:
-    """What was allocated at the first failure, by tuple; NaN where every job found room.
+    """Allocated shares at the first failure, by tuple; NaN where every job found room.
 
     Attributes:
         cpu: float64 [n_tuples], share of all cores.
         memory: float64 [n_tuples], share of all memory; 0 if packed by cores only.
-        algorithm: name of the rule of each.
     """
 
     cpu: Floats
@@ -421,15 +391,13 @@ class PackingResults:
 
 @dataclass(frozen=True)
 class PackingSummary:
-    """What packings have in common; shares are None where none failed.
+    """Summary of packings; shares are None if none failed.
 
     Attributes:
-        n_tuples: how many were tried.
-        n_failed: in how many a job found no room; the others tell nothing.
-        median: of the share of the limiting resource.
+        n_failed: number of packings in which a job found no room; only these count below.
+        median: median share of the limiting resource.
         above: share of the packings in which that is more than `FULL`.
-        cpu_limited: share of the packings in which more of the cores is allocated than of the
-            memory.
+        cpu_limited: share of the packings with a larger share of cores than of memory.
     """
 
     n_tuples: int
@@ -450,14 +418,14 @@ def pack(
     """Pack jobs once for each tuple.
 
     Args:
-        requests: what is packed.
-        tuples: how.
+        requests: jobs.
+        tuples: scheduling tuples.
         departures: whether jobs leave.
-        by_memory: pack by cores and memory; otherwise by cores only.
-        interpreted: run the kernel's text in Python, slowly and to the same result.
+        by_memory: whether to pack by cores and memory instead of cores only.
+        interpreted: whether to run the kernel in Python, slowly and with the same result.
 
     Raises:
-        WorkloadError: memory is unknown, or an algorithm makes no sense without it.
+        WorkloadError: memory is unknown, or an algorithm needs it.
     """
     if by_memory and not requests.knows_memory:
         raise WorkloadError(
@@ -468,8 +436,8 @@ def pack(
     for scheduling_tuple in scheduling_tuples:
         if not by_memory and packing_rule_named(scheduling_tuple.algorithm).needs_memory:
             raise WorkloadError(
-                f"algorithm '{scheduling_tuple.algorithm}' looks at cores and memory together; packing by cores "
-                "only allows random and busiest_fit."
+                f"algorithm '{scheduling_tuple.algorithm}' looks at cores and memory together; "
+                "packing by cores only allows random and busiest_fit."
             )
     memory = requests.mem_bytes if by_memory else np.zeros_like(requests.mem_bytes)
     end_s = requests.end_s if departures else np.full(requests.n_jobs, np.inf)
@@ -496,7 +464,6 @@ def _pack_tuple(
     scheduling_tuple: SchedulingTuple,
     interpreted: bool,
 ) -> tuple[float, float]:
-    """Return the shares of cores and memory at the first failure, NaN if there was none."""
     rule, first = (
         packing_rule_named(scheduling_tuple.algorithm),
         requests.first_job(scheduling_tuple.start),

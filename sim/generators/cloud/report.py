@@ -1,10 +1,8 @@
-"""How well generators that learnt from one window of a cloud foresee the next (sections 5 and 6).
+"""Evaluation of cloud generators: fit on one window, prediction of the next (sections 5 and 6).
 
-Stages are scored step by step, each given what really came before it; then every generator draws
-the window many times, and what it drew is held against what came: arrivals, demand, reuse, lives,
-sizes. `DEFINITIONS` says what each figure is.
-
-How well lifetimes are foreseen: the rows of the report, Kaplan and Meier's variants too.
+Stages are scored step by step with the real history before each step; then every generator draws
+the window many times for comparison with the real one: arrivals, demand, reuse, lifetimes, sizes.
+`DEFINITIONS` explains all values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,22 +70,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-MOST_TIMES = 50_000
-"""Different lifetimes that the continuous estimate is made of; of more it is not made."""
+MOST_TIMES = 50_000  # limit of different lifetimes, above which there is no continuous estimate
 
 
 def lifetime_rows(windows: CloudWindows, models: Mapping[str, Hazards]) -> tuple[LifetimeRow, ...]:
-    """Score baselines and models on the lifetimes of the window that is foreseen.
+    """Score baselines and models on the lifetimes of the test window.
 
-    Where jobs that lifetimes are learnt from had not ended, Kaplan and Meier's estimates come in
-    all forms (section 5.3); where seconds are known, the overall one in continuous time too.
-
-    Args:
-        windows: both.
-        models: of lifetimes, by the names of their generators.
+    With censored training jobs, Kaplan-Meier estimates come in all forms (section 5.3); with known
+    seconds, the overall one in continuous time too.
 
     Returns:
-        nothing if no job of that window ended.
+        nothing if no job of the test window ended.
     """
     test = windows.test
     ended = test.censored == 0
@@ -132,8 +125,8 @@ def _scored(
         survival_mse(hazard, row[ended], bins, lived_s, stepped=how) for how in (False, True)
     )
     return LifetimeRow(
-        name, float(score.bce), float(score.nll), float(score.error), float(score.masked_error), spread,
-        stepped,
+        name, float(score.bce), float(score.nll), float(score.error), float(score.masked_error),
+        spread, stepped,
     )  # fmt: skip
 
 
@@ -155,22 +148,20 @@ def _continuous(windows: CloudWindows, ended: NDArray[np.bool_]) -> list[Lifetim
 
 
 REPORTED: tuple[str, ...] = (THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME)
-"""Generators that know batches, flavours and lifetimes, and can be reported on."""
+"""Generators with batches, flavours and lifetimes, which can be evaluated."""
 
-MOST_COMPARED = 40
-"""Windows whose values are sorted for quantiles and distances; the first ones."""
+MOST_COMPARED = 40  # first windows, whose values are sorted for quantiles and distances
 
 PICTURE_ROWS, PICTURE_JOBS = 28, 60
 MOST_POINTS = 2048
-ReportProgress = Callable[[str, int, int], None]
-"""What is done, how far it is, and of how much."""
+ReportProgress = Callable[[str, int, int], None]  # stage, progress and total
 
 
 def chosen_generators(name: str) -> tuple[str, ...]:
     """Return the generators of a name; ``all`` are those of `REPORTED`.
 
     Raises:
-        UnknownNameError: it is none of them.
+        UnknownNameError: no such generator.
     """
     if name == "all":
         return REPORTED
@@ -180,7 +171,7 @@ def chosen_generators(name: str) -> tuple[str, ...]:
 
 
 def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
-    """Return how generators are fitted: what is told, and the rest as usual.
+    """Return all knobs of the fit, with the given values and defaults.
 
     Raises:
         UnknownNameError: there is no such knob.
@@ -201,12 +192,6 @@ def fit_trace(
 ) -> Model:
     """Fit a generator of clouds to a trace such as the authors'.
 
-    Args:
-        name: of the generator.
-        trace: with lifetimes.
-        knobs: see `knob_values`.
-        of: name of the trace, for people.
-
     Raises:
         WorkloadError: lifetimes are unknown.
         UnknownNameError, ScenarioError: no such generator, or see `knob_values`.
@@ -226,20 +211,21 @@ def cloud_report(
     n_packings: int = 500,
     progress: ReportProgress | None = None,
 ) -> CloudReport:
-    """Fit generators to one window and hold them against the other.
+    """Fit generators to one window and compare their predictions with the other.
 
     Args:
-        windows: both.
-        generators: names out of `REPORTED`.
-        n_windows: that each of them draws, 2 or more.
-        seed: of the draws.
-        knobs: of fitting, those that are not as usual; those of periods and flavours are said to
-            who makes the windows.
-        n_packings: onto servers, of the real window and by each generator; 0 leaves them out.
-        progress: is called as it goes on; may raise to end it.
+        windows: training and test window.
+        generators: names in `REPORTED`.
+        n_windows: number of windows that each of them draws, 2 or more.
+        seed: seed of the draws.
+        knobs: knobs with other than default values; those of periods and flavours belong to the
+            windows.
+        n_packings: number of packings of the real window and by each generator; 0 leaves them out.
+        progress: called with the progress; may raise to stop.
 
     Raises:
-        WorkloadError: fewer than 2 windows, fewer than 0 packings, or a generator cannot be fitted.
+        WorkloadError: fewer than 2 windows, fewer than 0 packings, or a generator cannot be
+            fitted.
         UnknownNameError, ScenarioError: see `knob_values`.
     """
     if n_windows < 2:
@@ -306,8 +292,6 @@ def _finite_or_none(value: float) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class _WindowMeasures:
-    """What a window, real or generated, looks like."""
-
     n_jobs: int
     batches: Floats
     jobs: Floats
@@ -343,7 +327,7 @@ UNITS = {
 
 
 def survival_of(trace: CloudTrace) -> Floats:
-    """Return the share of the jobs that outlive each bin, by Kaplan and Meier: [n_bins - 1]."""
+    """Return the Kaplan-Meier share of jobs that outlive each bin: [n_bins - 1]."""
     n_bins = trace.bins.n
     last_seen = np.bincount(trace.lifetime[trace.censored == 1], minlength=n_bins)
     ended = np.bincount(trace.lifetime[trace.censored == 0], minlength=n_bins)
@@ -355,8 +339,6 @@ def survival_of(trace: CloudTrace) -> Floats:
 
 @dataclass(eq=False)
 class _GeneratedMeasures:
-    """What is kept of the windows that were drawn; it grows by a row a window."""
-
     n_jobs: list[int] = field(default_factory=list)
     courses: dict[str, list[NDArray[np.float32]]] = field(default_factory=dict)
     reuse: list[Floats] = field(default_factory=list)
@@ -383,13 +365,7 @@ class _GeneratedMeasures:
 
 
 def _distance(values: Floats, points: Floats, shares: Floats) -> tuple[float, float]:
-    """Return the KS and the Wasserstein distance of sorted values from a distribution.
-
-    Args:
-        values: of the generated window, rising.
-        points: float64 [n], rising, at which the shares of the real one are known.
-        shares: float64 [n], of the real values that are at most so large.
-    """
+    """Return the KS and the Wasserstein distance of sorted values from a distribution."""
     low, high = float(values[0]), float(values[-1])
     outside = np.array([bound for bound in (low, high) if bound < points[0] or bound > points[-1]])
     every = np.unique(np.concatenate([points, outside]))
@@ -400,7 +376,6 @@ def _distance(values: Floats, points: Floats, shares: Floats) -> tuple[float, fl
 
 
 def _points(values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MOST_POINTS` values of a column and the shares that are at most so large."""
     points = np.unique(values)
     if len(points) > MOST_POINTS:
         points = np.unique(
@@ -410,8 +385,8 @@ def _points(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _report_generator(
-    name: str, model: Model, windows: CloudWindows, real: _WindowMeasures, plan: PackingReport, n_windows: int,
-    seed: int, say: ReportProgress,
+    name: str, model: Model, windows: CloudWindows, real: _WindowMeasures, plan: PackingReport,
+    n_windows: int, seed: int, say: ReportProgress,
 ) -> tuple[GeneratorReport, WindowPacking | None]:  # fmt: skip
     test = windows.test
     gathered, picture = _GeneratedMeasures(), None
@@ -474,7 +449,7 @@ def _likeness(
 
 
 def picture_of(trace: CloudTrace) -> BatchSample:
-    """Return some periods with jobs, one after another from the middle of the window on."""
+    """Return some consecutive periods with jobs from the middle of the window."""
     with_jobs = np.unique(trace.period)
     begin = min(int(np.searchsorted(with_jobs, trace.first_period + trace.n_periods // 2)),
                 max(len(with_jobs) - PICTURE_ROWS, 0))  # fmt: skip

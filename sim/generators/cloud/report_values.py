@@ -1,7 +1,4 @@
-"""What the report on how well a window was foreseen holds, and what each figure means.
-
-How a window and what is foreseen of it pack onto servers, for the report (section 6.2).
-"""
+"""Values of the evaluation of cloud generators, and the packing of windows onto servers."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -29,33 +26,20 @@ from sim.generators.cloud.packing import (
 Floats = NDArray[np.float64]
 
 
-PROBES = 80
-"""Packings by which ranges are chosen."""
+PROBES = 80  # packings in the choice of ranges
 
-MOSTLY = 0.9
-"""Of the packings find no room for a job, where ranges suit."""
+MOSTLY = 0.9  # least share of packings with a failure in suitable ranges
 
-WIDE = 0.01
-"""Of the jobs may be wider than the smallest server."""
+WIDE = 0.01  # largest share of jobs that are wider than the smallest server
 
-HALF = (0.3, 0.7)
-"""Shares limited by cores that count as about half: with 80 packings one more or less by chance."""
+HALF = (0.3, 0.7)  # shares limited by cores that count as about half, with 80 packings
 
 TRIES = 6
 
 
 @dataclass(frozen=True)
 class WindowPacking:
-    """What became of a window, or of the windows of a generator.
-
-    Attributes:
-        name: ``real``, or of the generator.
-        every: of all packings.
-        by_algorithm: by the names of the rules.
-        cpu: share of all cores that is allocated at the first failure, by tuple; None where every
-            job found room.
-        memory: likewise.
-    """
+    """Packings of the real window, or of the windows of a generator, and the shares by tuple."""
 
     name: str
     every: PackingSummary
@@ -65,24 +49,17 @@ class WindowPacking:
 
     @classmethod
     def of(cls, name: str, packings: PackingResults) -> "WindowPacking":
-        """Return what packings say."""
+        """Return the summaries of packings."""
         rules = [rule.name for rule in PACKING_RULES if rule.name in packings.algorithm]
         return cls(
-            name, packings.of(None), {rule: packings.of(rule) for rule in rules}, _optional_shares(packings.cpu),
-            _optional_shares(packings.memory),
+            name, packings.of(None), {rule: packings.of(rule) for rule in rules},
+            _optional_shares(packings.cpu), _optional_shares(packings.memory),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PackingReport:
-    """How the real window and generated ones pack.
-
-    Attributes:
-        skipped: one sentence that says why nothing was packed; None if it was.
-        ranges: that tuples are drawn from.
-        tuples: of all windows.
-        windows: the real one, and by generator.
-    """
+    """Packings of the real and generated windows, or the reason why nothing was packed."""
 
     skipped: str | None
     ranges: TupleRanges | None = None
@@ -91,29 +68,18 @@ class PackingReport:
 
 
 def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> PackingRequests:
-    """Return what the jobs of a window ask for, from `begin_s` on.
-
-    Args:
-        jobs: whose memory is known.
-        span_s: length of the window.
-        begin_s: jobs that began before are left out.
-    """
+    """Return the jobs of a window with known memory as packing requests, from `begin_s` on."""
     is_selected = jobs.start_s >= begin_s
     end_s = np.where(jobs.ended, jobs.start_s + jobs.lived_s, np.inf)
     return PackingRequests(
-        start_s=jobs.start_s[is_selected], end_s=end_s[is_selected], mcpu=jobs.procs[is_selected] * 1000,
-        mem_bytes=jobs.mem_bytes[is_selected], begin_s=begin_s, span_s=span_s - begin_s,
+        start_s=jobs.start_s[is_selected], end_s=end_s[is_selected],
+        mcpu=jobs.procs[is_selected] * 1000, mem_bytes=jobs.mem_bytes[is_selected],
+        begin_s=begin_s, span_s=span_s - begin_s,
     )  # fmt: skip
 
 
 def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
-    """Choose ranges, draw tuples and pack the real window by them.
-
-    Args:
-        windows: both.
-        n: packings; 0 packs nothing.
-        seed: of the tuples.
-    """
+    """Choose ranges, draw `n` tuples and pack the real window; 0 packs nothing."""
     reason = _refusal(windows, n)
     if reason is not None:
         return PackingReport(reason)
@@ -154,7 +120,6 @@ def _refusal(windows: CloudWindows, n: int) -> str | None:
 
 
 def _taught(windows: CloudWindows) -> PackingRequests:
-    """Return what is learnt from as requests: its last part, as long as the window foreseen."""
     train, rng = windows.train, np.random.default_rng(0)
     if not train.knows_lifetimes:
         law = fit_lifetimes(windows.lived)
@@ -166,18 +131,13 @@ def _taught(windows: CloudWindows) -> PackingRequests:
 
 
 def suited_ranges(taught: PackingRequests) -> TupleRanges | None:
-    """Return ranges by which cores and memory each limit in about half of the packings.
+    """Return ranges by which cores and memory each limit about half of the packings.
 
-    Servers of the usual ranges if they do, in nine packings of ten, and hardly a job is too wide
-    for them. Otherwise servers have 2 to 6 times the cores that 99 of 100 jobs do with, and are so
-    many that together they have up to half of the peak of the demand, or fewer until they fill;
-    memory is what jobs ask for by the core, made more or less until each limits about as often.
-
-    Args:
-        taught: what is learnt from; memory is known.
-
-    Returns:
-        None if even single servers are not filled in half of the packings.
+    The default ranges if they do so, with failures in nine packings of ten, and few jobs are too
+    wide. Otherwise servers have 2 to 6 times the cores of the 99th percentile of jobs, and
+    together up to half of the peak demand, or fewer until they fill; memory is that of jobs per
+    core, adjusted until each limits about as often. None if even single servers are not filled in
+    half of the packings.
     """
     usual = TupleRanges()
     if float((taught.mcpu > usual.cores[0] * 1000).mean()) <= WIDE:
@@ -204,7 +164,6 @@ def _halved(most: int) -> Iterator[int]:
 def _balanced(
     taught: PackingRequests, servers: tuple[int, int], cores: tuple[int, int]
 ) -> tuple[TupleRanges, PackingSummary]:
-    """Return ranges of memory by which cores limit in the share nearest to half of the packings."""
     lived_s = np.minimum(taught.end_s, taught.begin_s + taught.span_s) - taught.start_s
     lived_s = np.maximum(lived_s, 1.0)
     per_core = float(taught.mem_bytes @ lived_s) / float(taught.mcpu @ lived_s) * 1000.0 / GIB
@@ -234,23 +193,14 @@ def _is_half(summary: PackingSummary) -> bool:
 
 
 def _peak(taught: PackingRequests) -> float:
-    """Return the most thousandths of a core that are asked for at once."""
-    at_s = np.concatenate([taught.end_s, taught.start_s])  # who leaves makes room first
+    at_s = np.concatenate([taught.end_s, taught.start_s])  # ends come first
     change = np.concatenate([-taught.mcpu, taught.mcpu])
     return float(np.cumsum(change[np.argsort(at_s, kind="stable")]).max())
 
 
 @dataclass(eq=False)
 class WindowPacker:
-    """Packs the windows of a generator, which take turns with the tuples.
-
-    Attributes:
-        name: of the generator.
-        tuples: of all windows; none packs nothing.
-        n_windows: how many windows come.
-        cpu: float64 [n_tuples], grows by every window; `memory` likewise.
-        memory: see above.
-    """
+    """A packer of the windows of a generator, which take turns with the tuples."""
 
     name: str
     tuples: tuple[SchedulingTuple, ...]
@@ -260,7 +210,7 @@ class WindowPacker:
 
     @classmethod
     def of(cls, name: str, plan: PackingReport, n_windows: int) -> "WindowPacker":
-        """Return one that has packed nothing."""
+        """Return a packer without results."""
         n = len(plan.tuples)
         return cls(name, plan.tuples, n_windows, np.full(n, np.nan), np.full(n, np.nan))
 
@@ -272,7 +222,7 @@ class WindowPacker:
             self.cpu[turn], self.memory[turn] = packings.cpu, packings.memory
 
     def packed(self) -> WindowPacking | None:
-        """Return what became of all windows; None if nothing is packed."""
+        """Return the packings of all windows; None if nothing is packed."""
         if not self.tuples:
             return None
         names = tuple(scheduling_tuple.algorithm for scheduling_tuple in self.tuples)
@@ -283,11 +233,10 @@ def _optional_shares(shares: Floats) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(share) else float(share) for share in shares)
 
 
-SHARE = 0.9
-"""Of generated windows within a band."""
+SHARE = 0.9  # of generated windows within a band
 
 LEVELS: tuple[float, ...] = tuple(np.round(np.linspace(0.01, 0.99, 99), 2).tolist())
-"""Quantiles that are held against each other."""
+"""Compared quantiles."""
 
 DEFINITIONS: dict[str, str] = {
     "NLL": "Mean negative log-likelihood, in nats, of the next flavour or end of a batch, given "
@@ -327,18 +276,12 @@ DEFINITIONS: dict[str, str] = {
     "window and generated ones are packed by the same tuples; beside the median are the shares of "
     f"the packings above {100 * FULL:g} % and of those limited by cores.",
 }  # fmt: skip
-"""What each figure means, for people."""
+"""Meanings of all values, for people."""
 
 
 @dataclass(frozen=True)
 class FlavourRow:
-    """How well something foresees the next flavour or end of batch.
-
-    Attributes:
-        name: a generator, or a baseline of the paper.
-        nll: None if it gives no probabilities.
-        error: honest.
-    """
+    """Score of a prediction of the next flavour or end of batch; `nll` needs probabilities."""
 
     name: str
     nll: float | None
@@ -347,16 +290,14 @@ class FlavourRow:
 
 @dataclass(frozen=True)
 class LifetimeRow:
-    """How well something foresees the bin of a lifetime; see `DEFINITIONS`.
+    """Score of a prediction of the bin of a lifetime; see `DEFINITIONS`.
 
     Attributes:
-        name: a generator, or a baseline of the paper.
-        bce: None if it gives no probabilities.
-        nll: per job; likewise.
-        error: honest; None if it does not tell bins.
-        masked_error: as the paper counts it; None if that is not another figure.
-        survival_mse: of jobs that ended, by curves that fall evenly within bins (CDI); None if it
-            gives no probabilities.
+        bce, nll: None without probabilities; `nll` is per job.
+        error: honest error; None without bins.
+        masked_error: as the paper counts it; None if that is the same.
+        survival_mse: for jobs that ended, by curves that fall evenly within bins (CDI); None
+            without probabilities.
         survival_mse_stepped: by curves that fall at the ends of bins.
     """
 
@@ -371,14 +312,7 @@ class LifetimeRow:
 
 @dataclass(frozen=True, eq=False)
 class PredictionBand:
-    """A number in each period, and the band that generated windows keep it in.
-
-    Attributes:
-        band: of the windows: float64 [n_periods] each.
-        inside: share of the periods in which the real number is within.
-        width: mean.
-        score: interval score.
-    """
+    """A number in each period, the band of generated windows, and the share of periods inside."""
 
     band: QuantileBand
     inside: float
@@ -387,7 +321,7 @@ class PredictionBand:
 
     @classmethod
     def of(cls, windows: Floats, real: Floats) -> "PredictionBand":
-        """Hold the real numbers [n_periods] against generated ones [n_windows, n_periods]."""
+        """Compare real numbers [n_periods] with generated ones [n_windows, n_periods]."""
         tail = (1.0 - SHARE) / 2.0
         low, median, high = np.quantile(windows, (tail, 0.5, 1.0 - tail), axis=0)
         band = QuantileBand(low, median, high)
@@ -396,7 +330,7 @@ class PredictionBand:
 
 @dataclass(frozen=True)
 class WindowSpread:
-    """A figure of generated windows: its mean, and the range of 90 % of them."""
+    """Mean of a value over generated windows, with the range of 90 % of them."""
 
     mean: float
     low: float
@@ -404,7 +338,7 @@ class WindowSpread:
 
     @classmethod
     def of(cls, values: Floats) -> "WindowSpread":
-        """Return the spread of a figure over windows."""
+        """Return the spread of a value over windows."""
         tail = (1.0 - SHARE) / 2.0
         low, high = np.quantile(values, (tail, 1.0 - tail))
         return cls(float(values.mean()), float(low), float(high))
@@ -412,17 +346,12 @@ class WindowSpread:
 
 @dataclass(frozen=True, eq=False)
 class DistributionDistance:
-    """How like the values of a column are to the real ones.
+    """Distances and quantiles of a column of generated windows and of the real one.
 
     Attributes:
-        column: what is distributed.
-        unit: of the values.
-        ks: distance, see `DEFINITIONS`.
-        wasserstein: likewise.
+        ks, wasserstein: distances, see `DEFINITIONS`.
         real: float64 [len(LEVELS)], quantiles of the real values.
-        low: float64 [len(LEVELS)], of generated windows; `median` and `high` likewise.
-        median: see above.
-        high: see above.
+        low, median, high: float64 [len(LEVELS)], quantiles of generated windows.
     """
 
     column: str
@@ -437,21 +366,13 @@ class DistributionDistance:
 
 @dataclass(frozen=True, eq=False)
 class GeneratorReport:
-    """What a generator makes of the window.
+    """Evaluation of a generator on the test window.
 
     Attributes:
-        name: of the generator.
-        source: what it was fitted to, for people.
-        n_jobs: in a window.
-        batches: that begin in each period.
-        jobs: likewise.
-        cores: demand in each period.
+        batches, jobs: begins in each period.
         reuse: float64 [n_flavours], shares of the reuse distances.
-        reuse_variation: total variation from the real ones.
+        reuse_variation: total variation from the real shares.
         survival: float64 [n_bins - 1] each, at the ends of the bins.
-        survival_distance: from the real curve.
-        columns: by column.
-        picture: see `BatchSample`.
     """
 
     name: str
@@ -470,14 +391,13 @@ class GeneratorReport:
 
 @dataclass(frozen=True, eq=False)
 class BatchSample:
-    """Some periods as in figure 1 of the paper: a row each, its jobs in order.
+    """Some periods as in figure 1 of the paper: a row each, with its jobs in order.
 
     Attributes:
         period: int64 [n], row of each job, from 0.
         batch: int64 [n], from 0 in each row.
-        flavour: int64 [n].
-        lifetime: int64 [n], bin.
-        left_out: int64 [n_rows], further jobs of the row that are not shown.
+        flavour, lifetime: int64 [n]; lifetimes are bins.
+        left_out: int64 [n_rows], number of further jobs of the row.
     """
 
     period: NDArray[np.int64]
@@ -489,30 +409,16 @@ class BatchSample:
 
 @dataclass(frozen=True, eq=False)
 class CloudReport:
-    """How well generators that learnt from one window foresee another.
+    """Evaluation of generators that were fitted to one window, on another one.
 
     Attributes:
-        train: name of what was learnt from.
-        test: name of what was foreseen.
-        n_jobs: of both.
-        n_batches: of both.
-        days: of both.
-        period_s: length of a period.
-        n_windows: that each generator drew.
-        seed: of the draws.
-        flavours: names, in their order.
-        ends_s: float64 [n_bins - 1], where bins of lifetimes end.
-        notes: what had to be decided.
-        next_flavour: scores.
-        next_lifetime: scores.
-        batches: float64 [n_periods], real; `jobs`, `cores` likewise.
-        jobs: see above.
-        cores: see above.
+        train, test: names of the windows.
+        n_jobs, n_batches, days: numbers of both windows.
+        ends_s: float64 [n_bins - 1], ends of bins of lifetimes.
+        next_flavour, next_lifetime: scores.
+        batches, jobs, cores: float64 [n_periods], real.
         reuse: float64 [n_flavours], real.
         survival: float64 [n_bins - 1], real.
-        picture: of the real window.
-        generators: what each made.
-        packing: how the windows pack onto servers.
     """
 
     train: str

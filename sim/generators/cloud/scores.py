@@ -1,20 +1,15 @@
-"""How well models of flavours and lifetimes foresee a trace, beside the paper's baselines.
+"""Scores of models of flavours and lifetimes on a trace, with the paper's baselines.
 
-Every figure is of the next step, given what really came before it (Bergsma et al., sections 5.2 and
-5.3). Two of the paper's figures are not what they seem, and both are told here (facts 6 of the
-notes on workloads): the error of the likeliest bin as the authors' program counts it looks for the
-likeliest among the bins up to the true one only (`masked_error`), which no forecast can do; it is
-comparable with nothing else, not with RepeatLifetime either. `error` is the honest one.
-
-Kaplan and Meier's estimate in all the forms that Bergsma et al. compare, and Survival-MSE.
-
-Section 5.3 and Table 4: jobs that had not ended (censored) are ignored, or taken to have ended when
-they were seen last, or counted for as long as they were seen; time is cut into few bins, many, or
-not at all; within a bin jobs end evenly spread (CDI, section 2.4) or all at its end (stepped).
+All scores are of the next step with the real history before it (Bergsma et al., sections 5.2 and
+5.3). The authors' program counts the error of the likeliest bin among the bins up to the true one
+only (`masked_error`), which no forecast can do; `error` is the honest one. Section 5.3 and Table
+4: censored jobs are ignored, taken as ended when last seen, or counted while seen; time has few
+bins, many, or none; within a bin jobs end evenly spread (CDI, section 2.4) or all at its end
+(stepped).
 
 Survival-MSE (Kvamme and Borgan, Lifetime Data Analysis 27, 2021) is the mean over the jobs that
-ended, and over time up to a horizon, of the squared difference between the survival function
-foreseen, S(t), and the true one, which is 1 until the job ends and 0 from there on.
+ended, and over time up to a horizon, of the squared difference between the predicted survival
+function S(t) and the true one, which is 1 until the job ends and 0 from there on.
 """
 
 from dataclasses import dataclass, replace
@@ -37,12 +32,12 @@ CENSORINGS: tuple[Censoring, ...] = ("counted", "ignored", "ended")
 
 
 def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
-    """Return a trace whose censored jobs are treated in another way.
+    """Return a trace with another treatment of censored jobs.
 
     Args:
-        trace: with lifetimes.
+        trace: trace with lifetimes.
         how: ``counted`` leaves them as they are, ``ignored`` leaves them out, ``ended`` takes them
-            to have ended in the bin in which they were seen last.
+            as ended in the bin in which they were last seen.
 
     Raises:
         WorkloadError: no job ended, and the others are ignored.
@@ -65,12 +60,12 @@ def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
 
 
 def kaplan_meier(lifetime: Ints, censored: Ints, n_bins: int) -> Floats:
-    """Return the hazards of bins as counted: float64 [n_bins], 0 where nobody was at risk.
+    """Return the hazards of bins as counted: float64 [n_bins], 0 where no job was at risk.
 
     Args:
-        lifetime: int64 [n], the bin in which each job ended or was seen last.
+        lifetime: int64 [n], bin in which each job ended or was last seen.
         censored: int64 [n], 1 for the latter: it was at risk in the bins before only.
-        n_bins: of lifetimes.
+        n_bins: number of bins of lifetimes.
     """
     ended = np.bincount(lifetime[censored == 0], minlength=n_bins)
     last_seen = np.bincount(lifetime[censored == 1], minlength=n_bins)
@@ -83,7 +78,7 @@ class SurvivalCurves:
     """Survival functions over continuous time, linear within each bin.
 
     Attributes:
-        edges_s: float64 [n_bins + 1], where each bin begins and the last one ends, rising.
+        edges_s: float64 [n_bins + 1], begins of the bins and end of the last, rising.
         begins: float64 [n, n_bins], S at the begin of each bin.
         ends: float64 [n, n_bins], S just before its end.
     """
@@ -93,12 +88,7 @@ class SurvivalCurves:
     ends: Floats
 
     def mse(self, lived_s: Floats, row: Ints) -> float:
-        """Return the Survival-MSE of some jobs, up to the end of the last bin.
-
-        Args:
-            lived_s: float64 [n_jobs], how long each lived; above the horizon counts as the horizon.
-            row: int64 [n_jobs], its survival function.
-        """
+        """Return the Survival-MSE of some jobs, up to the end of the last bin."""
         edges = self.edges_s
         width = np.diff(edges)
         missed = _squares(1.0 - self.begins, 1.0 - self.ends, width)
@@ -118,7 +108,6 @@ class SurvivalCurves:
 
 
 def _squares(begin: Floats, end: Floats, width: Floats) -> Floats:
-    """Return the integral of the square of a straight line over a width."""
     integral: Floats = width * (begin**2 + begin * end + end**2) / 3.0
     return integral
 
@@ -126,10 +115,7 @@ def _squares(begin: Floats, end: Floats, width: Floats) -> Floats:
 def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
     """Return survival functions over continuous time.
 
-    Args:
-        hazard: float64 [n, n_bins]; what is left after the last bin ends with it.
-        bins: of lifetimes.
-        stepped: all that end in a bin end at its end; otherwise they are spread evenly.
+    With `stepped`, all that end in a bin end at its end, else evenly spread.
     """
     after = np.cumprod(1.0 - hazard, axis=1).astype(np.float64)
     begins = np.concatenate([np.ones_like(after[:, :1]), after[:, :-1]], axis=1)
@@ -140,16 +126,7 @@ def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
 def survival_mse(
     hazard: Floats, row: Ints, bins: Bins, lived_s: Floats, *, stepped: bool, at_once: int = 100_000
 ) -> float:
-    """Return the Survival-MSE of hazards, some jobs at a time.
-
-    Args:
-        hazard: float64 [n, n_bins].
-        row: int64 [n_jobs], whose hazards each job has.
-        bins: of lifetimes.
-        lived_s: float64 [n_jobs], how long each lived.
-        stepped: see `survival_of`.
-        at_once: jobs whose curves are held in memory.
-    """
+    """Return the Survival-MSE of hazards, some jobs at a time."""
     total = 0.0
     for begin in range(0, len(row), at_once):
         some, curve_number = np.unique(row[begin : begin + at_once], return_inverse=True)
@@ -160,12 +137,7 @@ def survival_mse(
 
 
 def exact_bins(lived_s: Floats, censored: Ints, longest_s: float) -> Bins:
-    """Return bins that end where a job ended, by which Kaplan and Meier's estimate is continuous.
-
-    Args:
-        lived_s: float64 [n].
-        censored: int64 [n].
-        longest_s: the horizon.
+    """Return bins that end where a job ended, for a continuous Kaplan-Meier estimate.
 
     Raises:
         WorkloadError: no job ended before the horizon.
@@ -180,10 +152,10 @@ NOTHING = float("nan")
 
 @dataclass(frozen=True)
 class FlavourScore:
-    """Of the next token, ends of batches included.
+    """Score of the next token, ends of batches included.
 
     Attributes:
-        nll: mean negative log-likelihood in nats; NaN if the model gives no probabilities.
+        nll: mean negative log-likelihood in nats; NaN without probabilities.
         error: share of tokens that are not the likeliest.
     """
 
@@ -193,13 +165,13 @@ class FlavourScore:
 
 @dataclass(frozen=True)
 class LifetimeScore:
-    """Of the bins of lifetimes.
+    """Score of the bins of lifetimes.
 
     Attributes:
-        bce: mean binary cross entropy over the bins that a job tells of; NaN without probabilities.
+        bce: mean binary cross entropy over the known bins of a job; NaN without probabilities.
         nll: negative log-likelihood per job in nats.
         error: share of the jobs that ended whose bin is not the likeliest.
-        masked_error: the same as the authors count it, see the head of this module.
+        masked_error: the error as the authors count it, see the module.
     """
 
     bce: float
@@ -219,13 +191,13 @@ def score_flavours(flavours: NextFlavour, tokens: FlavourTokens) -> FlavourScore
 def baseline_flavours(taught: FlavourTokens, tokens: FlavourTokens) -> dict[str, FlavourScore]:
     """Score Uniform, Multinomial and RepeatFlav (section 5.2), by these names.
 
-    Args:
-        taught: what frequencies are counted in.
-        tokens: what is foreseen.
+    Frequencies are counted in `taught`, and `tokens` are predicted.
     """
     width = tokens.end + 1
     counts = np.bincount(taught.token, minlength=width)
-    share = (counts + 0.5) / (counts + 0.5).sum()  # half a count, lest a new flavour cost infinity
+    share = (counts + 0.5) / (
+        counts + 0.5
+    ).sum()  # half a count, so that a new flavour has a finite loss
     often = int(counts[: tokens.end].argmax())
     repeated = np.where(tokens.before == tokens.end, often, tokens.before)
     nll = float(-np.log(share[tokens.token]).mean())
@@ -242,7 +214,7 @@ def score_lifetimes(lifetimes: Hazards, trace: CloudTrace) -> LifetimeScore:
 
 
 def score_hazards(hazard: Floats, rows: Ints, trace: CloudTrace) -> LifetimeScore:
-    """Score hazards [n, n_bins] on the lifetimes of a trace; `rows` [n_jobs] has that of each."""
+    """Score hazards [n, n_bins] on the lifetimes of a trace, with a row [n_jobs] for each job."""
     parts = [
         _summed(hazard[rows[i : i + AT_ONCE]], trace.lifetime[i : i + AT_ONCE],
                 trace.censored[i : i + AT_ONCE])
@@ -283,9 +255,9 @@ def score_coin_flip(trace: CloudTrace) -> LifetimeScore:
 
 
 def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
-    """Return how often a job does not live as long as the one before it in its batch.
+    """Return the share of jobs whose lifetime differs from that of the job before in its batch.
 
-    The first of a batch is foreseen to live as long as is likeliest of all jobs.
+    The first of a batch is predicted to have the likeliest lifetime of all jobs.
     """
     usual = int(lifetime_probabilities(pooled.hazard[:1])[0].argmax())
     before = np.concatenate([[usual], trace.lifetime[:-1]])
@@ -294,9 +266,10 @@ def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
 
 
 def reuse_distances(flavour: Ints, n_flavours: int) -> NDArray[np.float64]:
-    """Return how many other flavours were asked for since each was asked for last: shares.
+    """Return the shares of reuse distances: the other flavours since the last use of a flavour.
 
-    Hadary et al. (Protean, OSDI 2020), as in section 6.2. First requests of a flavour do not count.
+    Hadary et al. (Protean, OSDI 2020), as in section 6.2. First requests of a flavour do not
+    count.
 
     Returns:
         float64 [n_flavours]: the share of requests at distance 0, 1, ...

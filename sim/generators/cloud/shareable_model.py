@@ -1,29 +1,22 @@
-"""A model that may be given away: slightly fictitious, and close to the real one.
+"""Models to share instead of a confidential log: slightly changed, and close to the real one.
 
-Bergsma et al., section 7, would alter what is confidential, such as rates and flavours, and hand a
-generator on in the place of a trace. Here a model of `three_stage` is made for that from a log:
+Idea: Bergsma et al., section 7. A model of `three_stage` is made from a log as follows:
 
-- A request (processors, time, memory) that fewer than ``least_users`` users made is rounded up,
-  ever more coarsely (`RUNGS`), until so many make it; jobs that are too rare for any rung are left
-  out. So whatever a generated job asks for was asked for, as it stands or rounded up to that, by so
-  many users. Jobs of nobody known are all of one user.
-- A context of fewer than so many users is taken out, and the one above it, which tells less,
-  answers for it. Days have no tables of their own.
-- With a ``strength`` s above 0 every probability is drawn anew, as if its row had been counted in a
-  sample of 1/s**2 (nine parts of a Dirichlet law around the row, one of the row), and every factor
-  of the arrivals, of hours, weekdays, days of the history and of all, is multiplied by exp(s z), z
-  standard normal.
-- Neither names nor numbers of users, jobs or dates are kept: days of the history keep their weekday
-  alone.
+- A request (processors, time, memory) of fewer than ``least_users`` users is rounded up, ever more
+  coarsely (`RUNGS`), until so many have it; jobs that are too rare for any rung are left out. Jobs
+  of unknown users are all of one user.
+- A context of fewer users is removed, and the one above it replaces it. Days have no own tables.
+- With a ``strength`` s above 0 every probability is drawn anew, as if its row had been counted in
+  a sample of 1/s**2 (nine parts of a Dirichlet variable around the row, one of the row), and every
+  factor of the arrivals is multiplied by exp(s z), z standard normal.
+- Names and numbers of users, jobs or dates are removed: days of the history keep their weekday.
 
-What that does not promise: it is no differential privacy. Shares of what many users asked for may
-come from one of them alone, who asks the most; with strength 0 shares and rates are the real ones;
-and whoever knows the seed, or gets two models of one log, can take noise out. The bins of lifetimes
-are those of all logs, and tell of no job.
+This is no differential privacy. Shares of a common request may come from one user mostly; with
+strength 0 shares and rates are the real ones; and noise can be removed with the seed, or with two
+models of one log. Bins of lifetimes are those of all logs.
 
 k users: L. Sweeney, "k-anonymity: a model for protecting privacy", International Journal of
-Uncertainty, Fuzziness and Knowledge-Based Systems 10(5), 2002. Rounding up is her generalisation,
-leaving out her suppression.
+Uncertainty, Fuzziness and Knowledge-Based Systems 10(5), 2002 (generalisation and suppression).
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,27 +48,26 @@ MOST_STRENGTH = 1.0
 HOURS_S = 3600.0 * np.array([0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 720])
 COARSE_S = 3600.0 * np.array([1, 8, 24, 168, 720])
 RUNGS = ("as it stands", "powers of two, usual hours", "powers of four, few hours", "one of four")
-"""How a request is rounded up: processors and memory per processor to powers of two and the time to
-one of 13, then to powers of four and one of 5, then as this without memory, both."""
+"""Steps of rounding: processors and memory per processor to powers of two and the time to one
+of 13, then to powers of four and one of 5, then the same without memory."""
 
-REAL = 0.1
-"""Share of the real probability in a drawn one, lest what is rare become impossible."""
+REAL = 0.1  # share of the real probability in a drawn one, so that rare events stay possible
 
 
 @dataclass(frozen=True)
 class SharingLoss:
-    """What was changed, and what that costs.
+    """Changes of a shareable model, and their costs.
 
     Attributes:
         rounded: share of the jobs whose request was rounded.
         left_out: share of the jobs whose request is too rare for any rung.
-        contexts: share of the contexts of flavours and lifetimes that were taken out.
-        flavour_nll: what the next flavour costs more than in the model without noise, and with all
-            contexts, in nats per token of the log's own.
+        contexts: share of the contexts of flavours and lifetimes that were removed.
+        flavour_nll: additional loss of the next flavour, in nats per token of the log, compared
+            with the model without noise and with all contexts.
         flavour_tv: mean total variation between the two for the next token.
-        lifetime_nll: what a lifetime costs more, in nats per job.
+        lifetime_nll: additional loss of a lifetime, in nats per job.
         lifetime_tv: mean total variation between the two for the bin of the next lifetime.
-        rate: arrivals of the model over those of the one without noise, in the long run.
+        rate: arrivals of the model over those without noise, in the long run.
     """
 
     rounded: float
@@ -90,7 +82,7 @@ class SharingLoss:
 
 @dataclass(frozen=True)
 class ShareableModel:
-    """A model to give away, and what was lost with it."""
+    """A shareable model, with its changes and costs."""
 
     model: Model
     loss: SharingLoss
@@ -104,14 +96,14 @@ def make_shareable(
     strength: float = USUAL_STRENGTH,
     knobs: Mapping[str, float | str] | None = None,
 ) -> ShareableModel:
-    """Make a model of a log that may be given away; the same for the same seed.
+    """Make a shareable model of a log; deterministic for a seed.
 
     Args:
-        workload: whose users are known.
-        seed: of the noise; keep it to yourself.
-        least_users: who must have made a request, or been in a context; 1 keeps all.
-        strength: of the noise, 0 to 1; 0 has none.
-        knobs: of fitting `three_stage`.
+        workload: workload with known users.
+        seed: seed of the noise, to be kept secret.
+        least_users: least number of users of a request or context; 1 keeps all.
+        strength: strength of the noise, 0 to 1; 0 is none.
+        knobs: knobs of fitting `three_stage`.
 
     Raises:
         WorkloadError: no user is known, every request is too rare, or a value is not allowed.
@@ -194,11 +186,11 @@ def _knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
 
 
 def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload, Ints]:
-    """Return the jobs with requests that so many users made each, and how each was rounded.
+    """Return the jobs with requests of at least so many users, and how each was rounded.
 
     Returns:
-        the workload without the jobs that are too rare; int64 [n_jobs] of the given one, an index
-        of `RUNGS`, and their number for what is left out.
+        the workload without jobs that are too rare; int64 [n_jobs] of the original one, an index
+            of `RUNGS`, or their number for jobs that are left out.
 
     Raises:
         WorkloadError: all are too rare.
@@ -237,11 +229,11 @@ def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload,
 
 
 def users_by(group: Ints, user: Ints) -> Ints:
-    """Return of each row how many different users its group has: int64 [n].
+    """Return the number of different users in the group of each row: int64 [n].
 
     Args:
-        group: int64 [n], from 0; rows of -1 belong to none and have no users.
-        user: int64 [n]; all that are unknown (-1) are one.
+        group: int64 [n], from 0; rows of -1 have no group and no users.
+        user: int64 [n]; all unknown users (-1) are one.
     """
     pairs = np.unique(np.column_stack([group, user]), axis=0)
     pairs = pairs[pairs[:, 0] >= 0]
@@ -250,7 +242,7 @@ def users_by(group: Ints, user: Ints) -> Ints:
 
 
 def _rounded(workload: Workload, rung: int) -> Ints:
-    """Return what jobs ask for on a rung: int64 [n_jobs, 3], processors, seconds, memory."""
+    """Return the requests of jobs on a rung: int64 [n_jobs, 3], processors, seconds, memory."""
     procs = workload.procs.astype(np.float64)
     requested_s = np.ceil(workload.requested_s)
     memory = workload.mem_bytes_per_proc.astype(np.float64)
@@ -296,16 +288,16 @@ def _fewer_lifetimes(
 def drop_rare_contexts(
     contexts: Contexts, level_keys: Sequence[Ints], user: Ints, least_users: int
 ) -> tuple[Contexts, Ints]:
-    """Take out contexts of fewer users.
+    """Remove contexts of fewer users.
 
     Args:
-        contexts: of a table.
-        level_keys: of each level but 0 the key of every row of the data.
-        user: int64 [n], of every row of the data.
-        least_users: that a context has, from level 1 on.
+        contexts: contexts of a table.
+        level_keys: key of every data row, for each level except 0.
+        user: int64 [n], user of every data row.
+        least_users: least number of users of a context, from level 1 on.
 
     Returns:
-        the contexts that are left, and their rows in the table, int64 [n_left].
+        the remaining contexts, and their rows in the table, int64 [n_left].
     """
     keys, parents, rows = [contexts.keys[0]], [np.zeros(1, dtype=np.int64)], [np.zeros(1, np.int64)]
     place = np.full(contexts.n_rows, -1, dtype=np.int64)
@@ -328,7 +320,6 @@ def drop_rare_contexts(
 
 
 def _redrawn(share: Floats, strength: float, rng: np.random.Generator) -> Floats:
-    """Draw rows of shares around the given ones, as if counted in 1 / strength**2: [n, k]."""
     gammas = rng.standard_gamma(share / strength**2) + np.finfo(np.float64).tiny
     mixed = REAL * share + (1.0 - REAL) * gammas / gammas.sum(axis=1, keepdims=True)
     shares: Floats = mixed / mixed.sum(axis=1, keepdims=True)
@@ -336,7 +327,6 @@ def _redrawn(share: Floats, strength: float, rng: np.random.Generator) -> Floats
 
 
 def _hazard(share: Floats) -> Floats:
-    """Return the hazards of rows of shares of bins; the inverse of `lifetime_probabilities`."""
     reached = np.cumsum(share[:, ::-1], axis=1)[:, ::-1]
     hazard: Floats = np.clip(share / reached, 1e-7, 1 - 1e-7)
     return hazard
@@ -360,7 +350,6 @@ def _nobodys_day(day: int) -> int:
 
 
 def _rate(law: BatchArrivals) -> float:
-    """Return the mean count of a period over hours, weekdays and days of the history alike."""
     usual = np.exp(law.of_hour).mean() * np.exp(law.of_day).mean()
     return float(np.exp(law.intercept) * usual * np.exp(law.history()).mean())
 
@@ -381,7 +370,6 @@ def _lifetime_variation(original: LifetimeTable, other: LifetimeTable, trace: Cl
 
 
 def _variation(original: Floats, other: Floats, first: Ints, second: Ints) -> float:
-    """Return the mean total variation of pairs of rows, each pair of rows looked at once."""
     pairs, counts = np.unique(np.column_stack([first, second]), axis=0, return_counts=True)
     apart = np.abs(original[pairs[:, 0]] - other[pairs[:, 1]]).sum(axis=1) / 2.0
     return float((apart * counts).sum() / counts.sum())

@@ -1,19 +1,15 @@
-"""The generator of Bergsma et al. in three stages, and the two that it is measured against.
+"""The generator of Bergsma et al. in three stages, and its two baselines.
 
-- ``three_stage``: batches arrive; a sequence of flavours, in which what came before matters; a
-  lifetime for each, in which the lifetimes before matter (section 2). Here with tables of contexts,
-  or better ones for longer fits (`qualities`).
-- ``simple_batch``: batches arrive; each has a size drawn from those seen, one flavour and one
-  lifetime for all of its jobs (section 6, SIMPLEBATCH).
-- ``naive``: jobs arrive one by one; flavours and lifetimes are drawn independently (NAIVE).
+- ``three_stage``: arrivals of batches; sequences of flavours and lifetimes that depend on those
+  before (section 2), by models of some quality (`model_parts`).
+- ``simple_batch``: arrivals of batches; each has an observed size, one flavour and one lifetime
+  for all of its jobs (section 6, SIMPLEBATCH).
+- ``naive``: arrivals of single jobs with independent flavours and lifetimes (NAIVE).
 
-A generated workload begins at the midnight after the last day that the model was fitted to. Whoever
-submits a batch is a user of his own: the paper generates no users. What-ifs: see `tilts`.
-
-What if: a model told to draw something else than it has learnt.
-
-Bergsma et al., section 7 and its note 5: probabilities are tilted after they were learnt. Each tilt
-is a parameter of a model, and nothing is changed where it is as usual:
+A generated workload begins at the midnight after the last day of the fit. Each batch has its own
+user, because the paper generates no users. Parameters of a model can tilt its probabilities after
+the fit (section 7 and its note 5), see `ModelTilts`; the rate of all arrivals is the `scale` of a
+horizon.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,22 +64,23 @@ FOR_ALL: dict[str, Json] = {
     "flavour_odds": {}, "cores_tilt": 0.0, "memory_tilt": 0.0, "ending_rate": 1.0,
     "weekend_load": 1.0,
 }  # fmt: skip
-"""Parameters of every model of clouds, as usual; a model that lacks one is drawn with it."""
+"""Parameters of every cloud model, with defaults for models without them."""
 
-FOR_BATCHES: dict[str, Json] = {"end_odds": 1.0}
-"""And of those whose batches end by their tables."""
+FOR_BATCHES: dict[str, Json] = {"end_odds": 1.0}  # parameters of models whose tables end batches
 
 
 @dataclass(frozen=True, eq=False)
 class ModelTilts:
-    """What a model is told to do otherwise.
+    """Changes of a model's probabilities after its fit (what if).
 
     Attributes:
-        end_odds: factor on the odds of the end of a batch.
-        flavour_odds: float64 [K], factors on the odds of flavours, batches getting larger or
-            smaller with them.
-        weight: float64 [K], factors on the shares of flavours among each other, at most 1.
-        ending_rate: factor on the rate at which jobs end.
+        end_odds: factor on the odds of the end of a batch; 0.1 makes batches larger.
+        flavour_odds: float64 [K], factors on the odds of flavours, which also change batch sizes.
+        weight: float64 [K], factors on the shares of flavours among each other, at most 1: their
+            cores to the power of `cores_tilt` times their memory to that of `memory_tilt` (unknown
+            memory counts as the least). Batch sizes do not change.
+        ending_rate: factor on the rate at which jobs end: survival to any age is taken to this
+            power.
         weekend_load: factor on the arrivals of Saturdays and Sundays.
     """
 
@@ -94,7 +91,7 @@ class ModelTilts:
     weekend_load: float
 
     def ground(self, ground: CloudModelParts) -> CloudModelParts:
-        """Return the parts of a model with other arrivals and lifetimes."""
+        """Return the parts of a model with tilted arrivals and lifetimes."""
         return replace(
             ground,
             arrivals=self.arrivals(ground.arrivals),
@@ -102,7 +99,7 @@ class ModelTilts:
         )
 
     def arrivals(self, law: BatchArrivals) -> BatchArrivals:
-        """Return the law of arrivals with other weekends."""
+        """Return the distribution of arrivals with tilted weekends."""
         if self.weekend_load == 1:
             return law
         of_day = law.of_day.copy()
@@ -110,24 +107,24 @@ class ModelTilts:
         return replace(law, of_day=of_day)
 
     def next_flavour(self, flavours: NextFlavour) -> NextFlavour:
-        """Return the model with other odds of flavours and of the end of a batch."""
+        """Return the model with tilted odds of flavours and of the end of a batch."""
         odds = np.append(self.flavour_odds, self.end_odds)
         if (odds == 1).all() and (self.weight == 1).all():
             return flavours
         return flavours.tilted(odds, self.weight)
 
     def shares(self, share: Floats) -> Floats:
-        """Return other shares of flavours that are drawn independently: float64 [K]."""
+        """Return tilted shares of independent flavours: float64 [K]."""
         tilted = share * self.flavour_odds * self.weight
         other: Floats = tilted / tilted.sum()
         return other
 
 
 def tilts_of(model: Model, flavours: Sequence[Flavour]) -> ModelTilts:
-    """Return what a model is told to do otherwise.
+    """Return the tilts in the parameters of a model.
 
     Raises:
-        WorkloadError: a value is not allowed, or a flavour or its memory is not known.
+        WorkloadError: a value is not allowed, or a flavour or its memory is unknown.
     """
 
     def number(name: str, lowest: float, highest: float) -> float:
@@ -167,8 +164,8 @@ def _odds(model: Model, names: Sequence[str]) -> Floats:
     flavour_odds = model.parameters.get("flavour_odds", {})
     if not isinstance(flavour_odds, dict):
         raise WorkloadError(
-            f"parameter 'flavour_odds' of '{model.generator}' is {flavour_odds!r}; it is a table of "
-            "numbers by flavour, and empty if nothing is tilted."
+            f"parameter 'flavour_odds' of '{model.generator}' is {flavour_odds!r}; it is a table "
+            "of numbers by flavour, and empty if nothing is tilted."
         )
     odds = np.ones(len(names))
     for name, factor in flavour_odds.items():
@@ -230,13 +227,13 @@ def fit_batches(
     """Fit one of the three generators to batches.
 
     Args:
-        name: of the generator.
-        trace: what arrivals and flavours are learnt from.
-        examples: jobs of its flavours.
-        knobs: values of all `KNOBS` but those about periods and flavours; of `QUALITY` too for
-            three_stage, which is ``tables`` if it is not told.
-        of: name of what it is fitted to, for people.
-        lived: what lifetimes are learnt from; None is `trace`.
+        name: name of the generator.
+        trace: training data of arrivals and flavours.
+        examples: examples of its flavours.
+        knobs: values of all `KNOBS` except those of periods and flavours, and for three_stage of
+            `QUALITY` (default ``tables``).
+        of: name of the training data, for people.
+        lived: training data of lifetimes; None is `trace`.
 
     Raises:
         WorkloadError: nothing arrives, or lifetimes are unknown.
@@ -290,7 +287,6 @@ def fit_batches(
 def _jobs_in_batches(
     model: Model, ground: CloudModelParts, day: Ints, hour: Ints, streams: RandomStreams
 ) -> tuple[Ints, Ints, Ints]:
-    """Draw flavour, batch and bin of lifetime of each job by the models of the quality."""
     flavours = tilts_of(model, ground.flavours).next_flavour(_next_flavour(model, ground))
     flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
     lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
@@ -327,8 +323,8 @@ def _jobs_alone(
 
 
 _Stages = Callable[[Model, CloudModelParts, Ints, Ints, RandomStreams], tuple[Ints, Ints, Ints]]
-"""Model, its parts, the day of the history and the hour of the week of each batch, and streams, to
-the flavour, the batch and the bin of the lifetime of each job."""
+"""Functions of the model, its parts, the day of the history and the hour of the week of each
+batch, and streams, which return flavour, batch and lifetime bin of each job."""
 
 
 def draw_batches(
@@ -337,14 +333,15 @@ def draw_batches(
     """Draw the jobs of some periods; None if there are none.
 
     Args:
-        model: of one of the three generators.
-        first_period: by the clock of the model.
-        n_periods: from there on.
-        streams: ``arrivals``, ``flavours``, ``sizes`` and ``lifetimes`` are used.
+        model: model of one of the three generators.
+        first_period: first period, by the clock of the model.
+        n_periods: number of periods.
+        streams: random streams, of which ``arrivals``, ``flavours``, ``sizes``, ``lifetimes`` are
+            used.
         scale: factor on the rate of arrivals.
 
     Raises:
-        WorkloadError: parameters that cannot be, or more jobs than anyone can hold.
+        WorkloadError: invalid parameters, or too many jobs.
     """
     stages, ground = _STAGES[model.generator], _ground_of(model)
     period = first_period + np.arange(n_periods)

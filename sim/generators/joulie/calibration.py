@@ -62,10 +62,6 @@ def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[Paramete
     Parameters with too few rows stay. Ranges of CPU utilisation become those of a uniform variable
     with the measured mean and spread over workloads.
 
-    Args:
-        model: model of the generator ``joulie``.
-        telemetry: measurements of pods of a workload with Joulie's families.
-
     Raises:
         WorkloadError: another generator's model, invalid parameters, a workload without families,
             or measurements of too few pods.
@@ -231,8 +227,9 @@ def _least_squares(
         value, wide = float(best.x[column]), float(half[column])
         rows.append(
             ParameterEstimate(
-                f"{groups[place]}.{sensitivity}", float(prior_values[place]), min(max(value, 0.0), 1.0),
-                max(value - wide, 0.0), min(value + wide, 1.0), int((which == place).sum()),
+                f"{groups[place]}.{sensitivity}", float(prior_values[place]),
+                min(max(value, 0.0), 1.0), max(value - wide, 0.0),
+                min(value + wide, 1.0), int((which == place).sum()),
             )
         )  # fmt: skip
     return rows
@@ -244,7 +241,6 @@ def _speed(sensitivity: Floats, slower: Floats) -> Floats:
 
 
 def _half(left: Floats, slope: Floats) -> Floats:
-    """Return half the width of the 95 % intervals at a least-squares minimum."""
     freedom = max(len(left) - slope.shape[1], 1)
     variance = float(left @ left) / freedom
     half_width: Floats = Z * np.sqrt(variance * np.diag(np.linalg.inv(slope.T @ slope)))
@@ -296,7 +292,6 @@ def _cpu_utilisation(
 
 
 def _per_workload(values: Floats, mine: Rows, job: Ints) -> Floats:
-    """Return the mean over the pods of each workload, which share a profile."""
     _, which = np.unique(job[mine], return_inverse=True)
     counts = np.bincount(which)
     means: Floats = np.bincount(which, weights=values[mine]) / counts if len(counts) else values[:0]

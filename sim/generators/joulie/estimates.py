@@ -20,8 +20,7 @@ Floats = NDArray[np.float64]
 
 Z = 1.959963984540054  # 95 % quantile of |x| for a standard normal x
 
-CLAMP_TIES = 3
-"""Number of equal extremes from which on they are a clamp."""
+CLAMP_TIES = 3  # number of equal extremes from which on they are a clamp
 
 LARGEST_SIGMA = 10.0
 
@@ -34,7 +33,6 @@ class ParameterEstimate:
         parameter: path in the model, such as ``families.debug_eval.duration_sec.median``.
         before, after: value before and after the fit.
         low, high: 95 % interval; None if unknown.
-        n: number of rows or units of the estimate.
     """
 
     parameter: str
@@ -173,7 +171,6 @@ def _negative_log_likelihood(
 
 
 def _log_between(low: Floats, high: Floats) -> Floats:
-    """Return the logarithm of the probability that a standard normal variable lies between bounds."""
     from scipy.special import log_ndtr
 
     flip = low > 0  # where both are above the middle, the other tail has the digits
@@ -193,7 +190,6 @@ def _clamps(values: Floats, half: Floats, prior: ClampedLognormal) -> tuple[floa
 
 
 def _curvature(f: Callable[[Floats], float], at: Floats) -> Floats:
-    """Return the second derivatives of a function of two numbers, by central differences."""
     step = 1e-4
     hessian = np.zeros((2, 2))
     for i in range(2):
@@ -222,8 +218,6 @@ class ArrivalFit:
     """Fit of the arrivals of a log.
 
     Attributes:
-        parameters: values of parameters, by name.
-        learnt: the same with intervals.
         unchanged_notes: sentences on parameters that stay as published, with reasons.
         dispersion: Pearson's chi squared of hourly counts by its degrees of freedom, given the
             hours of the day, and without the burst hours if there are bursts; 1 is Poisson. NaN
@@ -322,7 +316,7 @@ def _rate_only(workload: Workload, prior: JoulieParameters, clock: WallClock) ->
 
 @dataclass(frozen=True)
 class _Cells:
-    """Submissions and covered hours by day and hour of the wall clock: float64 [n_days, 24] each."""
+    """Submissions and covered hours by day and hour of the clock: float64 [n_days, 24] each."""
 
     counts: Floats
     exposure: Floats
@@ -430,7 +424,6 @@ def _fit_bursts(cells: _Cells, rates: Floats, prior: JoulieParameters) -> _Burst
 
 
 def _factor(weights: Floats, counts: Floats, base: Floats, extra: float) -> float:
-    """Return the likeliest multiplier of bursts, where the score is 0."""
     low, high = 0.0, 1e6
     for _ in range(80):
         middle = (low + high) / 2 if high < 2 * max(low, 1e-3) else math.sqrt(max(low, 1e-3) * high)

@@ -120,15 +120,12 @@ def arrivals(p: JoulieParameters, horizon: Horizon, streams: RandomStreams) -> N
 
 
 def _expected(p: JoulieParameters, horizon: Horizon) -> float:
-    """Return the approximate number of submissions."""
     mean = float(np.mean(np.maximum(p.hourly_multipliers, LEAST_MULTIPLIER)))
     expected = horizon.duration_s * horizon.scale * mean / p.mean_inter_arrival_sec
     return expected if p.jobs is None else min(expected, p.jobs)
 
 
 class _Gaps:
-    """Running sums of standard exponential variables, drawn in blocks of one size."""
-
     def __init__(self, streams: RandomStreams) -> None:
         self._rng = streams.of("arrival")
         self._sums = np.cumsum(self._rng.standard_exponential(_BLOCK))
@@ -450,7 +447,6 @@ def _roles(
 
 
 def _texts(p: JoulieParameters, workloads: LogicalWorkloads, job: Ints) -> dict[str, Sequence[str]]:
-    """Return the texts that columns cannot hold; none for usual values."""
     texts: dict[str, Sequence[str]] = {}
     if p.namespace != USUAL_NAMESPACE:
         texts["namespace"] = [p.namespace] * len(job)
@@ -490,13 +486,11 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def _mixed(weights: NDArray[np.float64], parts: NDArray[np.float64]) -> ModelMoment:
-    """Return the moment of a mixture of parts with known mean and mean square."""
     mean, square = (float(weights @ parts[:, column]) for column in (0, 1))
     return ModelMoment(mean, math.sqrt(max(square - mean * mean, 0.0)))
 
 
 def _kinds(p: JoulieParameters) -> Iterator[tuple[float, WorkloadFamily, int]]:
-    """Yield the probability of each family with each number of GPUs."""
     for family in p.families.values():
         if not family.needs_gpus:
             yield (1.0 - p.gpu_ratio) * family.share, family, 0

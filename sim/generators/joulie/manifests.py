@@ -98,8 +98,7 @@ def _escaped(letter: str) -> str:
 
 
 MEBIBYTE, MILLI = 2**20, 1000
-LONGEST_NAME = 52
-"""Kubernetes adds a suffix to the names of jobs, up to 63 letters in all."""
+LONGEST_NAME = 52  # kubernetes adds a suffix to the names of jobs, up to 63 letters in all
 
 Manifest = dict[str, Any]
 
@@ -110,7 +109,6 @@ class ManifestStyle:
 
     Attributes:
         image: image of every container; it needs the command ``sleep``.
-        distributed: kind of a distributed training.
         namespace: common namespace; None takes that of each workload.
         scheduler: name of the scheduler of the pods, which must support gangs if there are any;
             empty leaves it to the cluster.
@@ -136,11 +134,6 @@ def render_manifests(
     workload: Workload, jobs: Iterable[int] | None = None, style: ManifestStyle | None = None
 ) -> Iterator[str]:
     """Yield the manifests of jobs, one YAML text each (of one or more documents).
-
-    Args:
-        workload: workload whose jobs have tasks.
-        jobs: rows of the workload; None is all.
-        style: options; None is `ManifestStyle()`.
 
     Raises:
         WorkloadError: there are no tasks, there is no such row, or a share of a GPU is requested.

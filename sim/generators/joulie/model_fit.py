@@ -53,12 +53,10 @@ SHORT_S = 900.0  # least duration of the published trainings
 MANY_CORES = 22.6
 """Geometric mean of the published median cores of the two families without GPUs, 16 and 32."""
 
-LONG_CPU_S = 1273.0
-"""Geometric mean of their durations, 900 and 1,800 s."""
+LONG_CPU_S = 1273.0  # geometric mean of their durations, 900 and 1,800 s
 
 LEAST_PER_GPU_GIB = 0.25
-LEAST_OF_SIGMA = 0.1
-"""Least share of the common spread of families that each of them keeps."""
+LEAST_OF_SIGMA = 0.1  # least share of the common spread of families that each of them keeps
 
 MILLI = 1000.0
 TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.startswith("hpo"))
@@ -66,15 +64,7 @@ TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.s
 
 @dataclass
 class FamilyFit:
-    """Results of the fit so far.
-
-    Attributes:
-        families: families as fitted so far.
-        parameters: values of other parameters.
-        learnt: estimates.
-        words: names of fitted parts, for people.
-        unchanged_notes: sentences on parts that stay as published, with reasons.
-    """
+    """Results of the fit so far, with sentences on parts that stay as published."""
 
     families: dict[str, WorkloadFamily]
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -89,9 +79,7 @@ class JobNeeds:
 
     Attributes:
         gpus: whole GPUs of all pods together; a share of one counts as one.
-        cores: cores of a pod.
-        mem_gib: memory of a pod.
-        pod_gpus: whole GPUs of a pod.
+        cores, mem_gib, pod_gpus: requests of a pod, with whole GPUs.
     """
 
     gpus: Floats
@@ -125,11 +113,7 @@ def fit_by_rules(
 ) -> FamilyFit:
     """Fit the families of a log without known families, by the rules of this module.
 
-    Args:
-        workload: log.
-        prior: parameters for all that is not fitted.
-        knobs: `short_s`, `many_cores`, `least_rows`, and `untold_gpu_ratio`: share of jobs with
-            GPUs if the log does not contain it.
+    The knob `untold_gpu_ratio` is the share of jobs with GPUs if the log does not contain it.
     """
     family_fit = FamilyFit(dict(prior.families))
     needs, least_rows = JobNeeds.of(workload), int(knobs["least_rows"])
@@ -170,14 +154,7 @@ def fit_by_rules(
 def learn_gpus(
     family_fit: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats
 ) -> None:
-    """Fit the share of jobs with GPUs, and that of each number of them.
-
-    Args:
-        family_fit: results, which are changed.
-        prior: parameters before the fit.
-        has_gpus: bool [n_jobs].
-        gpus: numbers of GPUs of jobs where they are known.
-    """
+    """Fit the share of jobs with GPUs, and that of each number of them."""
     row = share_of("gpu_ratio", prior.gpu_ratio, int(has_gpus.sum()), len(has_gpus))
     family_fit.parameters["gpu_ratio"] = row.after
     family_fit.learnt.append(row)
@@ -201,7 +178,6 @@ def _learn_shares(
     n: int,
     remaining: tuple[str, ...],
 ) -> None:
-    """Fit shares of families; those of `remaining` divide the rest as before."""
     rest = n - sum(counts.values())
     usual = sum(prior.families[name].share for name in remaining)
     for name, count in counts.items():
@@ -370,7 +346,6 @@ def _learn_pod_laws(
 
 
 def _pods(tasks: Tasks, family: WorkloadFamily, rows: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the pods that do the work: one of each job if they are equal, all trials."""
     if family.role not in tasks.roles:
         return np.zeros(0, dtype=np.intp)
     pods = np.flatnonzero((tasks.role == tasks.roles.index(family.role)) & rows[tasks.job])
@@ -436,7 +411,6 @@ def _learn_gpu_utilisation(
 
 
 def _learn_intents(family_fit: FamilyFit, prior: JoulieParameters, workload: Workload) -> None:
-    """Fit the shares of intents by the demands of pods on the power profile of machines."""
     tasks, _ = _pods_with_work(workload)
     first = np.searchsorted(tasks.job, np.arange(tasks.n_jobs))
     demand = tasks.demand[first]
@@ -477,8 +451,6 @@ class JoulieFit:
     """A fitted model with its estimates.
 
     Attributes:
-        model: model.
-        learnt: every estimate, with its interval.
         unchanged_notes: sentences on parameters that stay as published, with reasons.
         dispersion: dispersion of hourly submissions, 1 is Poisson; NaN where hours are unknown.
     """
@@ -500,10 +472,6 @@ def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -> JoulieFit:
     """Fit a model and return it with its estimates.
-
-    Args:
-        workload: log or generated workload.
-        knobs: values of `KNOBS`; others have their usual values.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.

@@ -28,7 +28,6 @@ class TargetNode:
     Attributes:
         family: hardware family, such as ``NVIDIA-H100``.
         gpu_resource: resource name of its GPUs, such as ``amd.com/gpu``; empty without GPUs.
-        labels: labels that pods for this machine demand.
     """
 
     family: str
@@ -37,7 +36,7 @@ class TargetNode:
 
 
 def family_first(nodes: Sequence[TargetNode]) -> tuple[TargetNode, ...]:
-    """Return one machine of each family, by name, then all others, so that few jobs use all families."""
+    """Return one machine of each family, then all others, so that few jobs use all families."""
     first: dict[str, int] = {}
     for place, node in enumerate(nodes):
         first.setdefault(node.family, place)
@@ -129,7 +128,6 @@ def _named(resources: tuple[str, ...], codes: NDArray[np.int64]) -> tuple[str, .
 
 
 def _begins_turn(tasks: Tasks, has_gpus: NDArray[np.bool_], whole_jobs: bool) -> NDArray[np.bool_]:
-    """Return which pods begin a new turn: each with GPUs, or the first one of a job."""
     if not whole_jobs:
         return has_gpus
     rows = np.flatnonzero(has_gpus)
@@ -146,7 +144,6 @@ def _demanding(terms: tuple[Term, ...], node: TargetNode, by_family: bool) -> tu
 
 
 def _added(terms: tuple[Term, ...], more: list[Term]) -> tuple[Term, ...]:
-    """Return terms with others behind them, which replace those with the same keys."""
     keys = {term.key for term in more}
     return (*(term for term in terms if term.key not in keys), *more)
 
@@ -156,7 +153,6 @@ def _with_terms(
     target: NDArray[np.int64],
     terms_of: Callable[[tuple[Term, ...], int], tuple[Term, ...]],
 ) -> Tasks:
-    """Return tasks whose terms are `terms_of` the old terms and the index of the target."""
     before = [*tasks.affinities, ()]
     pairs, which = np.unique(np.column_stack([tasks.demand, target]), axis=0, return_inverse=True)
     terms = [terms_of(before[demand], node) for demand, node in pairs.tolist()]

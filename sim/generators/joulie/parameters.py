@@ -80,8 +80,6 @@ class WorkloadFamily:
 
     Attributes:
         share: share of the workloads with GPUs, or of those without.
-        needs_gpus: whether workloads have GPUs.
-        duration_sec: seconds.
         duration_factor_many: factor on durations from `many_gpus` GPUs on, before the clamp.
         gpu_utilisation_shift: added to the mean for the number of GPUs.
         cpu_utilisation, memory_intensity, io_intensity, cpu_feed_intensity: bounds of uniform
@@ -90,9 +88,6 @@ class WorkloadFamily:
         structure: structure of pods: ``single`` (one pod with all GPUs), ``launcher`` (and a
             worker per GPU), ``parameter_server`` (one or two, and a worker per GPU),
             ``controller`` (and trials).
-        role: role of the pods with the GPUs.
-        gang: whether pods compute only together.
-        cpu: cores of a pod.
         memory_gib: memory of a pod, per GPU of it if it needs GPUs.
         memory_base_gib: added to that.
         work_share: share of the job's CPU work that the workers or trials divide evenly.
@@ -130,7 +125,6 @@ class HelperRole:
         cpu_share: share of a worker's cores, then clamped to `cpu_least` and `cpu_most`.
         memory_share: share of a worker's memory, then clamped; GiB.
         work_share: share of the job's CPU work, of all such pods of the job.
-        cpu_sensitivity: sensitivity to throttling.
     """
 
     cpu_share: float
@@ -185,13 +179,14 @@ FAMILIES: Mapping[str, WorkloadFamily] = {
     ),
     "cpu_preprocess": WorkloadFamily(
         0.75, False, ClampedLognormal(900.0, 0.8, 120.0, 8 * _HOUR), (0.50, 0.75), (0.70, 0.92),
-        ClampedLognormal(16.0, 0.45, 4.0, 64.0), ClampedLognormal(6.0, 0.45, 1.0, 64.0), cpu_class="cpu.memory_bound",
-        role="preprocess", io_intensity=(0.10, 0.30), memory_base_gib=0.0, cpu_sensitivity=0.75,
+        ClampedLognormal(16.0, 0.45, 4.0, 64.0), ClampedLognormal(6.0, 0.45, 1.0, 64.0),
+        cpu_class="cpu.memory_bound", role="preprocess", io_intensity=(0.10, 0.30),
+        memory_base_gib=0.0, cpu_sensitivity=0.75,
     ),
     "cpu_analytics": WorkloadFamily(
         0.25, False, ClampedLognormal(1800.0, 0.9, 300.0, 24 * _HOUR), (0.75, 0.95), (0.20, 0.45),
-        ClampedLognormal(32.0, 0.5, 8.0, 128.0), ClampedLognormal(10.0, 0.5, 2.0, 128.0), cpu_class="cpu.compute_bound",
-        role="analytics", memory_base_gib=0.0, cpu_sensitivity=0.90,
+        ClampedLognormal(32.0, 0.5, 8.0, 128.0), ClampedLognormal(10.0, 0.5, 2.0, 128.0),
+        cpu_class="cpu.compute_bound", role="analytics", memory_base_gib=0.0, cpu_sensitivity=0.90,
     ),
 }  # fmt: skip
 """All families of a model, in the order of their numbers: the group and queue of a job."""
@@ -216,7 +211,6 @@ class JoulieParameters:
             multiplier is times `burst_multiplier` plus `burst_mean_jobs` / 16.
         dip_day_probability: probability that a day has a dip in one of the `dip_hours`: the
             multiplier is times `dip_multiplier`. 0 on the page.
-        gpu_ratio: share of workloads with GPUs.
         gpu_counts, gpu_count_probabilities: possible numbers of GPUs and their probabilities.
         gpu_utilisation_counts: growing numbers of GPUs; other numbers take the next larger one.
         gpu_utilisation_means: mean GPU utilisation of these.
@@ -227,7 +221,6 @@ class JoulieParameters:
         eco_ratio: share of workloads that must run on such machines.
         compute_bound_boost: factor on `perf_ratio`, up to 1 in all, for workloads that are
             compute-bound on CPU or GPU; 1 on the page, 3.5 later.
-        no_affinity_only: whether no workload has an intent.
         amd_ratio: share of GPU workloads that request ``amd.com/gpu``; 0 on the page.
         cpu_work_rate_per_core, gpu_work_rate_per_gpu: units per core or GPU and second.
         split_work, least_workers: see the module.
@@ -324,7 +317,7 @@ RANGES: Mapping[str, Range] = {
     "memory_most": (0, 1e6), "work_share": (0, 1e6), "phase_concentration": (0, 1e6),
 }
 # fmt: on
-"""Of numbers that are not from 0 to 1"""
+"""Of numbers that are not from 0 to 1."""
 
 WHOLE = frozenset(
     {"burst_hours", "dip_hours", "gpu_counts", "gpu_utilisation_counts"}
@@ -373,8 +366,8 @@ def _check(p: JoulieParameters) -> None:
     for name, family in p.families.items():
         if (family.structure in ("launcher", "parameter_server")) and not family.needs_gpus:
             raise WorkloadError(
-                f"family '{name}' has the structure '{family.structure}', a worker a GPU, but needs "
-                "no GPUs; allowed are 'single' and 'controller'."
+                f"family '{name}' has the structure '{family.structure}', a worker a GPU, but "
+                "needs no GPUs; allowed are 'single' and 'controller'."
             )
 
 
@@ -433,7 +426,6 @@ def _table(kind: type, entries: Json, where: str) -> dict[str, Json]:
 
 
 def _value(name: str, value: Json, label: str, kind: type = JoulieParameters) -> Any:
-    """Return a plain value, checked by the type of the field and by its range."""
     hint = next(table_field.type for table_field in fields(kind) if table_field.name == name)
     if hint is bool:
         if type(value) is not bool:
@@ -507,12 +499,7 @@ def export_bundle(
 ) -> None:
     """Write the parameters of a Joulie model as a bundle.
 
-    Args:
-        model: model of the generator ``joulie``.
-        path: path of a file whose name ends in .json; written completely or not at all.
-        name: name of the bundle; None takes the file's.
-        notes: notes for people.
-        only_changed: whether to leave out published values.
+    The name is by default that of the file; `only_changed` leaves out published values.
 
     Raises:
         WorkloadError: another generator's model, invalid parameters or name, or the file cannot be
@@ -528,8 +515,8 @@ def export_bundle(
     called = file.stem if name is None else name
     if not _BUNDLE_NAME.fullmatch(called):
         raise WorkloadError(
-            f"the name of a bundle is {quoted_text(called)}; allowed are up to 100 letters, digits, "
-            "blanks, '.', '_' and '-'."
+            f"the name of a bundle is {quoted_text(called)}; allowed are up to 100 letters, "
+            "digits, blanks, '.', '_' and '-'."
         )
     parameters = dict(model_of(parameters_of(model)).parameters)
     if only_changed:
@@ -602,7 +589,6 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _merged(usual: Json, changes: Json, where: str) -> Json:
-    """Return nested objects with changes, and refuse unknown names."""
     if not isinstance(changes, Mapping):
         raise WorkloadError(f"{where} are {quoted_text(repr(changes))}; they must be a table.")
     merged = dict(usual)

@@ -30,13 +30,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True)
 class WorkloadPhase:
-    """A part of the work of a workload.
-
-    Attributes:
-        name: name for people.
-        share: share of the work, from 0 to 1.
-        cpu_utilisation: factor on the shared profile, from 0, like those of the other signals.
-    """
+    """A share of a workload's work, from 0 to 1, with factors from 0 on its profile's signals."""
 
     name: str
     share: float
@@ -74,10 +68,6 @@ USUAL_PHASES: Phases = {
 
 def phases_of(entries: Any, families: Sequence[str]) -> dict[str, tuple[WorkloadPhase, ...]]:
     """Return phases by family from JSON values.
-
-    Args:
-        entries: lists of tables by family; `{}` is no phases.
-        families: known names of families.
 
     Raises:
         WorkloadError: an unknown family or entry, an invalid number, or shares that do not sum to
