@@ -54,9 +54,21 @@ def store_with(path: Path, n_queued: int, n_completed: int = 0) -> SqliteStore:
     store = SqliteStore(path)
     objective = Objective(SingleMeasure("loss"), "minimise")
     opened = ExperimentOpened(
-        0.0, NAME, NAME, NAME, (), SPACE, objective, Sla(), Steering("random"), WarningPolicy(), 1, 0, None,
+        0.0,
+        NAME,
+        NAME,
+        NAME,
+        (),
+        SPACE,
+        objective,
+        Sla(),
+        Steering("random"),
+        WarningPolicy(),
+        1,
+        0,
+        None,
         "",
-    )  # fmt: skip
+    )
     store.append(NAME, 0, [opened])
     events: list[Event] = []
     for number in range(1, n_completed + n_queued + 1):

@@ -45,14 +45,14 @@ SERVE = """
 import sys
 from pathlib import Path
 from assistant.service.app import make_service
-from assistant.service.auth import Role, Tokens
-from assistant.service.experiment_service import House
-from assistant.service.observability import Log
-from assistant.service.server import Server, bind
+from assistant.service.auth import Role, RoleTokens
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.observability import ServiceLog
+from assistant.service.server import HttpServer, bind
 from assistant.store import SqliteStore
-log = Log(open(sys.argv[1] + ".log", "a"))
-service = make_service(House(SqliteStore(Path(sys.argv[1])), log), Tokens({Role.OWNER: sys.argv[2]}), log)
-server = Server(service.asgi, bind(), log, drain=service.context.drain)
+log = ServiceLog(open(sys.argv[1] + ".log", "a"))
+service = make_service(ExperimentService(SqliteStore(Path(sys.argv[1])), log), RoleTokens({Role.OWNER: sys.argv[2]}), log)
+server = HttpServer(service.asgi, bind(), log, drain=service.context.drain)
 print(server.url, flush=True)
 server.run()
 """  # noqa: E501

@@ -12,12 +12,12 @@ from pathlib import Path
 SIMULATE = """
 import json
 from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation, wait_for_compiler
+from sim.api import compilation_state, wait_for_compiler
 scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
 first = simulate(scenario)
 wait_for_compiler()
 second = simulate(scenario)
-told = compilation()
+told = compilation_state()
 print(json.dumps([first.engine, second.engine, first == second, str(told.folder), first.note,
                   told.readiness]))
 """
@@ -26,14 +26,14 @@ print(json.dumps([first.engine, second.engine, first == second, str(told.folder)
 ASK_TWICE = """
 import json
 from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation
-from sim.engines import preparation
+from sim.api import compilation_state
+from sim.engines import compilation
 scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
 first = simulate(scenario)
 second = simulate(scenario, engine="compiled")
-print(json.dumps([first.engine, second.engine, first == second, str(compilation().folder),
+print(json.dumps([first.engine, second.engine, first == second, str(compilation_state().folder),
                   first.note]))
-for compiler in preparation._started:
+for compiler in compilation._started:
     compiler.kill()
 """
 """The same, waiting only for what this simulation needs: half of what there is to compile."""

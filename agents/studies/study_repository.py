@@ -298,7 +298,7 @@ class StudyRepository:
             "--to", str(folder), "--tables", str(self.folder / f".{TABLES}"),
             "--held", str(turn.descriptor), "--json",
         ]  # fmt: skip
-        packages = str(Path(__file__).resolve().parent.parent)
+        packages = str(Path(__file__).resolve().parents[2])
         python_path = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
             with (folder / STDERR).open("wb") as stderr:

@@ -60,6 +60,14 @@ def _module(name: str) -> Any:
     return import_module(f"assistant.ui.pages.{name}")
 
 
+def import_pages() -> None:
+    """Import the module of every page."""
+    for name in ("experiments", "new", "workload", "platform", "agents"):
+        _module(name)
+    for entry in PAGES.values():
+        _module(entry.module)
+
+
 def run_app(store: Path) -> None:
     """Draw the page that the address names; the store file need not exist yet."""
     pages: dict[str, Page] = {}

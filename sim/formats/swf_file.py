@@ -100,7 +100,7 @@ def rules_from_texts(texts: dict[str, str]) -> ReadingRules:
     for name in texts:
         if name not in choices:
             raise UnknownNameError("reading rule", name, choices)
-    return ReadingRules(**texts)  # type: ignore[arg-type]  # type: ignore[arg-type]  # __post_init__ checks the choices
+    return ReadingRules(**texts)  # type: ignore[arg-type]  # __post_init__ checks the choices
 
 
 FIELDS: tuple[str, ...] = (

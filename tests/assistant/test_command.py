@@ -131,12 +131,12 @@ def test_a_killed_copperline_leaves_nothing_running(tmp_path: Path) -> None:
     scratch.mkdir()
     script = tmp_path / "steer.py"
     script.write_text(f"""
-from assistant import Objective, Value
+from assistant import Objective, SingleMeasure
 from assistant.applications import Command
 from strategies import Parameter, ParameterSpace
 Command(
     ("sh", "-c", 'sleep 600 & echo "$$ $!" > "$1"; wait', "sh", {str(pids)!r}, "{{scratch}}"),
-    ParameterSpace((Parameter("x", (1,)),)), Objective(Value("cost")), unused=True,
+    ParameterSpace((Parameter("x", (1,)),)), Objective(SingleMeasure("cost")), unused=True,
 ).evaluate({{"x": 1}}, 0)
 """)
     root = str(Path(__file__).resolve().parents[2])

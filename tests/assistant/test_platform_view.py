@@ -141,11 +141,24 @@ def test_the_page_of_a_dashboard_holds_it_and_asks_nobody() -> None:
 
 
 FOUND = PlatformComparison(
-    "log.csv", 100, 50, 4, 0, "made up",
-    (QuantileComparison("train <b>", (1.0, 2.0, 4.0), (2.0, 4.0, 8.0), 9, 8, 0.5, 0.1, 3.0, np.log(2.0)),),
-    (QuantileComparison("gaps, random", (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), 9, 8, 0.0, 0.1, 0.0, 0.0),),
+    "log.csv",
+    100,
+    50,
+    4,
+    0,
+    "made up",
+    (
+        QuantileComparison(
+            "train <b>", (1.0, 2.0, 4.0), (2.0, 4.0, 8.0), 9, 8, 0.5, 0.1, 3.0, np.log(2.0)
+        ),
+    ),
+    (
+        QuantileComparison(
+            "gaps, random", (1.0, 2.0, 4.0), (1.0, 2.0, 4.0), 9, 8, 0.0, 0.1, 0.0, 0.0
+        ),
+    ),
     {"random": WeekBands((1.0,) * 168, (2.0,) * 168, (0.0,) * 168, (3.0,) * 168, 1.0)},
-)  # fmt: skip
+)
 
 
 def test_a_comparison_is_told_in_words_and_read_again() -> None:

@@ -208,8 +208,14 @@ def test_a_cell_is_open_if_one_of_its_configurations_is(data: st.DataObject) -> 
 def test_closed_and_excluded_are_told_apart() -> None:
     space = SPACE.closing("a", 2).excluding(Exclusion("a == 4 and b == 'x'"))
     states, _ = admitted(build_grid(space, Fold(("a", "b"), ("c",))))
-    row = [CellAdmission.OPEN, CellAdmission.OPEN, CellAdmission.CLOSED, CellAdmission.CLOSED, CellAdmission.EXCLUDED,
-           CellAdmission.OPEN]  # fmt: skip
+    row = [
+        CellAdmission.OPEN,
+        CellAdmission.OPEN,
+        CellAdmission.CLOSED,
+        CellAdmission.CLOSED,
+        CellAdmission.EXCLUDED,
+        CellAdmission.OPEN,
+    ]
     assert states.tolist() == row * 2
 
 

@@ -151,8 +151,9 @@ def test_jobs_that_end_before_a_run_came_back_are_not_sent_for_ever(
 KILLED = """
 import sys, threading
 from pathlib import Path
-from assistant.executors import BatchSystem, DaskExecutor
-from assistant.core.ports import Work
+from assistant.executors.spec import BatchSystem
+from assistant.executors.dask import DaskExecutor
+from assistant.core.ports import ExecutionRequest
 from tests.faults.counted import Counted
 
 if __name__ == "__main__":
@@ -160,7 +161,7 @@ if __name__ == "__main__":
     executor = DaskExecutor(
         Counted(lines=str(folder / "lines.txt")), 1, batch=BatchSystem(folder=folder / "shared")
     )
-    executor.submit(Work(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+    executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
     executor.collect()
     print("came back", flush=True)
     threading.Event().wait()

@@ -26,8 +26,8 @@ for name in ("assistant", "strategies"):
     package = types.ModuleType(name)
     package.__path__ = [os.path.join(sys.argv[2], name)]
     sys.modules[name] = package
-from assistant.service.store_lock import Key
-key = Key.take(Path(sys.argv[1]))
+from assistant.service.store_lock import StoreLock
+key = StoreLock.take(Path(sys.argv[1]))
 if key is None:
     print("held", flush=True)
     sys.exit()

@@ -237,17 +237,17 @@ def test_the_routes_that_ask_for_no_role_can_be_listed() -> None:
 SERVE = """
 import sys
 from pathlib import Path
-from assistant.service.store_lock import Key
-from assistant.service.middleware import guarded
-from assistant.service.observability import Log
-from assistant.service.observability import Metrics
-from assistant.service.server import Drain, Server, bind
+from assistant.service.store_lock import StoreLock
+from assistant.service.middleware import build_middleware
+from assistant.service.observability import ServiceLog
+from assistant.service.observability import MetricsRegistry
+from assistant.service.server import DrainState, HttpServer, bind
 from tests.service.examples import TOKENS, Waiting, echo_app
 
-log, drain, waiting = Log(), Drain(), Waiting()
-with Key.take(Path(sys.argv[1])) as key:
-    app = guarded(echo_app(Metrics(), drain, waiting), TOKENS, log, public=["/v1/health"])
-    server = Server(app, bind(), log, drain=drain, drain_s=5)
+log, drain, waiting = ServiceLog(), DrainState(), Waiting()
+with StoreLock.take(Path(sys.argv[1])) as key:
+    app = build_middleware(echo_app(MetricsRegistry(), drain, waiting), TOKENS, log, public=["/v1/health"])
+    server = HttpServer(app, bind(), log, drain=drain, drain_s=5)
     key.publish(server.url, "x")
     print(server.url, flush=True)
     server.run()

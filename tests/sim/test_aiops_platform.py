@@ -46,9 +46,13 @@ from sim.model.errors import SetupError, UnknownNameError
 
 DAY_S = 86_400.0
 DIAMOND = {
-    "preprocess": PipelineTask("preprocess"), "train": PipelineTask("train"), "evaluate": PipelineTask("evaluate"),
-    "compress": PipelineTask("compress"), "both": Join(), "deploy": PipelineTask("deploy"),
-}  # fmt: skip
+    "preprocess": PipelineTask("preprocess"),
+    "train": PipelineTask("train"),
+    "evaluate": PipelineTask("evaluate"),
+    "compress": PipelineTask("compress"),
+    "both": Join(),
+    "deploy": PipelineTask("deploy"),
+}
 DIAMOND_EDGES = (
     Edge("preprocess", "train"), Edge("train", "evaluate"), Edge("train", "compress"),
     Edge("evaluate", "both"), Edge("compress", "both"), Edge("both", "deploy"),

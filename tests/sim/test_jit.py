@@ -128,17 +128,17 @@ def test_damaged_machine_code_is_noticed_and_made_anew(
 def test_a_compiler_that_is_killed_is_started_again(undeclared: Path, repository: Path) -> None:
     code = """
 import os, signal
-from sim.api import begin_to_compile, compilation, wait_for_compiler
-from sim.engines import preparation
+from sim.api import begin_to_compile, compilation_state, wait_for_compiler
+from sim.engines import compilation
 begin_to_compile()
-(compiler,) = preparation._started
-while not preparation._busy_file().exists():
+(compiler,) = compilation._started
+while not compilation._busy_file().exists():
     assert compiler.poll() is None
 os.kill(compiler.pid, signal.SIGKILL)
 os.waitid(os.P_PID, compiler.pid, os.WEXITED | os.WNOWAIT)
-print(compilation().readiness)
+print(compilation_state().readiness)
 wait_for_compiler()
-print(compilation().readiness)
+print(compilation_state().readiness)
 """
     printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(undeclared))
     assert printed.splitlines() == ["not compiled yet", "ready"]
@@ -155,7 +155,7 @@ def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_preparation_that_died_is_done_again(undeclared: Path, repository: Path) -> None:
-    code = "from sim.engines import preparation as p; print(p._busy_file())"
+    code = "from sim.engines import compilation as p; print(p._busy_file())"
     printed = run_python(code, repository, COPPERLINE_CACHE_DIR=str(undeclared))
     nobody = subprocess.Popen([sys.executable, "-c", ""])
     nobody.wait()
@@ -170,16 +170,16 @@ def test_a_compiler_that_fails_is_told_and_blocks_nobody(tmp_path: Path, reposit
     code = """
 from pathlib import Path
 from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import EngineError, compilation, wait_for_compiler
-from sim.engines import preparation
-preparation.__file__ = str(Path("nowhere/at/all.py").absolute())
+from sim.api import EngineError, compilation_state, wait_for_compiler
+from sim.engines import compilation
+compilation.__file__ = str(Path("nowhere/at/all.py").absolute())
 Path("sim").mkdir(); Path("sim/__init__.py").write_text("raise SystemExit('no compiler today')")
 try:
     wait_for_compiler()
 except EngineError as error:
     print(error)
 print(simulate(Scenario(default_workload(3, 20), ClusterSpec.single(128))).engine)
-print(compilation().readiness)
+print(compilation_state().readiness)
 """
     told = {"COPPERLINE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(repository)}
     done = subprocess.run(

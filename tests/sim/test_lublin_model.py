@@ -112,7 +112,11 @@ def test_a_later_stage_may_change_without_the_earlier_ones() -> None:
     table = {**model.parameters["typeless"], "a1": 9.0}
     base, other, asked = (
         generate(one, duration_s=9 * DAY_S, seed=1)
-        for one in (model, model.with_parameters({"typeless": table}), model.told({"request_factor": 1.0}))
+        for one in (
+            model,
+            model.with_parameters({"typeless": table}),
+            model.with_parameters({"request_factor": 1.0}),
+        )
     )
     assert np.array_equal(base.submit_s, other.submit_s)
     assert np.array_equal(base.procs, other.procs)
@@ -154,7 +158,12 @@ def test_quantiles_are_those_of_the_authors_program() -> None:
 def test_the_truncated_clock_loses_half_a_second_a_job() -> None:
     model = published_model("lublin").with_parameters({"types": "interactive"})
     exact, lost = (
-        generate(model.with_parameters({"truncated_clock": yes}), duration_s=90 * DAY_S, seed=3, scale=40.0)
+        generate(
+            model.with_parameters({"truncated_clock": yes}),
+            duration_s=90 * DAY_S,
+            seed=3,
+            scale=40.0,
+        )
         for yes in (False, True)
     )
     n_jobs = 200_000

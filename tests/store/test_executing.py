@@ -15,8 +15,8 @@ from assistant.session.execution import ExecutionLock
 HOLDER = """
 import sys, time
 from pathlib import Path
-from assistant.session.execution import Executing
-held = Executing(Path(sys.argv[1]), sys.argv[2])
+from assistant.session.execution import ExecutionLock
+held = ExecutionLock(Path(sys.argv[1]), sys.argv[2])
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -169,7 +169,9 @@ def forms(draw: st.DrawFn) -> Form:
         name=draw(st.sampled_from(["", "my sweep", "ü\"'"])),
         runs=draw(st.sampled_from([None, 1, 40])),
         deadline=draw(st.sampled_from(["", "30m", "3600"])),
-        terms=draw(st.sampled_from([SlaFields(), SlaFields("3", True, "10m"), SlaFields(per_hour="0.5")])),
+        terms=draw(
+            st.sampled_from([SlaFields(), SlaFields("3", True, "10m"), SlaFields(per_hour="0.5")])
+        ),
         strategy=draw(st.sampled_from(["anova", "random", "grasp"])),
         seed=draw(st.integers(0, 9)),
         workers=1,
@@ -179,16 +181,26 @@ def forms(draw: st.DrawFn) -> Form:
             preset=draw(st.sampled_from(["paper", "paper", "policies"])),
             levels=draw(
                 st.sampled_from(
-                    [None, {}, {"small_procs": ("0", "16", "32")}, {"order": ("fcfs", "sjf")},
-                     {"backfill": ("easy", "depth"), "depth": ("4", "9")}]
+                    [
+                        None,
+                        {},
+                        {"small_procs": ("0", "16", "32")},
+                        {"order": ("fcfs", "sjf")},
+                        {"backfill": ("easy", "depth"), "depth": ("4", "9")},
+                    ]
                 )
             ),
             options=draw(st.sampled_from([{}, {"reserve_anew": "0"}, {"depth": " "}])),
             small_job_wait=draw(st.sampled_from(["", "2h"])),
             futures=draw(
                 st.sampled_from(
-                    [FuturesFields(), FuturesFields(), FuturesFields("lublin", "2", "12h"),
-                     FuturesFields("lublin", "1", "1d", "quantile", "0.5"), FuturesFields("lubin")]
+                    [
+                        FuturesFields(),
+                        FuturesFields(),
+                        FuturesFields("lublin", "2", "12h"),
+                        FuturesFields("lublin", "1", "1d", "quantile", "0.5"),
+                        FuturesFields("lubin"),
+                    ]
                 )
             ),
         ),
@@ -197,8 +209,10 @@ def forms(draw: st.DrawFn) -> Form:
         exploitation=draw(st.sampled_from([None, 0.0, 0.35])),
         initial=draw(st.sampled_from([0, 10, 4])),
         batch=draw(st.sampled_from([None, 3])),
-        extra_tables=draw(st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])),
-    )  # fmt: skip
+        extra_tables=draw(
+            st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])
+        ),
+    )
 
 
 _CONDITIONS = {"table": "x == 1 and y == 2", "example": "small_procs > 64", "command": ""}

@@ -27,8 +27,11 @@ def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     yield
     workload_background.plan_jobs().close()
     cached: tuple[Any, ...] = (
-        workload._cached_profile, workload_log._read, workload_log._read_upload, workload_background.plan_jobs,
-    )  # fmt: skip
+        workload._cached_profile,
+        workload_log._read,
+        workload_log._read_upload,
+        workload_background.plan_jobs,
+    )
     for one in cached:
         one.clear()
 

@@ -24,9 +24,13 @@ def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     yield
     workload_background.generation_jobs().close()
     cached: tuple[Any, ...] = (
-        workload._cached_profile, workload_log._read, workload_log._read_upload, workload_charts._cached_profile,
-        workload_charts._cached_comparison, workload_background.generation_jobs,
-    )  # fmt: skip
+        workload._cached_profile,
+        workload_log._read,
+        workload_log._read_upload,
+        workload_charts._cached_profile,
+        workload_charts._cached_comparison,
+        workload_background.generation_jobs,
+    )
     for one in cached:
         one.clear()
 

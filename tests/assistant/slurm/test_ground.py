@@ -74,9 +74,12 @@ def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
     waiting = jobs.SlurmJob("b", "PENDING", "Resources")
     held = jobs.SlurmJob("c", "PENDING", "launch failed requeued held")
     asked = {
-        "a": executor.ExpectedPilot(10.0), "b": executor.ExpectedPilot(90.0, 1), "c": executor.ExpectedPilot(10.0),
-        "d": executor.ExpectedPilot(10.0, 1), "e": executor.ExpectedPilot(1.0, 0),
-    }  # fmt: skip
+        "a": executor.ExpectedPilot(10.0),
+        "b": executor.ExpectedPilot(90.0, 1),
+        "c": executor.ExpectedPilot(10.0),
+        "d": executor.ExpectedPilot(10.0, 1),
+        "e": executor.ExpectedPilot(1.0, 0),
+    }
     told = executor.reconcile_jobs(asked, {"b": [waiting], "c": [held]})
     assert told.missing == {"a": 1, "b": 0, "c": 0, "d": 2, "e": 0}
     assert told.lost == ("d",)
