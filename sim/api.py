@@ -117,9 +117,15 @@ from sim.generators.generator import (
 )
 from sim.generators.joulie.calibration import calibrate
 from sim.generators.joulie.estimates import ParameterEstimate
-from sim.generators.joulie.manifests import ManifestStyle, render_manifests, write_manifests
+from sim.generators.joulie.manifests import (
+    ManifestStyle,
+    TargetNode,
+    render_manifests,
+    retarget,
+    without_power_terms,
+    write_manifests,
+)
 from sim.generators.joulie.model_fit import JoulieFit, learn_joulie
-from sim.generators.joulie.node_affinity import TargetNode, retarget, without_power_terms
 from sim.generators.joulie.parameters import export_bundle, import_bundle
 from sim.generators.joulie.phases import USUAL_PHASES, WorkloadPhase
 from sim.generators.load_scaling import inflate_workload, scale_load, shake

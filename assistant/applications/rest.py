@@ -97,9 +97,7 @@ class Rest:
                 "runs of this experiment are made by the program that registered it: it asks the "
                 "service for them, and nobody else can make them"
             )
-        from assistant.applications.rest_client import (
-            request_run,  # imports asyncio, which only such runs need
-        )
+        from assistant.applications.rest_client import request_run
 
         own_s = self.limit_s
         tighter_s = min((s for s in (own_s, limit_s) if s is not None), default=None)

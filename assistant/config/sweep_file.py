@@ -19,10 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
     AiPlatformSettings,
+    BaselineSettings,
     CommandSettings,
     DurationS,
     FloodSettings,
     FunctionSettings,
+    FuturesSettings,
     LevelValue,
     LogarithmicSettings,
     MachineSettings,
@@ -32,6 +34,7 @@ from assistant.config.application import (
     PlacementSettings,
     RangeSettings,
     RestSettings,
+    SchedulingSettings,
     StrictModel,
 )
 from assistant.config.models import (
@@ -47,7 +50,6 @@ from assistant.config.models import (
     check_tariff,
     objective_of,
 )
-from assistant.config.scheduling import BaselineSettings, FuturesSettings, SchedulingSettings
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 from assistant.core.objective import Objective, SingleMeasure

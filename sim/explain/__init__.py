@@ -3,31 +3,43 @@
 The engine `process` simulates the scenario with an observer of the job's partition at every
 decision from its submission to its start. All engines give the same schedule, so the explanation
 holds for all. This package imports the kernel, the policies and the model.
+
+The schedule around one job: finished jobs, an observer of decisions, and phases of the wait.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable
-from typing import Literal
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.explain.explanation import (
+    MAX_LISTED_JOBS,
     BackfilledStart,
+    BlockedByHead,
     ExplainedJob,
+    HeadOfQueue,
     JobExplanation,
     JobStart,
+    OtherJobs,
     PartitionRefusal,
+    QueueHeads,
+    Reason,
     Reservation,
+    ReservationDelay,
+    RunJob,
     StartExpectation,
+    TooFewProcessors,
+    WaitingJob,
+    WaitPhase,
 )
-from sim.explain.schedule import (
-    NO_JOBS,
-    DecisionView,
-    FinishedSchedule,
-    JobObserver,
-    phases_of,
-    spans_of,
-)
+from sim.kernel.pool import TAKEN, Pool, PoolJob, rank_at, reserve
+from sim.kernel.records import field
 from sim.model.admission import NOWHERE, Admission, admit
 from sim.model.columns import count_text
 from sim.model.errors import EngineError, WorkloadError
@@ -37,6 +49,299 @@ from sim.model.workload import Workload
 from sim.policies.backfills import backfill_named
 from sim.policies.orders import order_named
 from sim.policies.policy_options import options_of
+
+NO_JOBS = OtherJobs(0, 0, 0.0, ())
+
+
+@dataclass(frozen=True)
+class FinishedSchedule:
+    """Jobs as logged, as the scheduler received them, and as they ran; jobs are rows."""
+
+    workload: Workload
+    admission: Admission
+    result: SimulationResult
+
+    def ran(self, row: int) -> RunJob:
+        """Return one job that ran."""
+        start_s = float(self.result.start_s[row])
+        return RunJob(
+            job_id=int(self.workload.job_id[row]),
+            procs=int(self.admission.procs[row]),
+            start_s=start_s,
+            end_s=float(self.result.end_s[row]),
+            estimated_end_s=start_s + float(self.admission.estimate_s[row]),
+        )
+
+    def waited(self, row: int, now_s: float) -> WaitingJob:
+        """Return one job as it waited at a moment."""
+        return WaitingJob(
+            job_id=int(self.workload.job_id[row]),
+            procs=int(self.admission.procs[row]),
+            waited_s=now_s - float(self.workload.submit_s[row]),
+            start_s=float(self.result.start_s[row]),
+        )
+
+    def heads(self, sightings: Iterable[tuple[int, float]]) -> QueueHeads:
+        """Return the heads of a queue from (row, moment) pairs in order of time."""
+        first: dict[int, float] = {}
+        for row, now_s in sightings:
+            first.setdefault(row, now_s)
+        listed = tuple(self.waited(*each) for each in list(first.items())[:MAX_LISTED_JOBS])
+        return QueueHeads(len(first), listed)
+
+    def jobs(self, rows: Iterable[int], by: Literal["procs", "procs_h"]) -> OtherJobs:
+        """Return jobs that ran, listing those with the most processors or processor-hours."""
+        job_rows = list(rows)
+        procs = {row: int(self.admission.procs[row]) for row in job_rows}
+        procs_h = {
+            row: procs[row] * float(self.admission.runtime_s[row]) / 3600 for row in job_rows
+        }
+        weight = procs if by == "procs" else procs_h
+        listed_rows = sorted(job_rows, key=lambda row: (-weight[row], row))[:MAX_LISTED_JOBS]
+        return OtherJobs(
+            n=len(job_rows),
+            procs=sum(procs.values()),
+            procs_h=sum(procs_h.values()),
+            named=tuple(self.ran(row) for row in listed_rows),
+        )
+
+    def ends(self, partition: int, from_s: float, to_s: float) -> NDArray[np.int64]:
+        """Return the jobs of a partition that ended after `from_s`, and by `to_s`: int64 [n]."""
+        result = self.result
+        return np.flatnonzero(
+            (self.admission.place == partition) & (result.end_s > from_s) & (result.end_s <= to_s)
+        )
+
+    def ended(self, among: NDArray[np.int64], from_s: float, to_s: float) -> list[int]:
+        """Return the jobs among int64 [n] that ran at `from_s` and ended by `to_s`."""
+        start_s, end_s = self.result.start_s[among], self.result.end_s[among]
+        ended_rows: list[int] = among[
+            (start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)
+        ].tolist()
+        return ended_rows
+
+    def ended_at(self, partition: int, now_s: float, at_once: Iterable[int]) -> list[int]:
+        """Return the jobs of a partition whose ends a decision at `now_s` could use.
+
+        `at_once` are the jobs that earlier decisions started at this time; they count if they have
+        no run time.
+        """
+        result = self.result
+        ended = (self.admission.place == partition) & (result.end_s == now_s)
+        ended_rows: list[int] = np.flatnonzero(ended & (result.start_s < now_s)).tolist()
+        return ended_rows + [row for row in at_once if ended[row]]
+
+    def arrived_at(self, partition: int, now_s: float) -> list[int]:
+        """Return the jobs of a partition that were submitted at `now_s`."""
+        return np.flatnonzero(
+            (self.admission.place == partition) & (self.workload.submit_s == now_s)
+        ).tolist()
+
+
+EASY = "easy"
+"""The rule whose reservations are known here; other rules get the general reasons."""
+
+
+class HeadReservation(NamedTuple):
+    """A reservation: its begin, and the processors that it leaves over then."""
+
+    reserved_s: float
+    extra_procs: int
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """The view of the job at a decision. Other jobs are rows of the workload.
+
+    Attributes:
+        now_s: time of the decision.
+        free_procs: processors that were free when the job was examined.
+        ahead: jobs of better rank that still wait after the decision, best rank first.
+        n_ahead: number of these; `ahead` holds only the head while the job continues to wait.
+        head_reservation: reservation of the head when the job was examined, None where it decided
+            nothing. If the job is itself the head, it is its own.
+    """
+
+    now_s: float
+    free_procs: int
+    ahead: tuple[int, ...]
+    n_ahead: int
+    head_reservation: HeadReservation | None
+
+
+class JobObserver:
+    """An observer of one job.
+
+    Attributes:
+        looks: one view for every decision; the last started the job, if `has_started`.
+        overtakers: jobs of worse rank that earlier decisions started.
+        passed: (time, job) for each job of better rank that a decision started, including the last
+            one.
+        earlier: jobs that decisions of the same instant before the last look started.
+        rank: [n_jobs], rank of every job at the decision that started this one.
+    """
+
+    def __init__(self, row: int, partition: int, submit_s: float, backfill: str) -> None:
+        self.row, self.partition, self.submit_s = row, partition, submit_s
+        self.backfill, self.is_easy = backfill, backfill == EASY
+        self.looks: list[DecisionView] = []
+        self.has_started = False
+        self.overtakers: list[int] = []
+        self.passed: list[tuple[float, int]] = []
+        self.earlier: list[int] = []
+        self.rank: list[int] = []
+        self._free_procs = 0
+
+    def before(self, pool: Pool, k: int, now_s: float) -> None:
+        """Record the processors that the decision may allocate."""
+        if self._concerned(k, now_s):
+            self._free_procs = pool.partitions[k].free
+
+    def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
+        """Record what the decision did with the job."""
+        if not self._concerned(k, now_s):
+            return
+        if self.looks and self.looks[-1].now_s != now_s:
+            self.earlier.clear()
+        self.looks.append(self._look(pool, now_s, started))
+        mine = pool.jobs[self.row].rank
+        self.passed += [(now_s, job) for job in started if pool.jobs[job].rank < mine]
+        if self.row in started:
+            self.has_started = True
+            self.rank = field(pool.jobs, "rank")
+            return
+        self.earlier += started
+        self.overtakers += [job for job in started if pool.jobs[job].rank > mine]
+
+    def _concerned(self, k: int, now_s: float) -> bool:
+        return k == self.partition and now_s >= self.submit_s and not self.has_started
+
+    def _look(self, pool: Pool, now_s: float, started: list[int]) -> DecisionView:
+        here, mine = pool.partitions[self.partition], pool.jobs[self.row]
+        taken = sum(pool.jobs[job].procs for job in started if pool.jobs[job].rank < mine.rank)
+        free_procs = self._free_procs - taken
+        place = bisect_left(
+            range(here.tail), mine.rank, here.head, key=lambda slot: rank_at(pool, slot)
+        )
+        before = [job for job in pool.queue[here.head : place] if job >= 0]
+        n_ahead = len(before)
+        starts = self.row in started
+        ahead = tuple(before if starts else before[:1])
+        head_reservation = None
+        if ahead and self.is_easy and mine.procs <= free_procs:
+            head_reservation = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
+            later = [pool.jobs[job] for job in started if pool.jobs[job].rank >= mine.rank]
+            back = sum(
+                job.procs for job in later if job.estimated_end_s > head_reservation.reserved_s
+            )
+            head_reservation = HeadReservation(
+                head_reservation.reserved_s, head_reservation.extra_procs + back
+            )
+        elif not ahead and not starts and mine.procs > here.free:
+            head_reservation = reservation(pool, self.partition, mine.procs)
+        return DecisionView(now_s, free_procs, ahead, n_ahead, head_reservation)
+
+
+def reservation(pool: Pool, k: int, procs: int) -> HeadReservation:
+    """Return the earliest reservation of a width that is not free, and leave the pool unchanged.
+
+    It is that of `sim.kernel.pool.reserve`, computed on a copy of the running jobs.
+    """
+    here = copy(pool.partitions[k])
+    listed = pool.running[here.first : here.first + here.n_listed]
+    running = [TAKEN if job == TAKEN else slot for slot, job in enumerate(listed)]
+    jobs = [PoolJob() if job == TAKEN else copy(pool.jobs[job]) for job in listed]
+    here.first = 0
+    reserve(pool._replace(jobs=jobs, partitions=[here], running=running), 0, procs)
+    return HeadReservation(here.shadow_s, here.extra)
+
+
+Span = tuple[DecisionView, float]
+"""A decision that left the job waiting, and the time of the next one."""
+
+
+def spans_of(looks: list[DecisionView]) -> list[Span]:
+    """Return the last view of each instant, with the time of the next one."""
+    return [(look, then.now_s) for look, then in pairwise(looks) if then.now_s > look.now_s]
+
+
+def phases_of(
+    spans: list[Span],
+    job: ExplainedJob,
+    backfill: str,
+    watch: JobObserver,
+    schedule: FinishedSchedule,
+) -> tuple[WaitPhase, ...]:
+    """Return the phases: adjacent spans with the same kind of reason are one."""
+    phases: list[WaitPhase] = []
+    if not spans:
+        return ()
+    ends = schedule.ends(watch.partition, spans[0][0].now_s, spans[-1][1])
+    for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, backfill)):
+        same = list(group)
+        from_s, to_s = same[0][0].now_s, same[-1][1]
+        looks = [look for look, _ in same]
+        most_free, most_ahead = _most_free(looks), _most_ahead(looks)
+        ended = schedule.jobs(schedule.ended(ends, from_s, to_s), by="procs")
+        first, after = (bisect_right(watch.passed, at, key=itemgetter(0)) for at in (from_s, to_s))
+        taken = (row for _, row in watch.passed[first:after])
+        reason: Reason
+        if kind == "is_head":
+            reason = HeadOfQueue(job.procs, most_free, ended)
+        elif kind == "too_few_free":
+            taken_by = schedule.jobs(taken, by="procs")
+            reason = TooFewProcessors(job.procs, most_free, most_ahead, ended, taken_by)
+        elif kind == "behind":
+            heads = schedule.heads((look.ahead[0], look.now_s) for look in looks)
+            reason = BlockedByHead(
+                heads, most_free, most_ahead, ended, schedule.jobs(taken, by="procs")
+            )
+        else:
+            reason = _would_delay(looks, job, schedule)
+        phases.append(WaitPhase(from_s, to_s, to_s - from_s, reason))
+    return tuple(phases)
+
+
+def _kind(look: DecisionView, procs: int, backfill: str) -> str:
+    """Return why a decision did not start the job.
+
+    Without backfilling, free processors do not matter for a job that is not the head; with any rule
+    no job starts on too few. Further reasons are known for EASY only.
+    """
+    if not look.ahead:
+        return "is_head"
+    if backfill != "none" and look.free_procs < procs:
+        return "too_few_free"
+    return "behind" if look.head_reservation is None else "would_delay"
+
+
+def _would_delay(
+    looks: list[DecisionView], job: ExplainedJob, schedule: FinishedSchedule
+) -> ReservationDelay:
+    reservations = [
+        (look.now_s, look.head_reservation) for look in looks if look.head_reservation is not None
+    ]
+    late_s, reserved_s = min(
+        (now_s + job.estimate_s - each.reserved_s, each.reserved_s) for now_s, each in reservations
+    )
+    in_time_s = (now_s for now_s, each in reservations if now_s + job.runtime_s <= each.reserved_s)
+    return ReservationDelay(
+        needed_procs=job.procs,
+        heads=schedule.heads((look.ahead[0], look.now_s) for look in looks),
+        least_late_s=late_s,
+        reserved_s=reserved_s,
+        most_extra_procs=max(each.extra_procs for _, each in reservations),
+        most_ahead=_most_ahead(looks),
+        in_time_by_runtime_s=next(in_time_s, None),
+    )
+
+
+def _most_free(looks: list[DecisionView]) -> int:
+    return max(look.free_procs for look in looks)
+
+
+def _most_ahead(looks: list[DecisionView]) -> int:
+    return max(look.n_ahead for look in looks)
 
 
 def explain(

@@ -1,4 +1,4 @@
-"""The order of draws that `agents.analysts.analyst` writes down, followed by hand in a second program.
+"""The order of draws in `agents.analysts.analyst`, followed by hand in a second program.
 
 It shares no code with the agents but the streams; lists and sums are as plain as they can be.
 """

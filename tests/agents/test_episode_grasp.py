@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.compiled import grasp as kernel
+from agents.compiled import episode_loop as kernel
 from agents.compiled import space_arrays
 from agents.compiled.jit import compiled, state_of
 from agents.compiled.space_arrays import (

@@ -20,16 +20,11 @@ from assistant import (
     SingleMeasure,
     Sla,
     load_session,
-    open_session,  # fmt: skip
+    open_session,
 )
 from assistant.core.codec import decode_event, encode_event
 from assistant.core.errors import CodecError, ExperimentError, RunStoppedError
-from assistant.core.events import (
-    ResultRefused,
-    RunReported,
-    RunStarted,
-    RunStopped,  # fmt: skip
-)
+from assistant.core.events import ResultRefused, RunReported, RunStarted, RunStopped
 from assistant.core.ports import Executor, RunControl
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor

@@ -93,7 +93,8 @@ def companion_idle(session: RemoteSession) -> bool:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     code = (
-        "import sys, time; from pathlib import Path; from assistant.service.store_connection import ServiceSupervisor; "
+        "import sys, time; from pathlib import Path; "
+        "from assistant.service.store_connection import ServiceSupervisor; "
         "ServiceSupervisor(Path(sys.argv[1])).reach(); print('up', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

@@ -246,7 +246,8 @@ from tests.service.examples import TOKENS, Waiting, echo_app
 
 log, drain, waiting = ServiceLog(), DrainState(), Waiting()
 with StoreLock.take(Path(sys.argv[1])) as key:
-    app = build_middleware(echo_app(MetricsRegistry(), drain, waiting), TOKENS, log, public=["/v1/health"])
+    app = echo_app(MetricsRegistry(), drain, waiting)
+    app = build_middleware(app, TOKENS, log, public=["/v1/health"])
     server = HttpServer(app, bind(), log, drain=drain, drain_s=5)
     key.publish(server.url, "x")
     print(server.url, flush=True)

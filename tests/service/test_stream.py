@@ -34,7 +34,7 @@ from tests.service.real import (
     with_runs,
 )
 
-reading = importlib.import_module("assistant.service.routes.queries")  # not its router
+reading = importlib.import_module("assistant.service.routes.experiments")  # not its router
 STREAM = {"Accept": "text/event-stream"}
 PATIENCE_S = 20.0
 

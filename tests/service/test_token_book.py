@@ -17,7 +17,7 @@ from assistant.service.api_tokens import (
     token_name_of,
     token_store_path,
 )
-from assistant.store.backup import back_up, restore
+from assistant.store.event_store import back_up, restore
 from tests.queue.examples import HandClock
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from sim import ClusterSpec, Scenario, default_workload, simulate
 from sim.api import JobExplanation, explain
 from sim.engines.process import run
-from sim.explain.schedule import reservation
+from sim.explain import reservation
 from sim.kernel.pool import Pool
 from sim.model.admission import admit
 from sim.model.errors import EngineError

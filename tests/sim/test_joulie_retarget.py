@@ -9,12 +9,7 @@ import pytest
 
 from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_writer import joulie_lines, write_joulie
-from sim.generators.joulie.node_affinity import (
-    TargetNode,
-    family_first,
-    retarget,
-    without_power_terms,
-)
+from sim.generators.joulie.manifests import TargetNode, family_first, retarget, without_power_terms
 from sim.generators.registry import generate, published_model
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks, Term

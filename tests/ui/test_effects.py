@@ -32,7 +32,7 @@ from assistant.presentation.tables.effects import level_qualities
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
-from assistant.ui.pages import effects, effects_levels, effects_missing, overview
+from assistant.ui.pages import effects, effects_details, overview
 from assistant.ui.pages import effects as effects_pairs
 from assistant.ui.state import ExperimentView
 from strategies import Level, Parameter, ParameterSpace
@@ -187,14 +187,14 @@ def test_a_click_names_parameter_and_level_also_of_a_closed_one(
     session.close_level("c", "y")
     point = {"parameter": "c", "level": "y (closed)"}
     state = _State(chart={"selection": {"chosen_level": [point]}})
-    monkeypatch.setattr(effects_levels.st, "session_state", state)
-    effects_levels.clicked(session.experiment, "chart")
+    monkeypatch.setattr(effects_details.st, "session_state", state)
+    effects_details.clicked(session.experiment, "chart")
     own = session.id
     assert state[f"effects-parameter-{own}"] == "c"
     assert state[f"effects-level-{own}-c"] == "y"
     state = _State(chart={"selection": {"chosen_level": []}})
-    monkeypatch.setattr(effects_levels.st, "session_state", state)
-    effects_levels.clicked(session.experiment, "chart")
+    monkeypatch.setattr(effects_details.st, "session_state", state)
+    effects_details.clicked(session.experiment, "chart")
     assert list(state) == ["chart"]
 
 
@@ -254,10 +254,10 @@ def test_what_started_meanwhile_is_left_and_what_came_meanwhile_is_not_cancelled
     session = measured("x")
     seat = Seat(session)
     session.include({"a": 1, "b": 1, "c": "y"})
-    chosen = effects_levels.current_level(session.experiment, "c", "y")
+    chosen = effects_details.current_level(session.experiment, "c", "y")
     session.run_queued(SerialExecutor(Product()))
     late = session.include({"a": -1, "b": 1, "c": "y"})
-    told = effects_levels.close(seat, chosen, chosen.waiting)
+    told = effects_details.close(seat, chosen, chosen.waiting)
     assert "Run 5 had started meanwhile and was left as it is" in told
     assert session.experiment.run(late.id).state is RunState.QUEUED
 
@@ -346,7 +346,7 @@ def test_nothing_is_added_if_one_of_them_cannot_be_any_more() -> None:
 
 
 def _bare_add(seat: Seat, runs: tuple[dict[str, Level], ...]) -> str:
-    return effects_missing.add(seat, "the effect of c", runs)
+    return effects_details.add(seat, "the effect of c", runs)
 
 
 # -- the scoreboard ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant.ui.pages.new_form import Bound, Form, ParameterRow, ProgramFields
-from assistant.ui.pages.new_goal import _until
+from assistant.ui.pages.new_steps import _until
 from tests.ui.screens import first_page, go, press, shown, sound, until
 
 pytestmark = pytest.mark.slow

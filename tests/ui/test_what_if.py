@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Session, Sla, Tariff, load_session, open_session
-from assistant.analysis.what_if import WhatIf
+from assistant.analysis.what_if import WhatIf, what_if_side
 from assistant.cli.main import run
 from assistant.client.api import ApiClient
 from assistant.client.remote_session import RemoteSession
@@ -27,7 +27,7 @@ from assistant.service.server import HttpServer, bind
 from assistant.store.event_store import MemoryStore, SqliteStore
 from assistant.ui.intents import FormFieldError, Intent
 from assistant.ui.pages import what_if
-from assistant.ui.pages.what_if_question import WhatIfDraft, apply, in_force, parts_of, question
+from assistant.ui.pages.what_if_comparison import WhatIfDraft, apply, in_force, parts_of, question
 from assistant.ui.state import ExperimentView
 from strategies import find_regions, strategy_entry
 from tests.assistant.examples import Bowl, Hills, TickingClock
@@ -191,7 +191,7 @@ def test_one_question_of_one_second_is_worked_out_once(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked = []
-    work = what_if.what_if_side
+    work = what_if_side
 
     def counted(experiment: Experiment, now_s: float) -> object:
         worked.append(experiment.sla.max_runs)

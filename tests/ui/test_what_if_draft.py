@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from assistant import Sla, Tariff
 from assistant.core.sla import Steering
 from assistant.presentation.text.number_format import moment
-from assistant.ui.pages.what_if_question import (
+from assistant.ui.pages.what_if_comparison import (
     EMPTIED,
     UNTOUCHED,
     WhatIfDraft,

@@ -15,7 +15,13 @@ import typer
 
 from agents import Follower
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
-from assistant.cli.commands.hooks import HookTimeout, OnFailure, OnFinish, OnWarning, hook_tables
+from assistant.cli.commands.administration import (
+    HookTimeout,
+    OnFailure,
+    OnFinish,
+    OnWarning,
+    hook_tables,
+)
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,

@@ -44,7 +44,7 @@ from assistant.presentation.text.number_format import level, number
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.intents import Intent
-from assistant.ui.pages import effects_levels, effects_missing
+from assistant.ui.pages import effects_details
 from assistant.ui.state import ExperimentView
 from strategies import Level
 from strategies.space.errors import AnalysisError
@@ -350,7 +350,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     pairs_section(experiment, analysis.report, analysis.strengths, response, only)
     noise_section(analysis.report, analysis.title)
     _model_quality(analysis.report)
-    added = effects_missing.section(desk, experiment, analysis.strengths)
+    added = effects_details.section(desk, experiment, analysis.strengths)
     return decided or added
 
 
@@ -444,7 +444,7 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
         "that the suggestions come from, with 95 % intervals; the widest range first. A level "
         "without a run shows nothing: its effect is unknown."
     )
-    selection = effects_levels.chooser(experiment)
+    selection = effects_details.chooser(experiment)
     place, intent = None, None
     effects = analysis.qualities
     for start in range(0, len(effects), CHARTS_A_ROW):
@@ -459,7 +459,7 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
             place = slot
     if place is not None and selection is not None:
         with place:
-            intent = effects_levels.panel(desk, experiment, selection)
+            intent = effects_details.panel(desk, experiment, selection)
     with st.expander("As a table"):
         st.dataframe(levels_table(analysis), hide_index=True, width="stretch", alt="each level")
     return intent
@@ -468,7 +468,7 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
 def _chart(
     experiment: Experiment, analysis: EffectsView, effect: ParameterEffect, *, by_itself: bool
 ) -> None:
-    marks = effects_levels.marks(experiment, effect.parameter)
+    marks = effects_details.marks(experiment, effect.parameter)
     tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
     if not by_itself or analysis.report is None:
         _heading(analysis, effect.parameter, effect.range_value)
@@ -500,7 +500,7 @@ def _chart(
         width="stretch",
         alt=alt,
         key=key,
-        on_select=lambda: effects_levels.clicked(experiment, key),
+        on_select=lambda: effects_details.clicked(experiment, key),
     )
     st.caption(labels.escape_markdown(tried))
 

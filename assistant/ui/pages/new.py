@@ -19,8 +19,8 @@ from assistant.ui import labels
 from assistant.ui.intents import FormFieldError, Intent, answer_at, refusal
 from assistant.ui.jobs import BackgroundJob, CommandExit, JobRegistry, work_folder
 from assistant.ui.pages import new_fields, new_source
-from assistant.ui.pages import new_goal as new_choice
-from assistant.ui.pages import new_space as new_levels
+from assistant.ui.pages import new_steps as new_choice
+from assistant.ui.pages import new_steps as new_levels
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import Form, ObjectiveFields
 from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline

@@ -24,7 +24,7 @@ from assistant.presentation.text.number_format import moment
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError, Intent, answer_at
 from assistant.ui.pages import space_map, what_if_comparison
-from assistant.ui.pages.what_if_question import (
+from assistant.ui.pages.what_if_comparison import (
     EMPTIED,
     NAMES,
     NONE,

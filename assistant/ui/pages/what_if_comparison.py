@@ -1,21 +1,42 @@
-"""Comparison on *What if*: tiles, tables and charts of the present and the changed experiment."""
+"""Comparison on *What if*: tiles, tables and charts of the present and the changed experiment.
 
-from collections.abc import Sequence
+The question of *What if*: a draft of the fields, its address, its change, and its application.
+"""
+
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
 
 import pandas as pd
 import streamlit as st
 
-from assistant.analysis.what_if import WhatIfSide, sentence
+from assistant.analysis.recommendation import passed_limit
+from assistant.analysis.what_if import (
+    SteeringChange,
+    WhatIfSide,
+    apply_change,
+    changed_sla,
+    sentence,
+)
+from assistant.config.sweep_file import check_settings
+from assistant.core.errors import AssistantError, SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import MOST_LEFT, Forecast, Interval, band_words, percent
+from assistant.core.sla import Sla, Steering, number_text
 from assistant.presentation.charts import forecast
 from assistant.presentation.charts.forecast import ChanceBand, Destination, ForecastCurve
 from assistant.presentation.report.data import run_points
 from assistant.presentation.text.forecast import ForecastSubject, clock, count, figures
-from assistant.presentation.text.number_format import level, number, quantity
+from assistant.presentation.text.number_format import level, moment, number, quantity
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
-from strategies import Region, Suggestion, find_regions
+from assistant.ui.intents import FormFieldError
+from assistant.ui.intents import sentence as intents_sentence
+from assistant.ui.state import SteerableSession
+from strategies import Configuration, Region, StrategyError, Suggestion, find_regions, region_index
+from strategies.space.parameter import parse_number
 from strategies.steering.regions import good_configurations
 
 UNKNOWN = "unknown"
@@ -351,3 +372,442 @@ def region_rule_words(experiment: Experiment) -> str:
         f"them, each within {rule.radius:g} level steps of the next (one step is one level up or "
         f"down in one parameter). Good are {good}. So far {so_far}; {missing}."
     )
+
+
+NONE: Final = "none"
+SlaAndSteering = tuple[Sla, Steering]
+"""SLA and steering that the user saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfDraft:
+    """Draft of the fields, as typed; None is unchanged.
+
+    Args:
+        budget: number of runs; `EMPTIED` if the field is empty.
+        share: share of the runs inside regions, in whole per cent; "none" keeps no share.
+        goal: goal; empty removes it.
+        deadline_s: moment of the deadline, seconds since 1970-01-01 UTC; a duration counts from
+            when it was typed. None if unreadable.
+        weights: level ids of a configuration, with the weight of its region.
+    """
+
+    budget: int | None = None
+    share: int | Literal["none"] | None = None
+    goal: str | None = None
+    deadline: str | None = None
+    deadline_s: float | None = None
+    cost: str | None = None
+    strategy: str | None = None
+    weights: tuple[tuple[tuple[int, ...], float], ...] = ()
+
+
+UNTOUCHED: Final = WhatIfDraft()
+
+EMPTIED: Final = -1
+
+
+def typed_deadline(text: str, now_s: float) -> float | None:
+    """Return the moment in seconds since 1970-01-01 UTC; None for unreadable text.
+
+    >>> typed_deadline("30m", 100.5), typed_deadline("1970-01-01 00:10 UTC", 0.0)
+    (1901.0, 600.0)
+    >>> typed_deadline("soon", 0.0) is None
+    True
+    """
+    stripped = text.strip()
+    if not stripped:
+        return None
+    try:
+        at = datetime.datetime.fromisoformat(stripped.removesuffix("UTC").strip())
+    except ValueError:
+        pass
+    else:
+        return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()
+    try:
+        seconds = check_settings({"deadline": stripped}, "the deadline").deadline
+    except Exception:  # of the settings, or of the simulator, which reads durations
+        return None
+    return None if seconds is None else float(math.ceil(now_s + seconds))
+
+
+def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
+    """Return the draft with None for each value that equals ``terms``; weights stay."""
+    sla, steering = terms
+    share = NONE if steering.exploitation is None else round(100 * steering.exploitation)
+    goal = None if draft.goal is None else draft.goal.strip()
+    typed = None if not goal else parse_number(goal)
+    cost = None if draft.cost is None else parse_number(draft.cost.strip())
+    empty: dict[str, Any] = {}
+    if draft.budget in (sla.max_runs, EMPTIED if sla.max_runs is None else None):
+        empty["budget"] = None
+    if draft.share == share:
+        empty["share"] = None
+    if goal is not None and (sla.goal is None if goal == "" else typed == sla.goal):
+        empty["goal"] = None
+    is_kept = draft.deadline_s is not None and sla.deadline_s is not None
+    if draft.deadline is not None and (
+        (is_kept and abs((draft.deadline_s or 0.0) - (sla.deadline_s or 0.0)) < 1)
+        or draft.deadline.strip() == ("" if sla.deadline_s is None else moment(sla.deadline_s))
+    ):
+        empty |= {"deadline": None, "deadline_s": None}
+    if draft.cost is not None and (
+        draft.cost.strip() == "" if sla.max_cost is None else cost == sla.max_cost
+    ):
+        empty["cost"] = None
+    if draft.strategy == steering.strategy:
+        empty["strategy"] = None
+    return replace(draft, **empty)
+
+
+def query(draft: WhatIfDraft) -> dict[str, str]:
+    """Return the draft as parameters of an address; unchanged fields have none."""
+    parameters: dict[str, str] = {}
+    if draft.budget is not None:
+        parameters["budget"] = str(draft.budget)
+    if draft.share is not None:
+        parameters["share"] = str(draft.share)
+    if draft.goal is not None:
+        parameters["goal"] = draft.goal.strip() or NONE
+    if draft.deadline is not None:
+        at = draft.deadline_s
+        parameters["deadline"] = draft.deadline if at is None else _iso(at)
+    if draft.cost is not None:
+        parameters["cost"] = draft.cost
+    if draft.strategy is not None:
+        parameters["strategy"] = draft.strategy
+    if draft.weights:
+        parameters["weights"] = ",".join(
+            f"{_dotted(ids)}:{weight:g}" for ids, weight in draft.weights
+        )
+    return parameters
+
+
+def from_query(parameters: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
+    """Return the draft of an address, and sentences on its unreadable parts."""
+    unread: list[str] = []
+
+    def number(name: str) -> int | None:
+        text = parameters.get(name)
+        value = None if text is None else parse_number(text.strip())
+        if text is not None and type(value) is not int:
+            unread.append(f"{name}={text} in the address is no whole number, and is left out.")
+        return value if type(value) is int else None
+
+    percent = None if parameters.get("share") == NONE else number("share")
+    if percent is not None and not 0 <= percent <= 100:
+        unread.append(f"share={percent} in the address is not from 0 to 100, and is left out.")
+        percent = None
+    goal, deadline = parameters.get("goal"), parameters.get("deadline")
+    at_s = None if deadline is None else typed_deadline(deadline, now_s)
+    weights, is_read = _parse_weights(parameters.get("weights", ""))
+    if not is_read:
+        unread.append("The weights in the address cannot be read, and are left out.")
+    budget = number("budget")
+    if budget is not None and budget < 0:
+        unread.append(f"budget={budget} in the address is no number of runs, and is left out.")
+        budget = None
+    draft = WhatIfDraft(
+        budget=budget,
+        share=NONE if parameters.get("share") == NONE else percent,
+        goal="" if goal == NONE else goal,
+        deadline=deadline if at_s is None else _iso(at_s),
+        deadline_s=at_s,
+        cost=parameters.get("cost"),
+        strategy=parameters.get("strategy"),
+        weights=weights,
+    )
+    return draft, tuple(unread)
+
+
+NAMES: tuple[str, ...] = tuple(
+    field.name for field in fields(WhatIfDraft) if field.name != "deadline_s"
+)
+"""Names of the parameters of an address."""
+
+
+def _iso(at_s: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at_s, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _dotted(ids: tuple[int, ...]) -> str:
+    return ".".join(map(str, ids))
+
+
+def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...], bool]:
+    weights: list[tuple[tuple[int, ...], float]] = []
+    for part in filter(None, text.split(",")):
+        dotted, _, number = part.partition(":")
+        ids = [parse_number(entry) for entry in dotted.split(".")]
+        weight = parse_number(number)
+        if weight is None or not all(type(entry) is int for entry in ids):
+            return (), False
+        weights.append((tuple(int(entry) for entry in ids if entry is not None), float(weight)))
+    return tuple(weights), True
+
+
+Place = Literal["share", "budget", "deadline", "cost", "goal", "strategy", "weights"]
+_Part = dict[str, Any]
+
+_TIME = "Write a time from now, such as 90s, 30m or 2h, or a moment in UTC such as {moment}."
+_REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steering*."
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfQuestion:
+    """Change of a draft, refusals by field, and notes on omitted parts."""
+
+    change: SteeringChange
+    refused: Mapping[Place, str]
+    notes: tuple[str, ...]
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something is changed and nothing is refused."""
+        return not self.refused and self.change != SteeringChange()
+
+
+def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
+    """Return the question of a draft from `without_defaults`.
+
+    Each field is first checked by itself, so that a refusal stands beside its field.
+    """
+    refused: dict[Place, str] = {}
+    parts: dict[str, Any] = {}
+    for place, read in _READ.items():
+        try:
+            part = read(draft, experiment, now_s)
+            if not part:
+                continue
+            with_share = {name: parts[name] for name in ("exploitation",) if name in parts}
+            # weights need a share
+            apply_change(experiment, now_s, SteeringChange(**with_share | part))
+        except (AssistantError, StrategyError) as error:
+            refused[place] = intents_sentence(error)
+        else:
+            parts |= part
+    return WhatIfQuestion(SteeringChange(**parts), refused, tuple(_notes(draft, experiment)))
+
+
+def _share(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
+    if draft.share is None or (draft.share != NONE and not _regions(experiment)):
+        return {}
+    return {"exploitation": None if draft.share == NONE else draft.share / 100}
+
+
+def _budget(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.budget == EMPTIED:
+        raise SettingsError(_REMOVAL_HINT)
+    return {} if draft.budget is None else {"max_runs": draft.budget}
+
+
+def _deadline(draft: WhatIfDraft, _experiment: Experiment, now_s: float) -> _Part:
+    if draft.deadline is None:
+        return {}
+    if not draft.deadline.strip():
+        raise SettingsError(_REMOVAL_HINT)
+    at_s = draft.deadline_s
+    if at_s is None:
+        raise SettingsError(_TIME.format(moment=moment(now_s + 3600)))
+    if at_s <= now_s:
+        raise SettingsError(f"{moment(at_s)} is past; a time to come is wanted.")
+    return {"deadline_s": at_s}
+
+
+def _cost(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.cost is None:
+        return {}
+    if not draft.cost.strip():
+        raise SettingsError(_REMOVAL_HINT)
+    return {"max_cost": _number(draft.cost)}
+
+
+def _goal(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    if draft.goal is None:
+        return {}
+    return {"goal": _number(draft.goal) if draft.goal.strip() else NONE}
+
+
+def _strategy(draft: WhatIfDraft, _experiment: Experiment, _now_s: float) -> _Part:
+    return {} if draft.strategy is None else {"strategy": draft.strategy}
+
+
+def _weights(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
+    if not draft.weights or _share_then(draft, experiment) is None:
+        return {}
+    pairs = [(region_of(experiment, ids), weight) for ids, weight in draft.weights]
+    weights = {region: weight for region, weight in pairs if region is not None}
+    return {"weights": tuple(weights.items())} if weights else {}
+
+
+_READ: Mapping[Place, Callable[[WhatIfDraft, Experiment, float], _Part]] = {
+    "share": _share,
+    "budget": _budget,
+    "deadline": _deadline,
+    "cost": _cost,
+    "goal": _goal,
+    "strategy": _strategy,
+    "weights": _weights,
+}
+
+
+def _number(text: str) -> float:
+    number = parse_number(text.strip())
+    if number is None:
+        raise SettingsError(
+            f"'{text.strip()}' is no number; write it with a point, and without commas."
+        )
+    return float(number)
+
+
+def _share_then(draft: WhatIfDraft, experiment: Experiment) -> float | None:
+    part = _share(draft, experiment, 0.0)
+    share: float | None = part.get("exploitation", experiment.steering.exploitation)
+    return share
+
+
+def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
+    if draft.share not in (None, NONE) and not _regions(experiment):
+        yield f"A share of {draft.share} % inside regions waits until there is a region."
+    if draft.weights and _share_then(draft, experiment) is None:
+        yield "Weights of regions count once a share of the runs is kept for regions."
+    elif any(region_of(experiment, ids) is None for ids, _ in draft.weights):
+        yield "A region that was weighed is none any more; its weight is left out."
+
+
+def _regions(experiment: Experiment) -> tuple[Region, ...]:
+    return find_regions(experiment.knowledge, experiment.watch.regions)
+
+
+def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
+    """Return the current number of the region of a configuration; None if it is in no region."""
+    regions = _regions(experiment)
+    space, radius = experiment.space, experiment.watch.regions.radius
+    sizes = [parameter.n_levels for parameter in space.parameters]
+    if len(ids) != len(sizes) or not all(0 <= i < n for i, n in zip(ids, sizes, strict=True)):
+        return None
+    at = region_index(Configuration(ids, space.lineage), regions, space, radius)
+    return None if at is None else regions[at].id
+
+
+def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
+    """Return the new values of a change in words, one text for each part."""
+    parts: list[str] = []
+    unit = experiment.opened.objective.unit
+    if change.exploitation is None:
+        parts.append("no share kept for regions")
+    elif change.exploitation != "keep":
+        parts.append(f"{100 * change.exploitation:g} % inside regions")
+    if change.max_runs is not None:
+        parts.append(f"{labels.runs(change.max_runs)} in all")
+    if change.deadline_s is not None:
+        parts.append(f"until {moment(change.deadline_s)}")
+    if change.max_cost is not None:
+        tariff = experiment.sla.tariff
+        cost = number_text(change.max_cost) if tariff is None else tariff.amount(change.max_cost)
+        parts.append(f"a cost of {cost} in all")
+    if change.goal == NONE:
+        parts.append("no goal")
+    elif change.goal is not None:
+        parts.append(f"a goal of {number_text(change.goal)} {unit}".rstrip())
+    if change.strategy is not None:
+        parts.append(f"choosing by {change.strategy}")
+    parts += [f"region {region} counting {weight:g}" for region, weight in change.weights]
+    return tuple(parts)
+
+
+def in_force(experiment: Experiment) -> SlaAndSteering:
+    """Return the SLA and steering in force."""
+    return experiment.sla, experiment.steering
+
+
+def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
+    """Return the differences between ``terms`` and the current SLA and steering, in words."""
+    (sla, steering), sentences = terms, list[str]()
+    now, tariff = experiment.sla, experiment.sla.tariff
+
+    def note(subject: str, was: str, is_now: str) -> None:
+        if was != is_now:
+            sentences.append(f"{subject} {was} before, {is_now} now")
+
+    def runs(limit: int | None) -> str:
+        return "no limit" if limit is None else labels.runs(limit)
+
+    def at(at_s: float | None) -> str:
+        return "none" if at_s is None else moment(at_s)
+
+    note("runs in all:", runs(sla.max_runs), runs(now.max_runs))
+    note("deadline:", at(sla.deadline_s), at(now.deadline_s))
+    note(
+        "goal:",
+        *(
+            "none" if sla_version.goal is None else number_text(sla_version.goal)
+            for sla_version in (sla, now)
+        ),
+    )
+    note(
+        "cost:",
+        *(
+            "no limit" if sla_version.max_cost is None else sla_version.cost_text
+            for sla_version in (sla, now)
+        ),
+    )
+    note("choosing:", str(steering), str(experiment.steering))
+    if not sentences and terms != in_force(experiment):
+        subject = "the price of a run" if tariff != sla.tariff else "the agreement"
+        sentences.append(f"{subject} is another one")
+    return tuple(sentences)
+
+
+def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> str:
+    """Return why a change can be forecast but not applied; empty if it can be applied."""
+    if experiment.finished is not None:
+        return (
+            f"This experiment is finished ({experiment.finished.reason}): what is shown is what "
+            "would come if it went on. Nothing can be applied to it."
+        )
+    used = experiment.n_charged
+    if change.max_runs is not None and change.max_runs <= used:
+        return f"{labels.runs(used)} are used; a budget of {change.max_runs} leaves none to apply."
+    over = passed_limit(apply_change(experiment, now_s, change), now_s)
+    if over is not None and changed_sla(experiment, change) != experiment.sla:
+        return f"Under this agreement no run is left: {over}."
+    return ""
+
+
+def apply(
+    session: SteerableSession, draft: WhatIfDraft, terms: SlaAndSteering, parts: tuple[str, ...]
+) -> None:
+    """Apply the change of a draft, all of it or nothing.
+
+    ``terms`` and ``parts`` are what the user confirmed. Everything is checked before the first
+    event is written: SLA, steering, then weights, in the order of the command line.
+
+    Raises:
+        FormFieldError: the experiment has changed since; nothing is changed then.
+        GoneOnError: another decision was made in the same instant.
+        AssistantError, StrategyError: the change is refused.
+    """
+    session.catch_up()
+    latest, now_s = session.experiment, session.now_s()
+    latest_question = question(draft, latest, now_s)
+    is_same = in_force(latest) == terms
+    if not is_same or latest_question.refused or parts_of(latest_question.change, latest) != parts:
+        raise FormFieldError(
+            "what-if", "The experiment was changed meanwhile, so nothing was applied. Look again."
+        )
+    change = latest_question.change
+    hindered = hindrance(change, latest, now_s)
+    if hindered:
+        raise FormFieldError("what-if", hindered)
+    apply_change(latest, now_s, change)  # raises before the first event if any part is refused
+    with session.only_on(latest.version):
+        sla = changed_sla(latest, change)
+        if sla != latest.sla:
+            session.change_budget(sla)
+        if change.strategy is not None or change.exploitation != "keep":
+            session.change_strategy(change.strategy, None, change.exploitation)
+        for ids, weight in draft.weights if change.weights else ():
+            region = region_of(session.experiment, ids)  # region numbers may have changed
+            if region is not None:
+                session.weigh_region(region, weight)

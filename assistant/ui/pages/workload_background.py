@@ -9,20 +9,16 @@ from uuid import uuid4
 
 import streamlit as st
 
-from assistant.simtools import (
-    CapacityPlan,
-    Model,
-    ProfileWindow,
-    Workload,
-    load_model,
-    save_model,
-    write_workload,
-)
 from assistant.simtools.capacity import plan_from_table
 from assistant.simtools.workload_generation import read_drawn
 from assistant.simtools.workload_log import file_name
 from assistant.ui.jobs import BackgroundJob, JobRegistry, work_folder
 from assistant.ui.pages.workload_log import LogSelection
+from sim.formats.registry import write_workload
+from sim.generators.cloud.capacity import CapacityPlan
+from sim.generators.generator import Model, load_model, save_model
+from sim.metrics.workload_profile import ProfileWindow
+from sim.model.workload import Workload
 
 MOST_GENERATION_JOBS = 8
 

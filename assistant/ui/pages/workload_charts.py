@@ -14,15 +14,6 @@ from assistant.presentation.charts import workload as specs
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.charts.workload import ClassShare, LoadPoint
 from assistant.presentation.text.number_format import number
-from assistant.simtools import (
-    Model,
-    ProfileWindow,
-    Workload,
-    WorkloadComparison,
-    WorkloadProfile,
-    save_model,
-)
-from assistant.simtools import compare_workloads as compare
 from assistant.simtools.workload_generation import (
     ComparisonRow,
     as_bytes,
@@ -47,6 +38,10 @@ from assistant.simtools.workload_log import (
 )
 from assistant.ui.charting import low
 from assistant.ui.labels import escape_markdown
+from sim.generators.generator import Model, save_model
+from sim.generators.validation import WorkloadComparison, compare
+from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
+from sim.model.workload import Workload
 
 _CURVES = {
     "procs": ("processors of a job", False),

@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 
 from sim.generators.generator import RandomStreams
 from sim.metrics.wall_clock import WallClock
-from sim.model.cloud_trace import (
-    DAY_S,
-    Bins,
-    CloudTrace,
-    Flavour,
-    ObservedJobs,
-    number_requests,
-)
+from sim.model.cloud_trace import DAY_S, Bins, CloudTrace, Flavour, ObservedJobs, number_requests
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload

@@ -1,6 +1,12 @@
-"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures."""
+"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures.
 
+Steps 3 and 4 of *New* and the review: objective and SLA, strategy, and the sweep file.
+"""
+
+import re
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -9,14 +15,30 @@ import streamlit as st
 from assistant.applications import generators, policy_names
 from assistant.applications.scheduling import presets
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
-from assistant.presentation.text.number_format import level, setting
+from assistant.config.sweep_file import check_settings, toml_text
+from assistant.core.objective import Objective
+from assistant.core.sla import Sla
+from assistant.presentation.text.number_format import duration, level, moment, setting
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
-from assistant.ui.pages.new_form import KINDS, Form, FuturesFields, How, ParameterRow, parameter_of
+from assistant.ui.pages.new_form import (
+    KINDS,
+    Bound,
+    Direction,
+    Form,
+    FuturesFields,
+    How,
+    ObjectiveFields,
+    ParameterRow,
+    parameter_of,
+)
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
-from strategies import Parameter, ParameterSpace
+from assistant.ui.pages.new_source import SOURCES
+from assistant.ui.pages.steering import strategy_fields
+from assistant.ui.sla_fields import SlaFields
+from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
 
 _JUDGES = {
@@ -391,3 +413,340 @@ def _texts(row: ParameterRow) -> list[str]:
 def _abbreviated(texts: Sequence[str], most: int = 10) -> str:
     parts = list(texts) if len(texts) <= most else [*texts[: most - 1], "…", texts[-1]]
     return labels.escape_markdown(", ".join(parts))
+
+
+_GOALS: Mapping[str, str] = {"minimise": "as small as possible", "maximise": "as large as possible"}
+
+
+def objective_step(
+    form: Form, beside: FieldMessages, preview: Outline, trial_measures: Sequence[str]
+) -> Form:
+    """Draw objective and SLA; return the changed form. Measures of a dry run are choices."""
+    if form.source == "file":
+        _objective_summary(preview)
+        return form
+    application = None if form.is_own_program else plain_application(form)
+    application_objective = None if application is None else application.objective
+    names = (
+        list(application.application.measures or ())
+        if application is not None
+        else list(trial_measures)
+    )
+    st.subheader("Goal", divider="gray")
+    wish = _objective_fields(form, beside, application_objective, names)
+    wish = _constraints(wish, beside, application_objective, names)
+    form = replace(form, wish=wish)
+    st.subheader("Agreement", divider="gray")
+    return _agreement(form, beside)
+
+
+def _objective_summary(preview: Outline) -> None:
+    if preview.built is None:
+        st.info("The goal and the agreement are shown once the sweep file can be read.")
+        return
+    settings, objective = preview.built.settings, preview.built.objective
+    st.markdown(f"**Goal**: {labels.escape_markdown(str(objective))}")
+    for constraint in objective.constraints:
+        st.markdown(f"subject to: {labels.escape_markdown(str(constraint))}")
+    runs = "no limit of runs" if settings.max_runs is None else labels.runs(settings.max_runs)
+    st.markdown(f"**Agreement**: {runs}")
+    st.caption("The sweep file says them; the first step has a button to change them in fields.")
+
+
+def _objective_fields(
+    form: Form, beside: FieldMessages, application_objective: Objective | None, names: list[str]
+) -> ObjectiveFields:
+    wish = form.wish
+    options: dict[str, str] = dict(_GOALS)
+    if not form.is_own_program:
+        suffix = f" ({application_objective})" if application_objective is not None else ""
+        options = {"own": f"what suits it{suffix}", **options}
+    if "objective" in form.extra_tables:
+        options["kept"] = "as in the original"
+    now = "minimise" if wish.direction == "own" and form.is_own_program else wish.direction
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        direction: Direction = new_fields.choice(
+            "new-direction", "Wanted is", now, list(options),  # type: ignore[arg-type]
+            format_func=lambda name: options.get(name, name), width=370,
+        )  # fmt: skip
+        wish = replace(wish, direction=direction)
+        if direction in _GOALS:
+            measure = _measure("new-measure", "of the measure", wish.measure, names)
+            unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="as usual", width=130)
+            wish = replace(wish, measure=measure, unit=unit)
+    beside.at("new-measure")
+    if form.is_own_program and not names:
+        st.caption("A measure is a name in what the program gives; *Try one run* shows them all.")
+    with st.expander("A second measure: find the trade-offs of both"):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            second = _measure("new-second", "Second measure", wish.second, names)
+            second_direction = new_fields.choice(
+                "new-second-direction", "which should be", wish.second_direction, list(_GOALS),
+                format_func=_GOALS.__getitem__, width=240,
+            )  # fmt: skip
+        beside.at("new-second")
+    return replace(wish, second=second, second_direction=second_direction)
+
+
+def _measure(key: str, label: str, value: str, names: list[str], width: int = 300) -> str:
+    if not names:
+        return new_fields.text(key, label, value, placeholder="time_ms", width=width)
+    return new_fields.choice(  # a key of its own, because typed text is no state of a choice
+        f"{key}-known", label, value, ["", *names], format_func=lambda name: name or "none",
+        width=width, accept_new_options=True,
+    )  # fmt: skip
+
+
+def _constraints(
+    wish: ObjectiveFields,
+    beside: FieldMessages,
+    application_objective: Objective | None,
+    names: list[str],
+) -> ObjectiveFields:
+    st.markdown("**Constraints**")
+    if application_objective is not None and application_objective.constraints:
+        labels = {
+            constraint.measure: str(constraint) for constraint in application_objective.constraints
+        }
+        active = new_fields.several(
+            "new-own-constraints", "Of the simulation",
+            [name for name in labels if name not in wish.without], list(labels),
+            format_func=lambda name: labels.get(name, name),
+            placeholder="none is kept",
+            others=False,
+        )  # fmt: skip
+        without = tuple(name for name in labels if name not in active)
+        wish = replace(wish, without=without)
+    bounds = tuple(_bound(bound, beside, names) for bound in wish.bounds)
+    st.button(
+        "Add a constraint", key="new-add-bound", icon=":material/add:",
+        on_click=new_fields.change_form, args=(Form.with_bound,),
+    )  # fmt: skip
+    return replace(wish, bounds=bounds)
+
+
+def _bound(bound: Bound, beside: FieldMessages, names: list[str]) -> Bound:
+    key = f"new-c{bound.uid}"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        measure = _measure(f"{key}-measure", "Measure", bound.measure, names, width=230)
+        low = new_fields.text(f"{key}-low", "at least", bound.at_least, width=120)
+        high = new_fields.text(f"{key}-high", "at most", bound.at_most, width=120)
+        label = new_fields.text(
+            f"{key}-label", "In words", bound.label, placeholder="optional", width=200
+        )
+        st.button(
+            "Remove", key=f"{key}-remove", icon=":material/delete:",
+            on_click=new_fields.change_form, args=(partial(Form.without_bound, uid=bound.uid),),
+        )  # fmt: skip
+    beside.at(key)
+    return replace(bound, measure=measure, at_least=low, at_most=high, label=label)
+
+
+def _agreement(form: Form, beside: FieldMessages) -> Form:
+    terms = form.terms
+    with st.container(horizontal=True, vertical_alignment="top"):
+        runs = new_fields.count(
+            "new-runs", "Budget of runs", form.runs, 1, width=200, placeholder="no limit",
+            help="How many runs may be made in all. Empty is what the deadline or the cost allow, "
+            "and 60 without either.",
+        )  # fmt: skip
+        deadline = new_fields.text(
+            "new-deadline", "Deadline, from now", form.deadline, placeholder="none, or 30m",
+            width=200,
+        )  # fmt: skip
+        goal = new_fields.text(
+            "new-goal", "A value that is good enough", terms.goal, placeholder="none", width=220,
+            help="Of the measure above. Automatic steering ends once a run that meets every "
+            "constraint reaches it.",
+        )  # fmt: skip
+        run_limit = new_fields.text(
+            "new-run-limit", "A single run may take", terms.run_limit,
+            placeholder="any time, or 10m", width=200,
+            help="A run that takes longer has failed. A program of your own is ended; a function, "
+            "a simulation or a table is judged when it is over.",
+        )  # fmt: skip
+    beside.at("new-deadline", "new-goal", "new-run-limit", "new-runs")
+    with suppress(Exception):  # the message is drawn beside the field
+        span_s = check_settings({"deadline": deadline.strip() or None}, "the form").deadline
+        if span_s is not None:
+            st.caption(_until(span_s, time.time()))
+    terms = replace(terms, goal=goal, run_limit=run_limit)
+    with st.expander("More: cost, going on beyond the goal"):
+        terms = _more(terms, beside)
+    return replace(form, runs=runs, deadline=deadline, terms=terms)
+
+
+def _until(span_s: float, now_s: float) -> str:
+    """Return the moment of a deadline, because ``20:00`` is a duration and not a time of day.
+
+    >>> _until(1800.0, 0.0)
+    'The deadline is 30 min 00 s after the start: 1970-01-01 00:30 UTC if that is now.'
+    """
+    after = duration(span_s)
+    return f"The deadline is {after} after the start: {moment(now_s + span_s)} if that is now."
+
+
+def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
+    go_on = new_fields.tick(
+        "new-go-on", "Go on automatically once the goal is reached", terms.go_on
+    )
+    with st.container(horizontal=True):
+        limit = new_fields.text(
+            "new-cost", "All runs may cost", terms.cost_limit, placeholder="no limit", width=180
+        )
+        unit = new_fields.text("new-cost-unit", "in", terms.unit, placeholder="EUR", width=100)
+        per_hour = new_fields.text(
+            "new-per-hour", "An hour of a run costs", terms.per_hour, placeholder="0.5", width=180
+        )
+        resources = new_fields.text(
+            "new-resources", "times this parameter or measure", terms.resources,
+            placeholder="nothing, or nodes", width=230,
+        )  # fmt: skip
+        measure = new_fields.text(
+            "new-cost-measure", "or the cost is the measure", terms.measure,
+            placeholder="energy_j", width=230,
+        )  # fmt: skip
+    beside.at("new-cost")
+    return replace(
+        terms, go_on=go_on, cost_limit=limit, unit=unit, per_hour=per_hour, resources=resources,
+        measure=measure,
+    )  # fmt: skip
+
+
+_USUAL_SHARE = 0.7
+
+
+def strategy_step(form: Form, beside: FieldMessages) -> Form:
+    """Draw the strategy and its options; return the changed form."""
+    if form.source == "file":
+        st.info("The sweep file says how it chooses.", icon=":material/description:")
+    else:
+        form = _strategy(form, beside)
+    unattended = new_fields.tick(
+        "new-unattended", "Take suggestions by themselves", form.unattended,
+        help="Automatic steering: every suggestion is run as it comes, until the budget is used, "
+        "the goal is reached or you stop it. Otherwise you look at each batch first.",
+    )  # fmt: skip
+    return replace(form, unattended=unattended)
+
+
+def _strategy(form: Form, beside: FieldMessages) -> Form:
+    strategy, options = strategy_fields("new", form.strategy, form.options)
+    st.caption(strategy_entry(strategy).summary if strategy in strategy_names() else "")
+    beside.at("new-strategy")
+    with st.container(horizontal=True, vertical_alignment="top"):
+        seed = new_fields.count(
+            "new-seed", "Seed of every random choice", form.seed, 0, width=220,
+            help="The same seed makes the same choices again.",
+        )  # fmt: skip
+        workers = new_fields.count("new-workers", "Runs at once", form.workers, 1, 64, width=160)
+        initial = new_fields.count(
+            "new-initial", "First runs", form.initial, 0, width=160,
+            help="Runs that are spread over the space before results decide.",
+        )  # fmt: skip
+        batch = new_fields.count(
+            "new-batch", "Suggestions at a time", form.batch, 1, width=200,
+            placeholder="what suits",
+        )  # fmt: skip
+    share = _share(form)
+    if form.extra_tables:
+        st.caption(
+            f"Kept from the original: {', '.join(sorted(form.extra_tables))}; "
+            "see the sweep file below."
+        )
+    usual = {option.name: option.default for option in strategy_entry(strategy).options}
+    return replace(
+        form,
+        strategy=strategy,
+        options={name: value for name, value in options.items() if value != usual[name]},
+        seed=form.seed if seed is None else seed,
+        workers=form.workers if workers is None else workers,
+        initial=form.initial if initial is None else initial,
+        batch=batch,
+        exploitation=share,
+    )
+
+
+def _share(form: Form) -> float | None:
+    split = new_fields.tick(
+        "new-split", "Spend a share of the runs inside regions of good results",
+        form.exploitation is not None,
+        help="A share of 0 % keeps out of the regions; without a split they are not looked at.",
+    )  # fmt: skip
+    if not split:
+        return None
+    key = "new-share"
+    if key not in st.session_state:
+        st.session_state[key] = round(
+            100 * (0.7 if form.exploitation is None else form.exploitation)
+        )
+    percent: int = st.slider(
+        "Share inside regions (exploitation)", 0, 100, step=5, format="%d %%", key=key
+    )
+    exploitation = form.exploitation
+    return (
+        exploitation
+        if exploitation is not None and round(100 * exploitation) == percent
+        else percent / 100
+    )
+
+
+def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
+    """Draw a summary and the sweep file; return the form with its name."""
+    if form.source != "file":
+        name = new_fields.text(
+            "new-name", "Name of the experiment", form.name, placeholder=form.full_name
+        )
+        form = replace(form, name=name)
+        beside.at("new-name")
+    for line in _in_words(form, preview):
+        st.markdown(line)
+    if preview.faults:
+        return form
+    text = toml_text(preview.tables)
+    st.markdown("**The sweep file**")
+    st.caption(
+        "It says the same on any command line of this machine: `copperline sweep FILE` runs it to "
+        "its end, `copperline try FILE` tries one run."
+    )
+    st.code(text, language="toml", height=320)
+    st.download_button(
+        "Download the sweep file", text, f"{_file_name(form)}.toml", "application/toml",
+        key="new-download", icon=":material/download:", on_click="ignore",
+    )  # fmt: skip
+    return form
+
+
+def _file_name(form: Form) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", form.full_name).strip("-") or "sweep"
+
+
+def _in_words(form: Form, preview: Outline) -> list[str]:
+    place = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
+    lines = [f"**What is run**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
+    if preview.built is not None:
+        settings, objective = preview.built.settings, preview.built.objective
+        constraints = "; ".join(str(constraint) for constraint in objective.constraints)
+        subject = f", subject to: {constraints}" if constraints else ""
+        lines.append(f"**Goal**: {objective}{subject}")
+        lines.append(f"**Agreement**: {_sla_words(settings.agreement(0.0))}")
+        lines.append(
+            f"**Chosen by**: {settings.strategy.name}, seed {settings.seed}, "
+            f"{labels.runs(settings.workers)} at once"
+        )
+    chooser = "suggestions are taken by themselves" if form.unattended else "you look at each batch"
+    lines.append(f"**Who decides**: {chooser}")
+    return [labels.escape_markdown(line) for line in lines]
+
+
+def _sla_words(sla: Sla) -> str:
+    terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
+    if sla.deadline_s is not None:
+        terms.append(f"over {duration(sla.deadline_s)} after the start")
+    if sla.goal is not None:
+        terms.append(f"good enough at {sla.goal:g}")
+    if sla.run_limit_s is not None:
+        terms.append(f"at most {sla.run_limit_s:g} s a run")
+    if sla.tariff is not None:
+        terms.append(f"cost {sla.cost_text}" if sla.max_cost is not None else "cost is counted")
+    return ", ".join(terms) or "no limit"
