@@ -11,8 +11,7 @@ import numpy as np
 from sim.api import load_workload
 from sim.formats.vm_trace import read_vm_table
 from sim.generators.cloud.batches import LIVES, observed_of
-from sim.generators.cloud.flavour_dimensions import fit_dimensions
-from sim.generators.cloud.flavour_mix import fit_experts, fit_mix
+from sim.generators.cloud.flavour_models import fit_dimensions, fit_experts, fit_mix
 from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
 from sim.generators.cloud.lifetimes import fit_lifetimes, fit_trees
 from sim.generators.cloud.model_parts import Hazards

@@ -1,5 +1,8 @@
 """Options of the command line that are merged into the tables of a sweep file, or into an SLA."""
 
+from __future__ import annotations
+
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
@@ -591,3 +594,61 @@ def number_of(option: str, text: str) -> float:
     if number is None:
         raise SettingsError(f"{option} '{text}' is no number; write it with a point for decimals")
     return number
+
+
+OnWarning = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND", help="Program to start when a warning is given.", show_default=False
+    ),
+]
+OnFinish = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Program to start at the end.", show_default=False),
+]
+OnFailure = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND",
+        help="Program to start when runs fail, or the sweep does.",
+        show_default=False,
+    ),
+]
+HookTimeout = Annotated[
+    str | None, typer.Option(help="What such a program may take.  [default: 30s]")
+]
+
+
+def hook_tables(
+    tables: dict[str, Any],
+    on_warning: str | None,
+    on_finish: str | None,
+    on_failure: str | None,
+    timeout: str | None,
+) -> dict[str, Any] | None:
+    """Return the table of hooks with the options merged into it; None if there are none.
+
+    A program path in an option is relative to the current folder. Raises SettingsError if an
+    option cannot be split into a program and its arguments.
+    """
+    texts = {"on_warning": on_warning, "on_finish": on_finish, "on_failure": on_failure}
+    options: dict[str, Any] = {
+        name: _argv(text, f"--{name.replace('_', '-')}")
+        for name, text in texts.items()
+        if text is not None
+    }
+    if timeout is not None:
+        options["timeout"] = timeout
+    return {**tables.get("hooks", {}), **options} if options else None
+
+
+def _argv(text: str, option: str) -> list[str]:
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"{option} '{text}' cannot be split into a program and its arguments: {error}"
+        ) from error
+    if not argv:
+        raise SettingsError(f"{option} names no program; leave it out for no hook")
+    return [str(Path(argv[0]).absolute()) if "/" in argv[0] else argv[0], *argv[1:]]

@@ -3,15 +3,20 @@
 An acknowledged event survives kill -9. A file on a network file system is refused.
 
 Backup of a store: copy it while it is in use, and restore a copy that is unused.
+
+Schema of the store, as numbered migrations; ``PRAGMA user_version`` counts those applied.
+
+Projection of the event logs: tables, written in the same transaction as the events.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,13 +31,255 @@ from assistant.core.errors import (
     UnknownExperimentError,
     VersionConflictError,
 )
-from assistant.core.events import BudgetChanged, Event, ExperimentOpened, SpaceChanged
+from assistant.core.events import (
+    BudgetChanged,
+    Event,
+    ExperimentFinished,
+    ExperimentOpened,
+    ExperimentReopened,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunHeld,
+    RunPrioritised,
+    RunReleased,
+    RunReturned,
+    RunStarted,
+    RunStopped,
+    RunSubmitted,
+    SpaceChanged,
+)
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
 from assistant.core.sla import Sla
-from assistant.store.migrations import MIGRATIONS, check, migrate
-from assistant.store.projection import project
 from strategies import ParameterSpace
+
+
+def project(  # noqa: PLR0912 - a case for each event
+    connection: sqlite3.Connection, experiment_id: str, position: int, event: Event
+) -> None:
+    """Update the tables for one event."""
+    do = connection.execute
+    match event:
+        case ExperimentOpened(at_s=at_s, name=name, sla=sla):
+            do(
+                "INSERT INTO experiment"
+                " (id, name, opened_s, n_events, space_at, sla_at, deadline_s)"
+                " VALUES (?, ?, ?, 0, 0, 0, ?)",
+                (experiment_id, name, at_s, sla.deadline_s),
+            )
+        case RunSubmitted(run_id=run_id, configuration=configuration, seed=seed):
+            do(
+                "INSERT INTO run (experiment_id, run_id, levels, seed, state)"
+                " VALUES (?, ?, ?, ?, 'queued')",
+                (experiment_id, run_id, json.dumps(configuration.level_ids), seed),
+            )
+        case RunStarted():
+            _start(connection, experiment_id, event)
+        case RunReturned(run_id=run_id, lost=lost):
+            _end(connection, experiment_id, run_id, "queued")
+            if lost:
+                do(
+                    "UPDATE run SET lost = lost + 1 WHERE experiment_id = ? AND run_id = ?",
+                    (experiment_id, run_id),
+                )
+        case RunCompleted(run_id=run_id) | RunStopped(run_id=run_id):
+            _end(connection, experiment_id, run_id, "completed")
+        case RunFailed(run_id=run_id):
+            _end(connection, experiment_id, run_id, "failed")
+        case RunCancelled(run_id=run_id):
+            _end(connection, experiment_id, run_id, "cancelled")
+        case RunPrioritised(run_id=run_id, priority=priority):
+            do(
+                "UPDATE run SET priority = ? WHERE experiment_id = ? AND run_id = ?",
+                (priority, experiment_id, run_id),
+            )
+        case RunHeld(run_id=run_id) | RunReleased(run_id=run_id):
+            do(
+                "UPDATE run SET held = ? WHERE experiment_id = ? AND run_id = ?",
+                (isinstance(event, RunHeld), experiment_id, run_id),
+            )
+        case SpaceChanged():
+            do("UPDATE experiment SET space_at = ? WHERE id = ?", (position, experiment_id))
+        case BudgetChanged(sla=sla):
+            do(
+                "UPDATE experiment SET sla_at = ?, deadline_s = ? WHERE id = ?",
+                (position, sla.deadline_s, experiment_id),
+            )
+        case ExperimentFinished() | ExperimentReopened():
+            do(
+                "UPDATE experiment SET finished = ? WHERE id = ?",
+                (isinstance(event, ExperimentFinished), experiment_id),
+            )
+        case _:
+            pass  # changes no run, space or SLA
+    do("UPDATE experiment SET n_events = ? WHERE id = ?", (position + 1, experiment_id))
+
+
+def _start(connection: sqlite3.Connection, experiment_id: str, event: RunStarted) -> None:
+    connection.execute(
+        "UPDATE run SET state = 'running', attempts = attempts + 1, token = ?"
+        " WHERE experiment_id = ? AND run_id = ?",
+        (event.token, experiment_id, event.run_id),
+    )
+    if event.token:
+        connection.execute(
+            "INSERT INTO attempt (token, experiment_id, run_id, worker) VALUES (?, ?, ?, ?)",
+            (event.token, experiment_id, event.run_id, event.worker),
+        )
+
+
+def _end(connection: sqlite3.Connection, experiment_id: str, run_id: int, state: str) -> None:
+    connection.execute(
+        "DELETE FROM lease WHERE token ="
+        " (SELECT token FROM run WHERE experiment_id = ? AND run_id = ?)",
+        (experiment_id, run_id),
+    )
+    connection.execute(
+        "UPDATE run SET state = ? WHERE experiment_id = ? AND run_id = ?",
+        (state, experiment_id, run_id),
+    )
+
+
+Step = Callable[[sqlite3.Connection], None]
+
+
+def _journals(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE event (
+            experiment_id TEXT NOT NULL,
+            position INTEGER NOT NULL CHECK (position >= 0),
+            body TEXT NOT NULL CHECK (json_valid(body)),
+            PRIMARY KEY (experiment_id, position)
+        ) STRICT, WITHOUT ROWID
+        """
+    )
+
+
+def _queue(connection: sqlite3.Connection) -> None:
+    """Add the projection of the event logs, and the tables of leases and replies."""
+    for statement in (
+        """
+        CREATE TABLE experiment (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            opened_s REAL NOT NULL,
+            n_events INTEGER NOT NULL,
+            space_at INTEGER NOT NULL,
+            sla_at INTEGER NOT NULL,
+            deadline_s REAL,
+            finished INTEGER NOT NULL DEFAULT 0,
+            active INTEGER NOT NULL DEFAULT 0
+        ) STRICT
+        """,
+        """
+        CREATE TABLE run (
+            seq INTEGER PRIMARY KEY,
+            experiment_id TEXT NOT NULL REFERENCES experiment (id),
+            run_id INTEGER NOT NULL,
+            levels TEXT NOT NULL,
+            seed INTEGER NOT NULL,
+            state TEXT NOT NULL CHECK (
+                state IN ('queued', 'running', 'completed', 'failed', 'cancelled')
+            ),
+            priority REAL NOT NULL DEFAULT 0,
+            held INTEGER NOT NULL DEFAULT 0,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            lost INTEGER NOT NULL DEFAULT 0,
+            token TEXT NOT NULL DEFAULT '',
+            UNIQUE (experiment_id, run_id)
+        ) STRICT
+        """,
+        """
+        CREATE INDEX ready ON run (experiment_id, priority DESC, seq)
+        WHERE state = 'queued' AND held = 0
+        """,
+        """
+        CREATE TABLE attempt (
+            token TEXT PRIMARY KEY,
+            experiment_id TEXT NOT NULL,
+            run_id INTEGER NOT NULL,
+            worker TEXT NOT NULL,
+            result TEXT,
+            refused TEXT
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE lease (
+            token TEXT PRIMARY KEY REFERENCES attempt (token),
+            lease_s REAL NOT NULL CHECK (lease_s > 0),
+            until_s REAL NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX lease_end ON lease (until_s)",
+        """
+        CREATE TABLE reply (
+            key TEXT PRIMARY KEY,
+            request TEXT NOT NULL,
+            experiment_id TEXT NOT NULL,
+            first INTEGER NOT NULL,
+            n INTEGER NOT NULL,
+            at_s REAL NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+    ):
+        connection.execute(statement)
+    stored = connection.execute(
+        "SELECT experiment_id, position, body FROM event ORDER BY experiment_id, position"
+    ).fetchall()
+    for experiment_id, position, body in stored:
+        project(connection, experiment_id, position, decode_event(body))
+
+
+MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
+
+
+def check(connection: sqlite3.Connection) -> None:
+    """Raise StoreError if the database is newer than this program, or of another program."""
+    version, n_tables = connection.execute(  # atomic, as others may be making it
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"the store has schema {version}, this Copperline knows {len(MIGRATIONS)}; "
+            "use the newer Copperline that wrote it"
+        )
+    if version < 0 or (version == 0 and n_tables):
+        raise StoreError("the store is a database of another program; name a file of its own")
+
+
+def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
+    """Migrate a database that passed `check`, one transaction for each step.
+
+    Before the first step of an older schema a copy is kept beside ``path``, as
+    ``<name>.schema<N>.backup``; None keeps none.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if path is not None and 0 < version < len(MIGRATIONS):
+        _back_up(connection, path.with_name(f"{path.name}.schema{version}.backup"))
+    for number, step in enumerate(MIGRATIONS[version:], version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            (now,) = connection.execute("PRAGMA user_version").fetchone()
+            if now < number:  # no other process took this step while we waited
+                step(connection)
+                connection.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    part = target.with_name(f"{target.name}.part")
+    part.unlink(missing_ok=True)
+    copy = sqlite3.connect(part)
+    try:
+        connection.backup(copy)
+    finally:
+        copy.close()
+    part.replace(target)
 
 
 class MemoryStore:

@@ -258,12 +258,12 @@ def test_changing_and_ignoring_leave_the_open_batch(warned: Session) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"given": "accepted", "alternative": 9}, "no alternative at position 9"),
-        ({"given": "accepted", "alternative": -1}, "no alternative at position -1"),
-        ({"given": "ignored", "alternative": 0}, "only an accepted advice names an alternative"),
-        ({"given": "changed", "exploitation": 0.4, "alternative": 0}, "only an accepted"),
-        ({"given": "changed"}, "which exploitation level"),
-        ({"given": "accepted", "exploitation": 0.4}, "only a changed advice"),
+        ({"answer": "accepted", "alternative": 9}, "no alternative at position 9"),
+        ({"answer": "accepted", "alternative": -1}, "no alternative at position -1"),
+        ({"answer": "ignored", "alternative": 0}, "only an accepted advice names an alternative"),
+        ({"answer": "changed", "exploitation": 0.4, "alternative": 0}, "only an accepted"),
+        ({"answer": "changed"}, "which exploitation level"),
+        ({"answer": "accepted", "exploitation": 0.4}, "only a changed advice"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_and_nothing_is_stored(

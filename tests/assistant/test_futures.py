@@ -197,7 +197,7 @@ def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
     steered = application()
     small = steered.futures.draw()
     wide = dataclasses.replace(small[1], procs=np.full(small[1].n_jobs, 4096))
-    monkeypatch.setattr(WorkloadFutures, "drawn", lambda self, of_run=None: (small[0], wide))
+    monkeypatch.setattr(WorkloadFutures, "draw", lambda self, of_run=None: (small[0], wide))
     too_wide = {"too_wide": "refuse"}
     refusing = dataclasses.replace(steered, **too_wide)  # type: ignore[arg-type]
     with pytest.raises(RunError, match=r"future 2 of 3: .*4096"):

@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 from assistant.applications.lookup import Lookup
 from assistant.applications.scheduling import Scheduling
 from assistant.core.errors import ApplicationError
-from assistant.simtools import schedule_view
+from assistant.simtools import schedule as schedule_view
 from assistant.simtools.schedule import (
     JobSchedule,
     PartitionRange,
     StepFunction,
-    processor_ranges,
-    schedule,
-    schedule_of,
-)
-from assistant.simtools.schedule_view import (
     TimeWindow,
     at,
     busiest,
@@ -31,6 +26,9 @@ from assistant.simtools.schedule_view import (
     drawing_of,
     means,
     peaks,
+    processor_ranges,
+    schedule,
+    schedule_of,
     waits,
 )
 from sim.api import Scenario, Workload, simulate

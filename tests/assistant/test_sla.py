@@ -115,8 +115,8 @@ def test_changing_and_ignoring_are_journalled() -> None:
     session.answer_advice("ignored")
     assert session.experiment.steering.exploitation == 0.33
     kinds = [type(event).__name__ for event in store.load(session.id)]
-    assert kinds.count("AdviceGiven") == 2
-    assert kinds.count("AdviceAnswered") == 2
+    assert kinds.count("WarningIssued") == 2
+    assert kinds.count("WarningAnswered") == 2
 
 
 def test_no_warning_when_the_budget_suffices_or_it_is_too_early() -> None:

@@ -56,7 +56,7 @@ def test_a_refit_is_a_readable_difference_and_reads_back(tmp_path: Path) -> None
     path = tmp_path / "calibration.json"
     write_calibration(load_calibration(), path)
     assert read_calibration(path) == load_calibration()
-    own = files("assistant.analysis.forecast").joinpath("calibration.json")
+    own = files("assistant.analysis").joinpath("calibration.json")
     assert path.read_text() == own.read_text()
 
 

@@ -116,7 +116,7 @@ def test_b18_a_form_is_no_json(owner: httpx.Client) -> None:
 
 def test_c33_a_result_of_an_unknown_claim(owner: httpx.Client) -> None:
     told = refused(result(owner, "nothing"), 404, "no run was ever claimed under this token")
-    assert told["error"] == "UnknownClaimError"
+    assert told["error"] == "UnknownLeaseError"
     refused(result(owner, "x" * 65), 422, "token")
     refused(result(owner, "a%00b"), 422, "token")
     refused(owner.get(f"{AT}/runs/99"), 404, "no run 99")

@@ -157,7 +157,7 @@ def test_an_old_version_is_refused_and_the_current_one_is_taken(owner: httpx.Cli
     told = refused(
         owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers={"If-Match": tag}), 412, "look"
     )
-    assert told["error"] == "GoneOnError"
+    assert told["error"] == "VersionConflictError"
     current = {"If-Match": first.headers["etag"]}
     assert owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers=current).status_code == 200
     for wrong in ("3", "*", 'W/"3"', '"x"', ""):
@@ -247,7 +247,7 @@ def test_a_claim_that_was_lost_is_not_given_under_its_key(owner: httpx.Client) -
     assert eventually(lambda: journal(owner, "RunReturned"))
     body = {"worker": "w", "lease_s": 0.05}
     told = refused(owner.post("/v1/claims", json=body, headers=KEY), 409, "under a new one")
-    assert told["error"] == "ClaimLostError"
+    assert told["error"] == "LeaseLostError"
 
 
 class Lossy(httpx.BaseTransport):

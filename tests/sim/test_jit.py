@@ -26,9 +26,9 @@ def test_the_digest_follows_every_kernel_policy_and_engine_source(tmp_path: Path
     assert jit.sources_digest(copy) == jit.sources_digest()
     sources = (
         "kernel/pool.py",
-        "kernel/calendar.py",
-        "policies/backfills/easy.py",
-        "engine/loop.py",
+        "kernel/plan.py",
+        "policies/backfills.py",
+        "engines/event_loop.py",
     )
     for name in sources:
         before = jit.sources_digest(copy)

@@ -22,7 +22,7 @@ class Seat:
         return self.session.experiment
 
     @property
-    def seen(self) -> ExperimentSnapshot:
+    def snapshot(self) -> ExperimentSnapshot:
         return ExperimentSnapshot(
             self.session.experiment, ExecutionStatus(active=False, executes=True)
         )
@@ -32,7 +32,7 @@ class Seat:
 
     def refresh(self, *, now: bool = False) -> ExperimentSnapshot:
         del now
-        return self.seen
+        return self.snapshot
 
 
 Draw = Callable[[ExperimentView, Experiment], Intent | None]

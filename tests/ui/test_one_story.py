@@ -214,6 +214,6 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
 
     assert told(by_cli)[-1] == "ExperimentFinished"  # the service leaves that to the person
     assert told(by_cli)[:-1] == told(steered)
-    assert "AdviceGiven" in told(by_cli)
+    assert "WarningIssued" in told(by_cli)
     reasons = [event.reason for event in steered if isinstance(event, AutoSteeringChanged)]
     assert by_cli[-1].reason == reasons[-1]  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from assistant.config.snapshot import config_snapshot, open_sweep, rebuild
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.events import RunReported, RunStarted
 from assistant.executors.serial import SerialExecutor
-from assistant.simtools import schedule_view
+from assistant.simtools import schedule
 from assistant.simtools.schedule import JobSchedule, schedule_of
 from assistant.store.event_store import MemoryStore
 from assistant.ui.pages import run, run_schedule
@@ -522,7 +522,7 @@ def test_a_window_can_be_typed(cluster: Session) -> None:
 def test_more_jobs_than_can_be_drawn_are_counted(
     cluster: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_schedule, "drawn", partial(schedule_view.drawing_of, most=10))
+    monkeypatch.setattr(run_schedule, "drawn", partial(schedule.drawing_of, most=10))
     page = shown(cluster, 1)
     assert (
         "40 jobs run in this window. The 10 largest of them, by processors and time, are drawn; "

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant.cli.main import run
-from assistant.ui.pages import workload, workload_background, workload_log
+from assistant.ui.pages import workload, workload_charts, workload_log
 from sim.api import write_workload
 from tests.sim.cloud.logs import log_of
 from tests.ui.screens import sound
@@ -25,12 +25,12 @@ PATIENCE_S = 120.0
 def _nothing_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
-    workload_background.plan_jobs().close()
+    workload_charts.plan_jobs().close()
     cached: tuple[Any, ...] = (
         workload._cached_profile,
         workload_log._read,
         workload_log._read_upload,
-        workload_background.plan_jobs,
+        workload_charts.plan_jobs,
     )
     for one in cached:
         one.clear()
@@ -44,9 +44,7 @@ def page(tmp_path: Path) -> AppTest:
 
 
 def under_way(page: AppTest) -> Any:
-    return workload_background.plan_jobs().of(
-        f"{page.session_state['workload-state-owner']}-capacity"
-    )
+    return workload_charts.plan_jobs().of(f"{page.session_state['workload-state-owner']}-capacity")
 
 
 def after(page: AppTest) -> AppTest:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant.ui.pages import workload, workload_background, workload_charts, workload_log
+from assistant.ui.pages import workload, workload_charts, workload_log
+from assistant.ui.pages import workload_charts as workload_background
 from sim.api import generate, published_model, write_workload
 from tests.ui.screens import sound
 from tests.ui.shell import shown

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -434,64 +433,6 @@ def restore_backup(
     former_text = "" if former is None else f" What was there is kept as '{former}'."
     OUT.print(f"'{path}' is as the backup was.{former_text}", soft_wrap=True)
     return 0
-
-
-OnWarning = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND", help="Program to start when a warning is given.", show_default=False
-    ),
-]
-OnFinish = Annotated[
-    str | None,
-    typer.Option(metavar="COMMAND", help="Program to start at the end.", show_default=False),
-]
-OnFailure = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND",
-        help="Program to start when runs fail, or the sweep does.",
-        show_default=False,
-    ),
-]
-HookTimeout = Annotated[
-    str | None, typer.Option(help="What such a program may take.  [default: 30s]")
-]
-
-
-def hook_tables(
-    tables: dict[str, Any],
-    on_warning: str | None,
-    on_finish: str | None,
-    on_failure: str | None,
-    timeout: str | None,
-) -> dict[str, Any] | None:
-    """Return the table of hooks with the options merged into it; None if there are none.
-
-    A program path in an option is relative to the current folder. Raises SettingsError if an
-    option cannot be split into a program and its arguments.
-    """
-    texts = {"on_warning": on_warning, "on_finish": on_finish, "on_failure": on_failure}
-    options: dict[str, Any] = {
-        name: _argv(text, f"--{name.replace('_', '-')}")
-        for name, text in texts.items()
-        if text is not None
-    }
-    if timeout is not None:
-        options["timeout"] = timeout
-    return {**tables.get("hooks", {}), **options} if options else None
-
-
-def _argv(text: str, option: str) -> list[str]:
-    try:
-        argv = shlex.split(text)
-    except ValueError as error:
-        raise SettingsError(
-            f"{option} '{text}' cannot be split into a program and its arguments: {error}"
-        ) from error
-    if not argv:
-        raise SettingsError(f"{option} names no program; leave it out for no hook")
-    return [str(Path(argv[0]).absolute()) if "/" in argv[0] else argv[0], *argv[1:]]
 
 
 def run_hook_test(

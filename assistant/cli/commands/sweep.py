@@ -15,13 +15,6 @@ import typer
 
 from agents import Follower
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
-from assistant.cli.commands.administration import (
-    HookTimeout,
-    OnFailure,
-    OnFinish,
-    OnWarning,
-    hook_tables,
-)
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -53,10 +46,14 @@ from assistant.cli.options import (
     Exclude,
     FirstJobs,
     GoalOption,
+    HookTimeout,
     Include,
     JobLog,
     Levels,
     Memory,
+    OnFailure,
+    OnFinish,
+    OnWarning,
     Order,
     PolicyOptions,
     PresetName,
@@ -69,6 +66,7 @@ from assistant.cli.options import (
     environment_table,
     executor_table,
     first_configurations,
+    hook_tables,
     merge_options,
     results_of,
     sweep_tables,

@@ -163,7 +163,7 @@ def _names(tables: Mapping[str, Any]) -> list[str]:
 def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     applications = new_fields.several(
         f"{KEY}applications", "Applications", draft.applications,
-        [name for name in _APPLICATIONS if name in NAMES], others=False,
+        [name for name in _APPLICATIONS if name in NAMES], accept_new=False,
         format_func=lambda name: _APPLICATIONS.get(name, name),
         help="Measured whole before the first episode, once for all studies. "
         + " ".join(f"{preset.name}: {preset.summary}" for preset in presets()
@@ -191,7 +191,7 @@ def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     beside.at(f"{KEY}tables")
     strategies = new_fields.several(
         f"{KEY}strategies", "Strategies that make the suggestions", draft.strategies,
-        [*strategy_names(), *map(str, draft.file_strategies)], others=False,
+        [*strategy_names(), *map(str, draft.file_strategies)], accept_new=False,
         help=" ".join(f"{name}: {strategy_entry(name).summary}" for name in strategy_names()),
     )  # fmt: skip
     beside.at(f"{KEY}strategies")
@@ -201,13 +201,13 @@ def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
 def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     kinds = new_fields.several(
         f"{KEY}kinds", "Kinds of analyst", draft.kinds, [entry.name for entry in AGENTS],
-        others=False, help=" ".join(f"{entry.name}: {entry.summary}" for entry in AGENTS),
+        accept_new=False, help=" ".join(f"{entry.name}: {entry.summary}" for entry in AGENTS),
     )  # fmt: skip
     beside.at(f"{KEY}kinds")
     draft = replace(draft, kinds=kinds)
     if draft.has("insight"):
         insights = new_fields.several(
-            f"{KEY}insights", "Insight", draft.insights, _INSIGHTS, others=False,
+            f"{KEY}insights", "Insight", draft.insights, _INSIGHTS, accept_new=False,
             help="What she believes of the space: good ones hold the optimum, bad ones are from "
             "the worse half, and none is a draw from everything.",
         )  # fmt: skip
@@ -223,7 +223,7 @@ def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
         draft = replace(draft, confidences=confidences)
     if draft.has("learning"):
         learning = new_fields.several(
-            f"{KEY}learning", "Learning", draft.learning, (LEARNS_NOT, LEARNS), others=False,
+            f"{KEY}learning", "Learning", draft.learning, (LEARNS_NOT, LEARNS), accept_new=False,
             help="Whether results change what she tries next.",
         )  # fmt: skip
         beside.at(f"{KEY}learning")

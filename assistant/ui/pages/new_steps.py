@@ -513,7 +513,7 @@ def _constraints(
             [name for name in labels if name not in wish.without], list(labels),
             format_func=lambda name: labels.get(name, name),
             placeholder="none is kept",
-            others=False,
+            accept_new=False,
         )  # fmt: skip
         without = tuple(name for name in labels if name not in active)
         wish = replace(wish, without=without)

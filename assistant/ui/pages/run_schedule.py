@@ -42,12 +42,13 @@ from assistant.presentation.charts.schedule import (
 )
 from assistant.presentation.text.number_format import duration, number, quantity
 from assistant.simtools.application_views import fleet_drawing
-from assistant.simtools.schedule import JobSchedule, ScheduledJob, schedule_of
-from assistant.simtools.schedule_view import (
+from assistant.simtools.schedule import (
     MOST_POINTS,
     JobClasses,
     JobGrouping,
+    JobSchedule,
     ScheduleComparison,
+    ScheduledJob,
     TimeWindow,
     WindowDrawing,
     busiest,
@@ -56,6 +57,7 @@ from assistant.simtools.schedule_view import (
     compare_schedules,
     curve,
     drawing_of,
+    schedule_of,
     waits,
 )
 from assistant.ui import labels

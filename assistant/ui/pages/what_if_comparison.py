@@ -785,7 +785,7 @@ def apply(
 
     Raises:
         FormFieldError: the experiment has changed since; nothing is changed then.
-        GoneOnError: another decision was made in the same instant.
+        VersionConflictError: another decision was made in the same instant.
         AssistantError, StrategyError: the change is refused.
     """
     session.catch_up()

@@ -16,6 +16,18 @@ import streamlit as st
 
 from assistant.presentation.charts import capacity as specs
 from assistant.presentation.text.number_format import duration
+from assistant.simtools import CAPACITY_DEFINITIONS as DEFINITIONS
+from assistant.simtools import (
+    GENERATORS,
+    CapacityPlan,
+    Generator,
+    Model,
+    PolicyOption,
+    ProfileWindow,
+    Workload,
+    WorkloadProfile,
+    published_model,
+)
 from assistant.simtools.capacity import HEADINGS, answer, curves, notes, rows, share_words
 from assistant.simtools.workload_generation import abbreviated_value
 from assistant.simtools.workload_log import (
@@ -32,7 +44,7 @@ from assistant.ui.jobs import JobHandle
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages import new_fields, workload_charts
 from assistant.ui.pages.new_form import Form
-from assistant.ui.pages.workload_background import (
+from assistant.ui.pages.workload_charts import (
     FitJob,
     FitRequest,
     GenerationJob,
@@ -41,19 +53,13 @@ from assistant.ui.pages.workload_background import (
     PlanJob,
     PlanRequest,
     PlanResult,
+    described_chart,
     generation_jobs,
     job_owner,
     plan_jobs,
     settings_text,
 )
-from assistant.ui.pages.workload_charts import described_chart
 from assistant.ui.pages.workload_log import LogSelection, choose_log
-from sim.generators.cloud.capacity import DEFINITIONS, CapacityPlan
-from sim.generators.generator import Generator, Model
-from sim.generators.registry import GENERATORS, published_model
-from sim.metrics.workload_profile import ProfileWindow, WorkloadProfile
-from sim.model.workload import Workload
-from sim.policies.policy import PolicyOption
 
 GENERATION_PLACE = "workload-make"
 _GENERATION_KEY = "workload-make"
@@ -167,7 +173,8 @@ def _draw(model: Model) -> Intent | None:
     left, middle, right = st.columns(3)
     days = left.number_input(
         "Duration [days]", 0.01, _MOST_GENERATED_DAYS, 7.0, format="%g",
-        key=f"{_GENERATION_KEY}-days", persist_state="session", help="Jobs are submitted for so long from the first midnight on.",
+        key=f"{_GENERATION_KEY}-days", persist_state="session",
+        help="Jobs are submitted for so long from the first midnight on.",
     )  # fmt: skip
     seed = middle.number_input(
         "Seed", 0, _MOST_WHOLE, 1, key=f"{_GENERATION_KEY}-seed", persist_state="session",

@@ -8,6 +8,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from assistant.simtools import Workload
 from assistant.simtools.workload_log import (
     built_in,
     read_log,
@@ -17,7 +18,6 @@ from assistant.simtools.workload_log import (
 )
 from assistant.ui.intents import sentence
 from assistant.ui.labels import escape_markdown
-from sim.model.workload import Workload
 
 Source = Literal["example", "path", "upload"]
 _SOURCES: dict[Source, str] = {

@@ -25,17 +25,15 @@ from sim.generators.cloud.contexts import (
     integers_of,
     shares_of,
 )
-from sim.generators.cloud.flavour_dimensions import (
+from sim.generators.cloud.flavour_models import (
+    MEMORIES,
+    RUN_CLASSES,
     DimensionTable,
     FlavourChain,
     FlavourDimensions,
-    fit_dimensions,
-)
-from sim.generators.cloud.flavour_mix import (
-    MEMORIES,
-    RUN_CLASSES,
     FlavourExpert,
     FlavourMix,
+    fit_dimensions,
     fit_mix,
 )
 from sim.generators.cloud.flavours import (

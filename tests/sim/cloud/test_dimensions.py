@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.generators.cloud import flavour_dimensions
+from sim.generators.cloud import flavour_models
 from sim.generators.cloud.contexts import Contexts
-from sim.generators.cloud.flavour_dimensions import (
+from sim.generators.cloud.flavour_models import (
     DimensionTable,
     FlavourChain,
     FlavourDimensions,
@@ -177,14 +177,14 @@ def test_the_draw_remembers_what_the_fit_does(monkeypatch: pytest.MonkeyPatch) -
         np.append(np.ones(9), 0.3), np.linspace(0.2, 1.0, 9)
     )
     asked: list[tuple[np.ndarray, ...]] = []
-    plain = flavour_dimensions._ContextCache.sums
+    plain = flavour_models._ContextCache.sums
 
-    def noting(self: flavour_dimensions._ContextCache, before, run, earlier, day):  # type: ignore[no-untyped-def]
+    def noting(self: flavour_models._ContextCache, before, run, earlier, day):  # type: ignore[no-untyped-def]
         sums, row = plain(self, before, run, earlier, day)
         asked.append((before, run, earlier, np.diff(sums[row], prepend=0.0, axis=1)))
         return sums, row
 
-    monkeypatch.setattr(flavour_dimensions._ContextCache, "sums", noting)
+    monkeypatch.setattr(flavour_models._ContextCache, "sums", noting)
     flavour, batch = model.draw(200, np.random.default_rng(4), None, np.zeros(200, dtype=np.int64))
     sizes = np.bincount(batch, minlength=200)
     assert sizes.min() > 0, "no batch is empty"

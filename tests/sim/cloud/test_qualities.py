@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from sim.generators.cloud import flavour_mix
+from sim.generators.cloud import flavour_models
 from sim.generators.cloud.batches import batches_of
-from sim.generators.cloud.flavour_mix import MEMORIES, RUN_CLASSES, facts_of, fit_mix, fit_weights
+from sim.generators.cloud.flavour_models import (
+    MEMORIES,
+    RUN_CLASSES,
+    facts_of,
+    fit_mix,
+    fit_weights,
+)
 from sim.generators.cloud.flavours import fit_flavours, tokens_of
 from sim.generators.cloud.lifetimes import LifetimeTrees, export_trees, fit_lifetimes, fit_trees
 from sim.generators.cloud.model_parts import (
@@ -218,13 +224,13 @@ def test_the_draw_remembers_what_the_fit_does(monkeypatch: pytest.MonkeyPatch) -
     trace = trace_of([[0, 0, 1], [1, 2, 2, 2, 0], [2], [0, 1, 0, 1, 1, 1]] * 300)
     model = fit_mix(trace, fit_flavours(tokens_of(trace)), 7.0)
     asked: list[dict[str, np.ndarray]] = []
-    plain = flavour_mix.FlavourMix._logs
+    plain = flavour_models.FlavourMix._logs
 
-    def noting(self: flavour_mix.FlavourMix, facts: dict[str, np.ndarray]) -> np.ndarray:
+    def noting(self: flavour_models.FlavourMix, facts: dict[str, np.ndarray]) -> np.ndarray:
         asked.append(dict(facts))
         return plain(self, facts)
 
-    monkeypatch.setattr(flavour_mix.FlavourMix, "_logs", noting)
+    monkeypatch.setattr(flavour_models.FlavourMix, "_logs", noting)
     flavour, batch = model.draw(50, np.random.default_rng(4), None, np.zeros(50, dtype=np.int64))
     sizes = np.bincount(batch)
     told = facts_of(tokens_of(trace_of([part.tolist() for part in np.split(
@@ -241,7 +247,7 @@ def test_weights_of_a_known_mix_are_found() -> None:
     rng = np.random.default_rng(8)
     told = np.log(rng.dirichlet(np.ones(5), (3, 15_000))).astype(np.float32)
     true = np.array([0.9, 0.0, -0.4])
-    chance = flavour_mix._shares(np.tensordot(true, told, axes=1))
+    chance = flavour_models._shares(np.tensordot(true, told, axes=1))
     token = (chance.cumsum(axis=1) < rng.random((15_000, 1))).sum(axis=1)
     prior = np.full((2, 3), 1 / 3)
     found = fit_weights(told, token, np.zeros(15_000, dtype=np.int64), prior)

@@ -7,7 +7,7 @@ import pytest
 
 from sim.formats.vm_trace import read_bergsma, read_flavours
 from sim.generators.cloud.capacity import band_of, cores_in_use, cores_needed
-from sim.generators.cloud.flavour_mix import fit_mix
+from sim.generators.cloud.flavour_models import fit_mix
 from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
 from sim.generators.cloud.lifetimes import fit_lifetimes
 from sim.generators.cloud.model_parts import fit_hazards

@@ -1,0 +1,13 @@
+from .api import load_workload as load_workload
+from .api import simulate as simulate
+from .generators.lublin_generator import default_workload as default_workload
+from .metrics.schedule_metrics import ScheduleMetrics as ScheduleMetrics
+from .metrics.schedule_metrics import summarise as summarise
+from .model.cluster import CapacityWindow as CapacityWindow
+from .model.cluster import ClusterSpec as ClusterSpec
+from .model.cluster import MachineSpec as MachineSpec
+from .model.cluster import Partition as Partition
+from .model.errors import SimError as SimError
+from .model.result import SimulationResult as SimulationResult
+from .model.scenario import Scenario as Scenario
+from .model.workload import Workload as Workload
