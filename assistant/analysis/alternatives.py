@@ -127,13 +127,11 @@ def _in_company(
 
 LEAST_GAIN = 0.01
 
-EVEN = 0.5
-"""Chance up to which more runs, time or money are proposed, at most twice what is left."""
+EVEN = 0.5  # Chance up to which more runs, time or money are proposed, at most twice what is left
 
 PARTS = 16
 
-HALVINGS = 20
-"""Bisection steps between the best and the goal in the search of an easier goal."""
+HALVINGS = 20  # Bisection steps between the best and the goal in the search of an easier goal
 
 
 @dataclass(frozen=True, slots=True)

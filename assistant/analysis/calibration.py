@@ -39,11 +39,9 @@ LEAST_RUNS = 12
 LEAST_RESULTS = 8
 """Smallest numbers of runs and results for a forecast: fewer do not show the size of a step."""
 
-N_STEPS = 3
-"""Results next to the best whose mean distance from it is the size of a step."""
+N_STEPS = 3  # Results next to the best whose mean distance from it is the size of a step
 
-LEAST_STEP = 0.02
-"""Smallest step as a share of the spread, where the top results are equal."""
+LEAST_STEP = 0.02  # Smallest step as a share of the spread, where the top results are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +142,10 @@ def stale_share(losses: Sequence[float | None]) -> float:
     return (len(losses) - last) / len(losses) if losses else 1.0
 
 
-NEAR = 0.03
-"""Added to steps, so that the logarithm of no improvement exists."""
+NEAR = 0.03  # Added to steps, so that the logarithm of no improvement exists
 
 TESTED_LEFT = 85
-TESTED_GOAL = 10
-"""Largest tested number of ended runs when the goal was set."""
+TESTED_GOAL = 10  # Largest tested number of ended runs when the goal was set
 
 TESTED_USED = (12, 90)
 TESTED_SIZE = (100, 57_000)
@@ -157,13 +153,11 @@ TESTED_TAIL = (-2.0, 10.0)
 TESTED_REACH = (-12.0, 1.0)
 """Ranges of the fit; inputs are clipped to them, and the forecast adds a caution."""
 
-SPREAD = 1.0
-"""Logits by which single spaces differ from the mean: about three in four lie within."""
+SPREAD = 1.0  # Logits by which single spaces differ from the mean: about three in four lie within
 
 TERMS = ("left", "used", "size", "tail", "stale", "reach")
 
-SHARES = (0.1, 0.5, 0.9)
-"""Quantiles of the best: shares of the futures that do at least as well."""
+SHARES = (0.1, 0.5, 0.9)  # Quantiles of the best: shares of the futures that do at least as well
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ GROUPS: tuple[Group, ...] = (
 
 CONFIDENCE = 0.95
 
-ROUNDING = 1e-7
-"""Relative tolerance, because a stated interval of no width has eight digits."""
+ROUNDING = 1e-7  # Relative tolerance, because a stated interval of no width has eight digits
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,9 @@ from strategies import (
     strategy_entry,
 )
 
-KEPT_RUNS = 2
-"""Runs that auto-steering keeps to confirm the winner of a noisy program ..."""
+KEPT_RUNS = 2  # Runs that auto-steering keeps to confirm the winner of a noisy program
 
-KEPT_FROM = 10
-"""... if the budget has at least so many runs."""
+KEPT_FROM = 10  # ... if the budget has at least so many runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,12 @@ Floats = NDArray[np.float64]
 DRAWS = 200
 HALF_LIFE = 15.0
 
-PRIOR_SD = 0.5
-"""Prior standard deviation of the logarithm, for a single run."""
+PRIOR_SD = 0.5  # Prior standard deviation of the logarithm, for a single run
 
 MOST_SD = 2.0
 """Largest width of the smoothing; beyond it the durations themselves carry the difference."""
 
-LEAST_S = 1e-6
-"""Smallest duration in seconds, because a logarithm is taken."""
+LEAST_S = 1e-6  # Smallest duration in seconds, because a logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +153,7 @@ def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int
     return np.sort(np.concatenate([going_s, ends], axis=1), axis=1)
 
 
-MOST_DRAWN = 150
-"""Number of runs to come that are drawn; beyond them their rate goes on."""
+MOST_DRAWN = 150  # Number of runs to come that are drawn; beyond them their rate goes on
 
 OUTER = (0.1, 0.5, 0.9)
 
@@ -345,8 +342,7 @@ def interval(draws: Floats | None) -> Interval | None:
     return Interval(low, median, high)
 
 
-MOST_WAITING = 1_000
-"""Largest number of waiting runs whose ends are drawn."""
+MOST_WAITING = 1_000  # Largest number of waiting runs whose ends are drawn
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,9 @@ Ids = NDArray[np.int64]
 
 MOST_CELLS = 20_000
 
-MOST_ALONG = 1_000
-"""Largest number of columns or rows, so that each cell stays visible."""
+MOST_ALONG = 1_000  # Largest number of columns or rows, so that each cell stays visible
 
-ANY = -1
-"""Placeholder of a level id: all levels of the parameter share the cell."""
+ANY = -1  # Placeholder of a level id: all levels of the parameter share the cell
 CellPosition = tuple[int, int]
 
 

@@ -117,8 +117,7 @@ def _steps(steps: float) -> str:
     return "1 step" if number == "1" else f"{number} steps"
 
 
-REMIND_AFTER = 5
-"""Runs after an ignored warning by the paper's rule until it is repeated."""
+REMIND_AFTER = 5  # Runs after an ignored warning by the paper's rule until it is repeated
 
 UNTESTED_WARN = 0.8
 """Miss probability that warns under a strategy without a threshold: of one threshold for all

@@ -29,8 +29,7 @@ from assistant.core.objective import Measure, Objective, finite
 from assistant.core.ports import RunControl
 from strategies.space.parameter import parse_number
 
-WALL = "wall_s"
-"""Measure with the wall-clock seconds of a run; taken if the objective asks for it."""
+WALL = "wall_s"  # Measure with the wall-clock seconds of a run; taken if the objective asks for it
 
 MAX_MEASURES = 1_000
 _SHOWN = 80
@@ -367,8 +366,7 @@ class MeasuredFile:
 
 REPORT_S = 0.25
 
-KEPT_BYTES = 1 << 16
-"""Number of bytes kept of the output since the last intermediate result."""
+KEPT_BYTES = 1 << 16  # Number of bytes kept of the output since the last intermediate result
 
 
 class MeasureFollower:

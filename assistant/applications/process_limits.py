@@ -156,12 +156,10 @@ def _signal(process: SessionProcess, number: signal.Signals) -> None:
 
 MOST_PROCESSES = 500
 
-LARGEST_BYTES = 1 << 62
-"""Largest limit that is accepted; the kernel's own maximum is higher."""
+LARGEST_BYTES = 1 << 62  # Largest limit that is accepted; the kernel's own maximum is higher
 
 LOOK_S = 0.05
-_SHARE = 50
-"""Shortest pause after a check, as a multiple of the duration of the check."""
+_SHARE = 50  # Shortest pause after a check, as a multiple of the duration of the check
 
 _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "ut of memory")
 _TOO_LARGE = "File too large"

@@ -29,13 +29,10 @@ from assistant.core.objective import Measure, Objective, SingleMeasure, finite
 from assistant.core.ports import RunControl
 from sim.api import format_duration
 
-MOST_BYTES = 1 << 20
-"""Largest answer in bytes; the rest is not read."""
+MOST_BYTES = 1 << 20  # Largest answer in bytes; the rest is not read
 CONNECT_S = 10.0
-ANSWER_S = 30.0
-"""Longest time for an answer, in seconds; the request for a run has no such limit."""
-TRIES = 6
-"""Attempts per request, about 3 s in all, in which a program can restart."""
+ANSWER_S = 30.0  # Longest time for an answer, in seconds; the request for a run has no such limit
+TRIES = 6  # Attempts per request, about 3 s in all, in which a program can restart
 FIRST_PAUSE_S = 0.1
 MOST_RETRY_S = 60.0
 
@@ -255,10 +252,8 @@ def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
     return min(max(FIRST_PAUSE_S, wished_s), MOST_RETRY_S)
 
 
-LOOK_S = 0.1
-"""Seconds between two checks of the run control."""
-END_S = 5.0
-"""Longest wait for the end of a run, in seconds; a result is not expected any more."""
+LOOK_S = 0.1  # Seconds between two checks of the run control
+END_S = 5.0  # Longest wait for the end of a run, in seconds; a result is not expected any more
 GROWTH, MOST_PAUSE_S = 1.5, 5.0
 """Pause between two polls of a run: it grows by this factor, up to so many seconds."""
 

@@ -72,8 +72,7 @@ OF_ONE_PARTITION = tuple(
     name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
 )
 
-EVERY: Final = "every"
-"""Stands for all registered orders or rules that can simulate the workload."""
+EVERY: Final = "every"  # Stands for all registered orders or rules that can simulate the workload
 
 DEFAULT_PRESET = "paper"
 

@@ -43,8 +43,7 @@ WEEK_S = 7 * 86_400.0
 STATISTICS = ("mean", "worst", "spread")
 """Statistics over the futures, besides the value of a measure: ``mean_wait_s.worst`` etc."""
 
-SAME = ("procs",)
-"""Measures that are equal in all futures."""
+SAME = ("procs",)  # Measures that are equal in all futures
 
 _MORE_IS_BETTER = "utilisation"
 _KEPT_DRAWS = 2

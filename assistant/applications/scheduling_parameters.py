@@ -35,8 +35,7 @@ MOST_PROCS = 10**12
 
 Kind = Literal["order", "backfill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BESIDE = ("procs", *KINDS, "overrun", "grace_s")
-"""Parameters that can be varied with any policies."""
+BESIDE = ("procs", *KINDS, "overrun", "grace_s")  # Parameters that can be varied with any policies
 
 
 @dataclass(frozen=True, slots=True)

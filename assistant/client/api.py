@@ -24,11 +24,9 @@ from sim.model import errors as sim_errors
 from strategies.space import errors as strategy_errors
 
 TIMEOUT_S = 60.0
-TRIES = 6
-"""Attempts of one request, about 3 s in all; a restarting service is back by then."""
+TRIES = 6  # Attempts of one request, about 3 s in all; a restarting service is back by then
 FIRST_PAUSE_S = 0.1
-SILENT_S = 30.0
-"""Seconds without a message after which a stream of events counts as ended."""
+SILENT_S = 30.0  # Seconds without a message after which a stream of events counts as ended
 NOT_ANSWERED = frozenset((502, 503, 504))
 FULL = 507
 

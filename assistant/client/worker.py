@@ -28,8 +28,7 @@ from assistant.core.objective import Measure, finite
 from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
 from assistant.store.queue import RunLease
 
-ENDING_S = 5.0
-"""Seconds that a heartbeat in progress may delay the end of a worker."""
+ENDING_S = 5.0  # Seconds that a heartbeat in progress may delay the end of a worker
 BEAT_S = 3.0
 """Longest time in seconds between two heartbeats, and so until a worker learns of a lost lease."""
 REPORT_S = 1.0
@@ -166,8 +165,7 @@ LEASE_S = 30.0
 NOT_NOW = (ServiceError, StoreError)
 """Errors that a worker waits out: a service that restarts, a disk that is full."""
 IDLE_S = 0.5
-GONE_S = 600.0
-"""Seconds without an answer after which a worker ends."""
+GONE_S = 600.0  # Seconds without an answer after which a worker ends
 NOT_YET_S = 30.0
 """Seconds that a worker waits for the first answer, because the service may be starting."""
 MOST_LEFT_OUT = 1000

@@ -122,8 +122,7 @@ FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 OWN_PROGRAMS = ("command", "function", "rest")
 """Kinds of ``[application]`` that take ``[[parameters]]`` and ``[objective]`` from the file."""
 
-DEFAULT_RUNS = 60
-"""Default budget of runs, without runs, deadline or cost limit."""
+DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limit
 
 
 class SweepSettings(StrictModel):

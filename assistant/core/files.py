@@ -12,8 +12,7 @@ from pathlib import Path
 
 from assistant.core.errors import ServiceError, SettingsError
 
-MOST_BYTES = 2**26
-"""Largest text file that is read; sweep files and results are far smaller."""
+MOST_BYTES = 2**26  # Largest text file that is read; sweep files and results are far smaller
 
 
 def read_text(path: Path, label: str) -> str:

@@ -184,24 +184,19 @@ class Forecast:
         return left is not None and left > MOST_LEFT
 
 
-CONSECUTIVE = 2
-"""Checks in a row that turn the warning on, because one alone is often chance."""
+CONSECUTIVE = 2  # Checks in a row that turn the warning on, because one alone is often chance
 
-APART = 4
-"""Runs between checks that count."""
+APART = 4  # Runs between checks that count
 
-RELEASE = 0.1
-"""Margin below the threshold at which the warning goes off again."""
+RELEASE = 0.1  # Margin below the threshold at which the warning goes off again
 
 LAST_SHARE = 0.2
 LEAST_LEFT = 4
 """No warning in the last share of the budget, or with fewer runs left: it would come too late."""
 
-REMIND_AFTER = 5
-"""Runs after a warning until it may be repeated."""
+REMIND_AFTER = 5  # Runs after a warning until it may be repeated
 
-WORSE = 0.05
-"""Rise of the miss probability that a repetition needs."""
+WORSE = 0.05  # Rise of the miss probability that a repetition needs
 
 _ROUNDING = 1e-9
 

@@ -12,8 +12,7 @@ from typing import Literal
 
 from assistant.core.errors import ObjectiveError
 
-Measure = float | tuple[float, ...] | None
-"""One output of a run: a number, a series, or unknown."""
+Measure = float | tuple[float, ...] | None  # One output of a run: a number, a series, or unknown
 
 LIMIT = 1e150
 """Largest value or violation that can be assessed: squares of larger ones could overflow."""

@@ -36,8 +36,7 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
-LONGEST_S = 3.2e13
-"""Longest duration that is accepted, in seconds (a million years)."""
+LONGEST_S = 3.2e13  # Longest duration that is accepted, in seconds (a million years)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,7 @@ def _known(value: object) -> float | None:
     return float(value)
 
 
-MOST_RUNS = 1e9
-"""Largest number of remaining runs, where durations are close to 0."""
+MOST_RUNS = 1e9  # Largest number of remaining runs, where durations are close to 0
 
 AtGoal = Literal["stop", "go_on"]
 

@@ -68,16 +68,13 @@ def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
     dask_worker.plugins[token].ended = keys
 
 
-MOST_DEATHS = 3
-"""Worker deaths after which a run is taken for their cause."""
+MOST_DEATHS = 3  # Worker deaths after which a run is taken for their cause
 
 CONNECT_S = 20.0
 
-COMES_BACK_S = 300.0
-"""Seconds that a known scheduler may be unreachable."""
+COMES_BACK_S = 300.0  # Seconds that a known scheduler may be unreachable
 
-LOOKS_S = 0.5
-"""Seconds between checks of scheduler and workers, while no result comes."""
+LOOKS_S = 0.5  # Seconds between checks of scheduler and workers, while no result comes
 
 NOBODY_S = 20.0
 """Seconds that an embedded cluster may be without workers before it is replaced. Dask restarts a

@@ -25,11 +25,9 @@ from assistant.executors.slurm.jobs import PilotFolder, leftover_folders, remove
 from assistant.executors.slurm.protocol import PREFIX, new_id, write_private
 from assistant.executors.spec import BatchSystem, TlsCertificates, is_loopback
 
-STOP_S = 10.0
-"""Seconds that an embedded cluster may take to stop."""
+STOP_S = 10.0  # Seconds that an embedded cluster may take to stop
 
-PAGES = "127.0.0.1:0"
-"""Address of Dask's web servers, which cannot be switched off."""
+PAGES = "127.0.0.1:0"  # Address of Dask's web servers, which cannot be switched off
 
 NO_PAGES: dict[str, list[str]] = {
     "distributed.scheduler.http.routes": [],
@@ -254,11 +252,9 @@ LOOK_S = 5.0
 
 IDLE_S = 30
 
-FINDS_S = 60
-"""Seconds that a worker looks for its scheduler before its job ends."""
+FINDS_S = 60  # Seconds that a worker looks for its scheduler before its job ends
 
-SILENT_S = 300.0
-"""Seconds that Slurm may not respond while no worker runs."""
+SILENT_S = 300.0  # Seconds that Slurm may not respond while no worker runs
 
 SAME = """
 import sys
@@ -268,8 +264,7 @@ sys.exit(0 if found == wanted else f"Copperline {found} is on the node, and {wan
 """
 """Program that fails if a node has another version."""
 
-MOST_IN_VAIN = 3
-"""Times that all jobs may be submitted anew without a returned run."""
+MOST_IN_VAIN = 3  # Times that all jobs may be submitted anew without a returned run
 
 
 class SlurmDaskWorkers:

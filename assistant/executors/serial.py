@@ -23,8 +23,7 @@ from assistant.core.ports import (
     StoppableApplication,
 )
 
-EVERY_S = 0.25
-"""Smallest time in seconds between two reports of one run to another process."""
+EVERY_S = 0.25  # Smallest time in seconds between two reports of one run to another process
 
 NOT_BEGUN = "it was stopped before it began"
 

@@ -29,8 +29,7 @@ from assistant.core.run import Run, RunState
 from assistant.presentation.text.number_format import quantity
 from strategies import Level
 
-VERSION = 1
-"""Version of the JSON object; it grows when a field changes its meaning or is removed."""
+VERSION = 1  # Version of the JSON object; it grows when a field changes its meaning or is removed
 
 FAILURES_EVERY_S = 60.0
 

@@ -96,8 +96,7 @@ def _told(series: Mapping[str, Floats]) -> dict[str, tuple[float, ...]]:
     }
 
 
-STREAM_SHARE = 0.03
-"""A cell is part of a stream if this share of the catchment drains through it."""
+STREAM_SHARE = 0.03  # A cell is part of a stream if this share of the catchment drains through it
 
 
 def maze_drawing(

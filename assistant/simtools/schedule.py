@@ -357,21 +357,17 @@ def _balance(up_s: Floats, down_s: Floats, amount: Floats) -> StepFunction:
     return StepFunction(time_s, np.cumsum(change))
 
 
-MOST_JOBS = 5_000
-"""Most jobs drawn as boxes in a window; the others are shaded."""
+MOST_JOBS = 5_000  # Most jobs drawn as boxes in a window; the others are shaded
 
-MOST_BOXES = 10_000
-"""Most boxes; a job on several pieces of processors has several boxes."""
+MOST_BOXES = 10_000  # Most boxes; a job on several pieces of processors has several boxes
 
 MOST_POINTS = 500
 
 JobGrouping = Literal["wait", "requested time", "processors", "partition", "user", "change"]
 
-_GRID = (96, 40)
-"""Bins of time and of processors in the shade."""
+_GRID = (96, 40)  # Bins of time and of processors in the shade
 
-_AT_ONCE = 20_000
-"""Most pieces whose shade is summed at once (about 15 MB)."""
+_AT_ONCE = 20_000  # Most pieces whose shade is summed at once (about 15 MB)
 
 _WAITS_S = (0.0, 600.0, 3_600.0, 10_800.0, 43_200.0)
 _WAITS = ("none", "up to 10 min", "up to 1 h", "up to 3 h", "up to 12 h", "over 12 h")

@@ -26,8 +26,7 @@ from sim.api import (
     rules_from_texts,
 )
 
-BUILT_IN_SEED = 3
-"""Seed of the built-in workload, the same as in a new experiment."""
+BUILT_IN_SEED = 3  # Seed of the built-in workload, the same as in a new experiment
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAYS_LONG = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -179,8 +179,7 @@ class QueueQueries:
         return None if row is None else float(row[0])
 
 
-MAX_ATTEMPTS = 3
-"""Lost workers after which a run has failed, because it may be what kills them."""
+MAX_ATTEMPTS = 3  # Lost workers after which a run has failed, because it may be what kills them
 
 LEASES_S = (0.05, 86_400.0)
 

@@ -25,8 +25,7 @@ from assistant.session.session import Session
 SteerableSession = Session | RemoteSession
 """Session that decides about an experiment, in this process or through a service."""
 
-AGAIN_S = 0.4
-"""Seconds for which a read state is shared by all browsers."""
+AGAIN_S = 0.4  # Seconds for which a read state is shared by all browsers
 
 
 class ExperimentView(Protocol):
@@ -85,10 +84,8 @@ class ExperimentSnapshot:
         )
 
 
-SAME_S = 5.0
-"""Seconds for which a forecast of the same state is reused."""
-SHARE = 0.05
-"""Share of a processor for forecasts while results come in."""
+SAME_S = 5.0  # Seconds for which a forecast of the same state is reused
+SHARE = 0.05  # Share of a processor for forecasts while results come in
 
 
 @dataclass(frozen=True, slots=True)

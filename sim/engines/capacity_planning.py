@@ -34,8 +34,7 @@ from sim.model.workload import Workload
 DAY_S = 86_400.0
 MAX_WARM_UP_DAYS = 7
 
-MAX_MISSING_SHARE = 0.01
-"""Share of the demand that may be missing after the automatic warm-up."""
+MAX_MISSING_SHARE = 0.01  # Share of the demand that may be missing after the automatic warm-up
 
 MOST_FUTURES = 100_000
 

@@ -206,8 +206,7 @@ def _size(result: SimulationResult) -> int:
 
 _T = TypeVar("_T")
 
-AHEAD = 8
-"""Scenarios in progress or in the queue, per thread; it bounds the memory."""
+AHEAD = 8  # Scenarios in progress or in the queue, per thread; it bounds the memory
 
 
 @overload

@@ -138,8 +138,7 @@ class FinishedSchedule:
         ).tolist()
 
 
-EASY = "easy"
-"""The rule whose reservations are known here; other rules get the general reasons."""
+EASY = "easy"  # The rule whose reservations are known here; other rules get the general reasons
 
 
 class HeadReservation(NamedTuple):

@@ -14,8 +14,7 @@ from sim.kernel.jit import kernel, noinline
 from sim.kernel.policy_context import ExternalEvents, fair_share
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note
 
-SPARSE = 4
-"""A queue with more slots than this per waiting job is closed up."""
+SPARSE = 4  # A queue with more slots than this per waiting job is closed up
 
 
 @kernel
@@ -159,8 +158,7 @@ def _correct(pool: Pool, k: int, now_s: float) -> None:
             here.has_ended = OVERRUN
 
 
-OVERRUN = 2
-"""Value of `PartitionState.has_ended` after an overrun: no reservation is reliable."""
+OVERRUN = 2  # Value of `PartitionState.has_ended` after an overrun: no reservation is reliable
 
 
 @noinline

@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from sim.kernel.jit import kernel, noinline
 from sim.kernel.records import rows
 
-PLANNED, DRAIN, FAILURE = 0, 1, 2
-"""Kinds of windows; see `sim.model.cluster`."""
+PLANNED, DRAIN, FAILURE = 0, 1, 2  # Kinds of windows; see `sim.model.cluster`
 
-AHEAD, OPEN, OVER = 0, 1, 2
-"""Values of `WindowState.state`."""
+AHEAD, OPEN, OVER = 0, 1, 2  # Values of `WindowState.state`
 
 
 class JobStanding:
@@ -136,11 +134,9 @@ def no_external_events() -> ExternalEvents:
 
 LN2 = 0.6931471805599453
 
-N_TERMS = 16
-"""Terms of the series; with x up to 1/2 the next one is below 1e-19."""
+N_TERMS = 16  # Terms of the series; with x up to 1/2 the next one is below 1e-19
 
-SMALLEST = 1100.0
-"""From here on 2^-x is 0."""
+SMALLEST = 1100.0  # From here on 2^-x is 0
 
 
 class UserUsage:

@@ -26,16 +26,13 @@ from sim.kernel.policy_context import (
 )
 from sim.kernel.records import rows
 
-TAKEN = -1
-"""Marks an ended job in the list of running jobs. In a queue, every negative number does."""
+TAKEN = -1  # Marks an ended job in the list of running jobs. In a queue, every negative number does
 
-BLOCK_BITS = 4
-"""Binary logarithm of the number of slots of a `QueueBlock`."""
+BLOCK_BITS = 4  # Binary logarithm of the number of slots of a `QueueBlock`
 
 BLOCK = 1 << BLOCK_BITS
 
-NOBODY = 2**62
-"""Width of the narrowest job where no job waits: larger than every job."""
+NOBODY = 2**62  # Width of the narrowest job where no job waits: larger than every job
 
 
 class PoolJob:

@@ -12,8 +12,7 @@ from sim.kernel.plan import is_free, occupy, plan_running, planned_s
 from sim.kernel.policy_context import DRAIN, FAILURE, OPEN, OVER, PLANNED, charge
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note, sort_running
 
-CONDEMNED = 2
-"""Value of `JobStanding.is_preemptible` for a job that is killed at this instant."""
+CONDEMNED = 2  # Value of `JobStanding.is_preemptible` for a job that is killed at this instant
 
 
 @noinline

@@ -12,14 +12,11 @@ from sim.model.errors import WorkloadError, quoted_text
 from sim.model.workload import FloatColumn, Workload
 
 DAY_S, WEEK_S = 86400.0, 604800.0
-MONDAY_S = 4 * DAY_S
-"""First Monday of a wall clock that counts from 1 January 1970, a Thursday."""
+MONDAY_S = 4 * DAY_S  # First Monday of a wall clock that counts from 1 January 1970, a Thursday
 
-STEP_S = 900.0
-"""Since 1972 wall clocks everywhere change only on a quarter of an hour of UTC."""
+STEP_S = 900.0  # Since 1972 wall clocks everywhere change only on a quarter of an hour of UTC
 
-LATEST_UNIX_S = 253_370_764_800.0
-"""1 January 9999; Python's calendar ends soon after that."""
+LATEST_UNIX_S = 253_370_764_800.0  # 1 January 9999; Python's calendar ends soon after that
 
 Basis = Literal["local", "utc", "unknown"]
 

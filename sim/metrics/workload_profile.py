@@ -127,8 +127,7 @@ def summary_of(values: NDArray[np.float64]) -> ColumnSummary:
     )
 
 
-MOST_BINS = 400
-"""Maximum of bins of the load; the smallest bin width that needs no more is used."""
+MOST_BINS = 400  # Maximum of bins of the load; the smallest bin width that needs no more is used
 
 WIDTHS_S: tuple[float, ...] = (3600.0, DAY_S, WEEK_S)
 

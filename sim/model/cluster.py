@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sim.model.columns import MOST_SECONDS, count_text
 from sim.model.errors import ClusterError, ScenarioError, UnknownNameError
 
-MOST_PROCS = 2**53
-"""Every whole number up to here is exact in a float64."""
+MOST_PROCS = 2**53  # Every whole number up to here is exact in a float64
 
 MOST_MACHINES = 10**6
 
@@ -26,8 +25,7 @@ RESOURCES: tuple[str, ...] = ("procs", "mem_bytes")
 
 MOST_TIER = 65_535
 
-MOST_GPUS = 1024
-"""Maximum for one machine."""
+MOST_GPUS = 1024  # Maximum for one machine
 
 UNLIMITED = 2**62
 

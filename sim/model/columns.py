@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sim.model.errors import WorkloadError
 
-MOST_SECONDS = float(2**53)
-"""Above this a float64 cannot distinguish one second from the next."""
+MOST_SECONDS = float(2**53)  # Above this a float64 cannot distinguish one second from the next
 
 MOST_COUNT = 2**53
 

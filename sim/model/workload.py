@@ -23,8 +23,7 @@ FloatColumn = NDArray[np.float64]
 IntColumn = NDArray[np.int64]
 
 
-UNKNOWN = -1
-"""Value of an id or a status that is not in the log."""
+UNKNOWN = -1  # Value of an id or a status that is not in the log
 
 
 @dataclass(frozen=True)

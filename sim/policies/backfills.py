@@ -577,8 +577,7 @@ def _overtake_on(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
     return n_started - n_before
 
 
-EXTRA_PROCS, RESERVES_ANEW = 0, 1
-"""Positions of the options."""
+EXTRA_PROCS, RESERVES_ANEW = 0, 1  # Positions of the options
 
 
 @kernel

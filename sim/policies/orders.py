@@ -141,8 +141,7 @@ WEEK_S = 7 * 86400.0
 AGE_WEIGHT, AGE_MAX_S, FAIRSHARE_WEIGHT = 0, 1, 5
 """Positions of the options that are read while jobs wait."""
 
-PRIORITY_SLACK = 1e-6
-"""A priority this little below a whole number counts as that number."""
+PRIORITY_SLACK = 1e-6  # A priority this little below a whole number counts as that number
 
 
 def _weight_option(name: str, usual: float, of: str) -> PolicyOption:

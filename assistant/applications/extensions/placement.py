@@ -165,8 +165,7 @@ def with_tasks(workload: Workload) -> Workload:
     )
 
 
-COUNT = "_machines"
-"""Suffix of the parameter with the number of machines of a kind."""
+COUNT = "_machines"  # Suffix of the parameter with the number of machines of a kind
 
 POLICIES = ("placement", "order", "backfill")
 ABOUT = {

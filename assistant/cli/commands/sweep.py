@@ -94,8 +94,7 @@ from assistant.session.session import ExperimentQueries, Session
 from assistant.store.event_store import MemoryStore
 from strategies import DEFAULT_STRATEGY, Level
 
-GRACE_S = 15.0
-"""Maximum wait for a last request of the client, which then learns of the end (s)."""
+GRACE_S = 15.0  # Maximum wait for a last request of the client, which then learns of the end (s)
 LOOK_S = 0.2
 
 

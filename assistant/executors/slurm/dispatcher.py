@@ -31,17 +31,14 @@ from assistant.executors.slurm.protocol import (
     work_as_json,
 )
 
-MOST_DEATHS = 3
-"""Lost pilots after which a run is taken for their cause."""
+MOST_DEATHS = 3  # Lost pilots after which a run is taken for their cause
 
 MOST_HELLOS = 64
 """Largest number of sessions of one ticket: Slurm may requeue a job, but not for ever."""
 
-LEASE_S = 15.0
-"""Seconds without a message after which a pilot is lost."""
+LEASE_S = 15.0  # Seconds without a message after which a pilot is lost
 
-UNPLUGGED_S = 5.0
-"""Seconds without a connection after which a connected pilot is lost."""
+UNPLUGGED_S = 5.0  # Seconds without a connection after which a connected pilot is lost
 
 STOPPED = "the run was ended early, as was asked"
 
@@ -327,16 +324,13 @@ def _is_silent(pilot: _PilotRecord, now_s: float) -> bool:
 
 WAIT_S = 5.0
 
-STRANGER_S = 5.0
-"""Seconds for the first header of a connection."""
+STRANGER_S = 5.0  # Seconds for the first header of a connection
 
 IDLE_S = 120.0
 
-BODY_S = 30.0
-"""Seconds for a body, and for sending an answer."""
+BODY_S = 30.0  # Seconds for a body, and for sending an answer
 
-MOST_STRANGERS = 64
-"""Largest number of connections that have not authenticated."""
+MOST_STRANGERS = 64  # Largest number of connections that have not authenticated
 
 
 class PilotServer:

@@ -35,17 +35,13 @@ from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folde
 from assistant.executors.slurm.protocol import PREFIX, PilotTicket, new_id, pickle_application
 from assistant.executors.spec import BatchSystem
 
-NEW_S = 3.0
-"""Age in seconds of a submission before it counts as unknown to the controller."""
+NEW_S = 3.0  # Age in seconds of a submission before it counts as unknown to the controller
 
-MOST_MISSING = 2
-"""Checks in a row without the job after which it is lost."""
+MOST_MISSING = 2  # Checks in a row without the job after which it is lost
 
-WAITS_S = 60.0
-"""Seconds that a job may wait before the reason is logged."""
+WAITS_S = 60.0  # Seconds that a job may wait before the reason is logged
 
-FRUITLESS = 3
-"""Jobs in a row, beyond the capacity, that may end before their pilot connects."""
+FRUITLESS = 3  # Jobs in a row, beyond the capacity, that may end before their pilot connects
 
 
 NEVER = frozenset(
@@ -113,8 +109,7 @@ def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
 
 CONNECT_S = 30.0
 
-COMES_BACK_S = 300.0
-"""Seconds that the controller may be away while no pilot works."""
+COMES_BACK_S = 300.0  # Seconds that the controller may be away while no pilot works
 
 RECONCILE_S = 2.0
 

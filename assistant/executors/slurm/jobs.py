@@ -184,8 +184,7 @@ def _ask(command: list[str]) -> str:
     return done.stdout.decode(errors="replace")
 
 
-FOLDER = Path("copperline-out") / "slurm"
-"""Default folder that this machine and the nodes share."""
+FOLDER = Path("copperline-out") / "slurm"  # Default folder that this machine and the nodes share
 
 
 def job_options(

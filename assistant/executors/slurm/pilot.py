@@ -36,8 +36,7 @@ from assistant.executors.slurm.protocol import (
     work_of,
 )
 
-REPORT_S = 0.5
-"""Seconds between two intermediate results of one run; earlier ones wait."""
+REPORT_S = 0.5  # Seconds between two intermediate results of one run; earlier ones wait
 
 _PR_SET_PDEATHSIG = 1
 
@@ -96,13 +95,11 @@ def _die_with(pilot: int) -> None:
 
 HEARTBEAT_S = 1.0
 
-STOP_S = 10.0
-"""Seconds that a run may take to end on request, before its process is killed."""
+STOP_S = 10.0  # Seconds that a run may take to end on request, before its process is killed
 
 LAST_WORDS_S = 3.0
 
-START_S = 120.0
-"""Seconds that the child process may take to load the application."""
+START_S = 120.0  # Seconds that the child process may take to load the application
 
 MARGIN_S = 30.0
 """Seconds before the end of its walltime at which a pilot ends; at most a tenth of it."""

@@ -23,8 +23,7 @@ from assistant.core.errors import AssistantError, ExecutorError, SettingsError
 from assistant.core.objective import Measure
 from assistant.core.ports import Application, ExecutionRequest, ExecutionResult
 
-PREFIX = "copperline-"
-"""Prefix of a ticket's public id in the names of Slurm jobs."""
+PREFIX = "copperline-"  # Prefix of a ticket's public id in the names of Slurm jobs
 
 MOST_BYTES = 1 << 20
 
@@ -138,8 +137,7 @@ def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
 MOST_HEADER = 1024
 
 MOST_BODY = 1 << 20
-MOST_RESULT = 16 << 20
-"""Largest number of bytes of a body, and of a body with measures."""
+MOST_RESULT = 16 << 20  # Largest number of bytes of a body, and of a body with measures
 
 KINDS = ("hello", "next", "heartbeat", "report", "result", "lost", "bye")
 
@@ -304,8 +302,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-ANSWER_S = 20.0
-"""Seconds of one try; an answer that says wait takes some seconds."""
+ANSWER_S = 20.0  # Seconds of one try; an answer that says wait takes some seconds
 
 AGAIN_S = 0.5
 

@@ -19,8 +19,7 @@ FLAVOUR_COLOURS = (
 )  # fmt: skip
 """Colours after Okabe and Ito; rarer flavours are grey."""
 
-FAR_ABOVE = 8.0
-"""A real number is an outlier above this multiple of the usual generated numbers."""
+FAR_ABOVE = 8.0  # A real number is an outlier above this multiple of the usual generated numbers
 
 REAL = "real"
 KINDS = (SECOND, ACCENT, "#009e73", "#cc79a7")

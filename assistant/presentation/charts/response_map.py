@@ -20,8 +20,7 @@ from assistant.presentation.charts.vega_lite import (
     scale_of,
 )
 
-Dark = Literal["low", "high"]
-"""End of the values that is drawn dark: the better one."""
+Dark = Literal["low", "high"]  # End of the values that is drawn dark: the better one
 
 
 def better(title: str, meaning: str = "better") -> str:
@@ -46,8 +45,7 @@ class NestedParameter:
     keys: tuple[str, ...]
 
 
-Axis = Sequence[NestedParameter]
-"""Parameters on an axis, the slowest first."""
+Axis = Sequence[NestedParameter]  # Parameters on an axis, the slowest first
 
 
 def size(axis: Axis) -> int:
@@ -133,8 +131,7 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
     return layers
 
 
-CELL = "cell"
-"""Name of the selection of a cell, and of the field with its key."""
+CELL = "cell"  # Name of the selection of a cell, and of the field with its key
 
 REGION_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 """Colours of Okabe and Ito; further regions are grey."""

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 
 from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, INK, MUTED, SCHEMA, TEXT, Spec
 
-JOB, BRUSH = "job", "brush"
-"""Names of the selections: a clicked job, a brushed time window."""
+JOB, BRUSH = "job", "brush"  # Names of the selections: a clicked job, a brushed time window
 
 WAIT_COLOURS = ("#e5e419", "#8fd744", "#35b779", "#21918c", "#365c8d", "#46327e")
 CHANGE_COLOURS = ("#0072b2", "#56b4e9", "#9aa5b1", "#e69f00", "#d55e00")

@@ -14,8 +14,7 @@ SECOND = "#0072b2"
 
 COLOURS = (ACCENT, SECOND, "#009e73", "#cc79a7")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
-SHADES: Spec = {"scheme": "viridis"}
-"""Bright is many, on light and dark ground; the legend says so."""
+SHADES: Spec = {"scheme": "viridis"}  # Bright is many, on light and dark ground; the legend says so
 
 SECONDS_TICKS = (0, 1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000)
 COUNT_TICKS = tuple(2**k for k in range(0, 54, 2))

@@ -25,8 +25,7 @@ from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
 
 CLEAR = 0.05
-LITTLE = 0.01
-"""Pairs that explain less than this share of the variation are not named."""
+LITTLE = 0.01  # Pairs that explain less than this share of the variation are not named
 
 
 @dataclass(frozen=True, slots=True)

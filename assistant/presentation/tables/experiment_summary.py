@@ -191,8 +191,7 @@ def _spent(experiment: Experiment) -> str:
 
 State = Literal["new", "running", "waiting", "ready", "used up", "finished"]
 
-_RECENT = 15
-"""Number of last runs whose mean duration predicts that of the next ones."""
+_RECENT = 15  # Number of last runs whose mean duration predicts that of the next ones
 
 
 @dataclass(frozen=True, slots=True)

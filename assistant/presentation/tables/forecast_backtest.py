@@ -266,8 +266,7 @@ def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> lis
     return [f"It was called {verdict} {times}: that was {'right' if was_right else 'wrong'}."]
 
 
-FEW = 10
-"""Fewer runs are not judged: if all 10 are inside, Wilson's interval begins at 72 %."""
+FEW = 10  # Fewer runs are not judged: if all 10 are inside, Wilson's interval begins at 72 %
 
 NAMES: dict[Group, str] = {
     "suggested": "suggested, taken as it was",

@@ -28,8 +28,7 @@ from strategies import Configuration, Suggestion, SuggestionKind
 
 MOST_RUN_NAMES = 8
 
-SOON_S = 60.0
-"""An end within so many seconds is shown as a duration, a later one as a time of day."""
+SOON_S = 60.0  # An end within so many seconds is shown as a duration, a later one as a time of day
 
 
 @dataclass(frozen=True, slots=True)

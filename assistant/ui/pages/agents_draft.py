@@ -26,8 +26,7 @@ from assistant.ui.pages.new_sweep_file import FormFault
 T = TypeVar("T")
 
 KEY = "agents-f-"
-PLAY = "agents-play"
-"""The place of messages that belong to no single field."""
+PLAY = "agents-play"  # The place of messages that belong to no single field
 NO_ADVICE = "no advice"
 LEARNS, LEARNS_NOT = "learns", "does not learn"
 MOST_LOOKED_AT_BYTES = 4 * 2**20

@@ -25,8 +25,7 @@ from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import EXAMPLE, PLATFORM, NewExperiment, open_from
 from assistant.ui.pages.new_sweep_file import form_of_recipe
 
-PER_PAGE = 25
-"""Experiments whose event log is read at once."""
+PER_PAGE = 25  # Experiments whose event log is read at once
 
 _PLACE = "experiments"
 _SNAPSHOT, _NUMBER = "experiments-shown", "experiments-number"

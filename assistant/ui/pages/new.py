@@ -26,8 +26,7 @@ from assistant.ui.pages.new_form import Form, ObjectiveFields
 from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline
 from assistant.ui.pages.new_sweep_file import FormFault
 
-MOST = 8
-"""Dry runs at a time, over all browsers; a further one ends the oldest."""
+MOST = 8  # Dry runs at a time, over all browsers; a further one ends the oldest
 
 _COMPLETED_CODE, _FAILED_CODE, _BAD_INPUT_CODE = 0, 4, 2
 
@@ -266,8 +265,7 @@ _PLACES = (
 )
 """Keys of the fields of each step; a message for any other key belongs to the whole form."""
 
-_TIME = "wall_s"
-"""The measure that every user program has."""
+_TIME = "wall_s"  # The measure that every user program has
 
 _STEP, _GO, _VISITED_KEY = "new-step", "new-state-go", "new-state-seen"
 _STEP_KEY = "new-state-step"

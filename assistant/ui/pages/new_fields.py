@@ -19,8 +19,7 @@ from assistant.ui.state import seed
 T = TypeVar("T")
 
 _DRAFT = "new-form"
-_STATE = "new-state-"
-"""Prefix of the keys in the session state that are not fields."""
+_STATE = "new-state-"  # Prefix of the keys in the session state that are not fields
 
 
 def draft() -> Form:

@@ -20,8 +20,7 @@ from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import ClusterFields, Form, Measures, ProgramFields, Source
 from assistant.ui.pages.new_sweep_file import FormFault, form_of, write_tables
 
-MOST_BYTES = 200 * 2**20
-"""Largest upload; it is in memory while it is read."""
+MOST_BYTES = 200 * 2**20  # Largest upload; it is in memory while it is read
 
 _FOLDER = "uploads"
 _DIGITS = 12

@@ -26,8 +26,7 @@ from assistant.ui.intents import Intent, answer_at
 from assistant.ui.state import ExperimentView
 from strategies.space.errors import AnalysisError
 
-MOST_EFFECTS = 8
-"""Most effects in a sentence; further parameters are counted."""
+MOST_EFFECTS = 8  # Most effects in a sentence; further parameters are counted
 
 
 def findings_section(experiment: Experiment) -> None:

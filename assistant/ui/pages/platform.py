@@ -46,8 +46,7 @@ from assistant.ui.pages.new_form import Form
 from strategies import Level, Parameter
 
 LIKENESS_PLACE = "platform-log"
-MOST = 4
-"""Comparisons at a time, over all browsers; a further one ends the oldest."""
+MOST = 4  # Comparisons at a time, over all browsers; a further one ends the oldest
 
 _EVERY_S = 0.5
 _EXAMPLE, _PATH, _UPLOAD = "Built-in example", "A file here", "Upload"

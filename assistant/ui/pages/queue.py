@@ -34,8 +34,7 @@ from assistant.ui.intents import Intent, answer_at
 from assistant.ui.state import ExperimentView, SteerableSession
 from assistant.ui.status_bar import idle_words
 
-UNDO_S = 600.0
-"""Seconds in which a change of the order can be undone."""
+UNDO_S = 600.0  # Seconds in which a change of the order can be undone
 
 Change = Callable[[Run], None]
 

@@ -20,8 +20,7 @@ from assistant.core.experiment import Experiment
 from assistant.presentation.text.number_format import level
 from strategies import Configuration, Level, ParameterSpace, StrategyError
 
-MOST_TEXT = 3_000
-"""Most characters of a draft in an address; a longer draft is not written there."""
+MOST_TEXT = 3_000  # Most characters of a draft in an address; a longer draft is not written there
 
 _MOST_READ = 100_000
 

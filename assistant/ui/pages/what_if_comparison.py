@@ -375,8 +375,7 @@ def region_rule_words(experiment: Experiment) -> str:
 
 
 NONE: Final = "none"
-SlaAndSteering = tuple[Sla, Steering]
-"""SLA and steering that the user saw."""
+SlaAndSteering = tuple[Sla, Steering]  # SLA and steering that the user saw
 
 
 @dataclass(frozen=True, slots=True)

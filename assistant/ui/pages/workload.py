@@ -66,8 +66,7 @@ _GENERATION_KEY = "workload-make"
 _EVERY_S = 0.5
 _FITTED, _PUBLISHED = "Fitted to this log", "Published"
 _MOST_SCALE, _MOST_GENERATED_DAYS = 1000.0, 3650.0
-_MOST_WHOLE = 2**53 - 1
-"""Largest whole number that a browser represents exactly."""
+_MOST_WHOLE = 2**53 - 1  # Largest whole number that a browser represents exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,8 +489,7 @@ _KEY = "workload"
 _THIS, _MAKE, _PLAN = "This log", "Generate and compare", "Capacity"
 _DAY_S = 86_400.0
 _MOST_PROCS = 10**12
-LOGS = Path("copperline-out") / "logs"
-"""Default folder of an uploaded log that a sweep uses."""
+LOGS = Path("copperline-out") / "logs"  # Default folder of an uploaded log that a sweep uses
 
 
 def page(first_path: str | None = None) -> Intent | None:
