@@ -62,7 +62,7 @@ from sim.formats.registry import (
     roundtrip_losses,
     write_workload,
 )
-from sim.formats.swf_file import ReadingRules, rule_choices, rules_from_texts, write_swf
+from sim.formats.swf import ReadingRules, rule_choices, rules_from_texts, write_swf
 from sim.formats.task_table import (
     CLOUDSIMPY_COLUMNS,
     read_cloudsimpy,

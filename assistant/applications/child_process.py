@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Protocol, Self
 from uuid import uuid4
 
@@ -265,12 +264,7 @@ class _StreamReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._selector.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -336,12 +330,7 @@ class _SessionGuard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._say("0\nover\n")  # two lines, in case no session was set
         if self._process.stdin is not None:
             self._process.stdin.close()

@@ -19,7 +19,6 @@ from queue import Empty, SimpleQueue
 from secrets import token_hex
 from socketserver import ThreadingTCPServer
 from threading import Thread
-from types import TracebackType
 from typing import Any, Final, Self
 
 from assistant.applications.measures import WALL, from_json, last_lines, measures_of
@@ -463,12 +462,7 @@ class _RequestThread(threading.Thread):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._wish_end()
         self.join(2 * END_S)
 

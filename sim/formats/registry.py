@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from sim.formats.gpu_clusters import OPENB_COLUMNS, PHILLY_COLUMNS, read_openb, read_philly
 from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_writer import write_joulie
-from sim.formats.swf import read_swf
-from sim.formats.swf_file import ReadingRules, write_swf
+from sim.formats.swf import ReadingRules, read_swf, write_swf
 from sim.formats.task_table import (
     CLOUDSIMPY_COLUMNS,
     NEEDED,

@@ -31,7 +31,7 @@ class ReadingNote:
     """Effect of a named reading rule on the rows of a log.
 
     Attributes:
-        rule, n_rows: name of the rule, as in `sim.formats.swf_file.ReadingRules`, and the rows it
+        rule, n_rows: name of the rule, as in `sim.formats.swf.ReadingRules`, and the rows it
             changed.
         sentence: the same as text for people.
     """

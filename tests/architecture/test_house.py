@@ -104,7 +104,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.applications.scheduling import presets
     from assistant.executors import EXECUTORS
     from sim.formats.registry import FORMATS
-    from sim.formats.swf_file import rule_choices
+    from sim.formats.swf import rule_choices
     from sim.generators.registry import GENERATORS
     from sim.policies.backfills import BACKFILLS
     from sim.policies.orders import ORDERS, TASK_ORDERS

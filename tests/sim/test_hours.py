@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim import Workload
-from sim.formats.swf import read_swf
-from sim.formats.swf_file import write_swf
+from sim.formats.swf import read_swf, write_swf
 from sim.metrics.wall_clock import WallClock
 from sim.model.errors import WorkloadError
 from tests.draw import real_logs

@@ -8,8 +8,7 @@ import pytest
 
 from sim import Workload, load_workload
 from sim.api import ReadingRules
-from sim.formats.swf import read_swf
-from sim.formats.swf_file import rule_choices, rules_from_texts
+from sim.formats.swf import read_swf, rule_choices, rules_from_texts
 from sim.model.errors import TraceError, UnknownNameError, WorkloadError
 
 HEADER = "; Version: 2.2\n;\tMaxProcs:  64\n;   UnixStartTime: 1000\n; Note: a\n; Note: b\n"

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.api import ReadingRules
-from sim.formats.swf import read_swf
-from sim.formats.swf_file import write_swf
+from sim.formats.swf import read_swf, write_swf
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
 from tests.draw.real_logs import read

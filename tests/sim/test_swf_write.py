@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sim import Workload
 from sim.api import ReadingRules
-from sim.formats.swf import read_swf
-from sim.formats.swf_file import write_swf
+from sim.formats.swf import read_swf, write_swf
 from tests.draw.workloads import workloads
 
 
