@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo app test lint types contracts pytest wheel clean help
+.PHONY: demo app test soak lint types contracts pytest wheel clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -30,7 +30,7 @@ demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
 app: $(VENV)/.ready  ## open the browser UI
 	@$(BIN)/copperline app
 
-test: $(VENV)/.ready-dev lint types contracts pytest  ## lint, types, import contracts and every test that this machine allows
+test: $(VENV)/.ready-dev lint types contracts pytest  ## lint, types, import contracts and the tests that this machine allows
 
 lint: $(VENV)/.ready-dev  ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -42,9 +42,13 @@ types: $(VENV)/.ready-dev  ## mypy, strict
 contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 	$(BIN)/lint-imports
 
-pytest: $(VENV)/.ready-dev  ## all tests, the slow and browser ones too; skips are listed with their reason
-	$(BIN)/python -m pytest -m "not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "browser or faults or slurm" -n 0 --durations=10
+pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; skips are listed with their reason
+	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
+	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 --durations=10
+
+soak: $(VENV)/.ready-dev  ## what is long by nature: crash points, fuzzing, whole logs, full sizes
+	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
+	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 --durations=10
 
 wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
