@@ -308,7 +308,7 @@ def _speed(record: Record, train: CloudTrace, dev: CloudTrace, generators: tuple
         plain = name.removesuffix(", every what-if")
         model = _fitted(plain, train, dev)
         if name == TILTED:
-            model = model.told(TILTS)
+            model = model.with_parameters(TILTS)
         quick = plain in QUICK_TO_DRAW
         window, n_draws = (train, 3) if quick else (dev, 1)
         best = 0.0

@@ -99,15 +99,17 @@ def rule_table(
     model = published_model("joulie").with_parameters(dict(told or {}))
     of_pods = model.with_parameters({"jobs": n_workloads})
     drawn = generate(of_pods, duration_s=_LONG_S, seed=seed)
-    eco = generate(of_pods.told({"eco_ratio": 0.20}), duration_s=_LONG_S, seed=seed)
+    eco = generate(of_pods.with_parameters({"eco_ratio": 0.20}), duration_s=_LONG_S, seed=seed)
     calm = {"burst_day_probability": 0.0}
     few = {"mean_inter_arrival_sec": BURST_MEAN_S}
-    flat = _arrivals(of_pods.told(calm), _LONG_S, seed)
+    flat = _arrivals(of_pods.with_parameters(calm), _LONG_S, seed)
     bursts = _arrivals(model.with_parameters(few), BURST_DAYS * DAY_S, seed)
     dips = _arrivals(
         model.with_parameters(calm | few | {"dip_day_probability": 0.30}), BURST_DAYS * DAY_S, seed
     )
-    idle = _arrivals(of_pods.told(calm | {"hourly_multipliers": [0.0] * 24}), _LONG_S, seed)
+    idle = _arrivals(
+        of_pods.with_parameters(calm | {"hourly_multipliers": [0.0] * 24}), _LONG_S, seed
+    )
     return [
         *_arrival_rule(flat),
         *_odd_hours("J4 burst", bursts, 0.25, BURST_HOURS, lambda mult: mult * 2.0 + 8.0 / 16.0),

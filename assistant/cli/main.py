@@ -174,7 +174,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Let nobody in by a token any more, from now on; the runs that it holds wait again.",
     ),
     "hooks test": (
-        "hooks:run_hook_test",
+        "administration:run_hook_test",
         "Start each hook once with a sample of what it would be told, and say what came back.",
     ),
     "agents run": (

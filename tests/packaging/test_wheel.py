@@ -20,7 +20,7 @@ def test_the_wheel_is_whole_and_runs(repository: Path, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"agents", "assistant", "sim", "strategies", "streamlit_app.py"}
-    assert "assistant/report/templates/report.html.j2" in names
+    assert "assistant/presentation/report/templates/report.html.j2" in names
     assert any(name.startswith("assistant/cli/templates/") for name in names)
 
     home = tmp_path / "clean"

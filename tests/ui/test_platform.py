@@ -87,7 +87,10 @@ def test_the_future_is_taken_along_to_new() -> None:
     page = press(little(shown(platform.page)), "platform-play-steer")
     assert page.session_state["went"] == "new"
     form = page.session_state[new_fields._DRAFT]
-    assert (form.source, form.kept) == ("platform", {"application": {"days": 1.0, "models": 5}})
+    assert (form.source, form.extra_tables) == (
+        "platform",
+        {"application": {"days": 1.0, "models": 5}},
+    )
 
 
 def test_a_form_of_the_platform_is_a_sweep_and_is_read_again() -> None:

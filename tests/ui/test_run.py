@@ -522,7 +522,7 @@ def test_a_window_can_be_typed(cluster: Session) -> None:
 def test_more_jobs_than_can_be_drawn_are_counted(
     cluster: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_schedule, "drawn", partial(schedule.drawing_of, most=10))
+    monkeypatch.setattr(run_schedule, "drawing_of", partial(schedule.drawing_of, most=10))
     page = shown(cluster, 1)
     assert (
         "40 jobs run in this window. The 10 largest of them, by processors and time, are drawn; "
