@@ -118,6 +118,7 @@ def test_what_cannot_be_played_is_refused_before_anything_is_written(study: Path
     assert not (study.parent / "out").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_two_processes_play_the_same_as_one(study: Path) -> None:
     play(study, "one")
@@ -125,6 +126,7 @@ def test_two_processes_play_the_same_as_one(study: Path) -> None:
     assert contents(study.parent / "one") == contents(study.parent / "two")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("with_signal", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_study_goes_on(study: Path, with_signal: signal.Signals) -> None:

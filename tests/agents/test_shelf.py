@@ -252,6 +252,7 @@ def test_the_last_word_of_a_process_tells_why(
 # -- processes of their own ----------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_what_is_started_ends_as_the_command_line_ends(
     shelf: StudyRepository, tmp_path: Path
@@ -279,6 +280,7 @@ def test_what_is_started_ends_as_the_command_line_ends(
         assert len(zipfile.ZipFile(io.BytesIO(seen.figures())).namelist()) == 2
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_what_was_stopped_or_killed_goes_on_to_the_same_bytes(
@@ -345,6 +347,7 @@ def test_a_log_that_cannot_be_read_is_told_and_can_be_tried_again(
     assert "Traceback" not in found.sentence
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_table_is_measured_once_for_all_studies(shelf: StudyRepository, tmp_path: Path) -> None:
     told = 'applications = ["maze"]\nreplications = 2\nworkers = 1\nconfidences = [50]\n'

@@ -66,6 +66,7 @@ def interval(
     return float(low), float(high)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("backfill", ["none", "easy"])
 @pytest.mark.parametrize(
     ("arrival_rate", "servers", "deterministic"),

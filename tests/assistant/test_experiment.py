@@ -23,6 +23,7 @@ def journal(seed: int, runs: int, fail_at_x: int | None = None):  # type: ignore
     return session, store.load(session.id)
 
 
+@pytest.mark.soak
 @given(st.integers(0, 10**9), st.integers(1, 26), st.sampled_from([None, 0, 1]))
 def test_replay_gives_the_state_and_the_codec_loses_nothing(
     seed: int, runs: int, fail_at_x: int | None

@@ -203,6 +203,7 @@ def test_a_run_is_ended_from_another_thread_while_it_is_waited_for(
     assert again.runs == session.experiment.runs
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_run_is_ended_by_whoever_decides_elsewhere() -> None:
     """As ``copperline queue --stop`` does beside the process that executes."""
@@ -264,6 +265,7 @@ class Chatty(Climb):
         raise RunStoppedError("it was told to end")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_reports_are_few_however_many_come() -> None:
     session = open_session(Chatty(), store=MemoryStore(), sla=Sla(9))

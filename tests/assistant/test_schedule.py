@@ -289,6 +289,7 @@ def test_no_two_jobs_have_a_processor_at_once_and_none_is_lost(scenario: Scenari
     assert again.low.tolist() == places.low.tolist()
 
 
+@pytest.mark.soak
 @given(scenarios(), st.integers(1, 6), st.floats(0, 30), st.floats(0.5, 30))
 def test_what_is_not_drawn_is_shaded(
     scenario: Scenario, most: int, from_s: float, width_s: float
@@ -309,6 +310,7 @@ def test_what_is_not_drawn_is_shaded(
     assert all(s.share <= 1 + 1e-9 for s in told.shades)
 
 
+@pytest.mark.soak
 @given(scenarios())
 def test_use_and_queue_are_what_the_monitor_saw(scenario: Scenario) -> None:
     """The simulator's monitor counts inside the event loop; here the columns are summed."""

@@ -159,6 +159,7 @@ def some_of(maze: MazeRunner):  # type: ignore[no-untyped-def]
     return list(maze.space.configurations())[37]
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_processes_side_by_side_give_the_same_in_order() -> None:
     maze = MazeRunner(n_games=1)

@@ -84,6 +84,7 @@ def test_an_exception_is_a_failed_run_with_its_words(entry: ExecutorEntry) -> No
     assert "ZeroDivisionError" in (completion.failure or "")
 
 
+@pytest.mark.soak
 @every_executor
 def test_nothing_under_way_gives_nothing_and_cancel_forgets(entry: ExecutorEntry) -> None:
     with entry.build(Bowl(), 1) as executor:
@@ -145,6 +146,7 @@ def test_a_run_tells_what_it_has_measured_and_ends_when_somebody_wants_it(
     assert not again.stopped
 
 
+@pytest.mark.soak
 @every_executor
 def test_only_the_run_that_is_meant_is_ended(entry: ExecutorEntry) -> None:
     with entry.build(Climb(), 2) as executor:
@@ -169,6 +171,7 @@ def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: Execu
     assert completion.measures is not None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "n_runs"),
     [

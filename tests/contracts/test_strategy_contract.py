@@ -297,6 +297,7 @@ def test_a_number_of_suggestions_below_one_is_refused(strategy: Strategy, n: int
         strategy.suggest(n, Knowledge(SPACES["3x3x2x3"]), np.random.default_rng(1))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("exclusions", [(), (Exclusion("p0 == p1 or p2 + p3 > 16"),)])
 def test_a_space_of_10_to_the_12_is_searched_without_being_built(
     strategy: Strategy, exclusions: tuple[Exclusion, ...]
@@ -314,6 +315,7 @@ def test_a_space_of_10_to_the_12_is_searched_without_being_built(
     assert not is_exhausted(Knowledge(space, tuple(observed)))
 
 
+@pytest.mark.soak
 @given(st.data())
 def test_any_space_and_history_is_answered_in_full(data: st.DataObject) -> None:
     space = data.draw(spaces())

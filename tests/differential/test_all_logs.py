@@ -59,6 +59,7 @@ def test_every_policy_on_every_engine(
         assert process.run(scenario, kernel="interpreted") == compiled
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("backfill", RULES)
@@ -71,6 +72,7 @@ def test_whole_logs(shared_data: Path, log: str, backfill: str) -> None:
     assert simulate(scenario, engine="process") == simulate(scenario, engine="compiled")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("backfill", ["none", "greedy", "easy"])
 def test_three_thousand_jobs_start_as_in_the_naive_scheduler(
@@ -82,6 +84,7 @@ def test_three_thousand_jobs_start_as_in_the_naive_scheduler(
     assert (simulate(scenario, engine="compiled").start_s == expected).all()
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_threads_change_nothing(shared_data: Path) -> None:
     workload = real_logs.read(shared_data, "theta_2022").head(2000)

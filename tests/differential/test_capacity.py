@@ -30,6 +30,7 @@ def test_busy_scenarios_run_as_in_the_naive_scheduler(seed: int) -> None:
     assert_as_in_the_naive_one(busy_scenario(seed), ("compiled", "interpreted", "process"))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(capacity_scenarios(most_jobs=40))

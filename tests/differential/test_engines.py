@@ -39,6 +39,7 @@ def assert_same_starts(scenario: Scenario) -> None:
         )
 
 
+@pytest.mark.soak
 @given(scenarios())
 def test_generated_scenarios_start_as_in_the_naive_scheduler(scenario: Scenario) -> None:
     assert_same_starts(scenario)
@@ -50,6 +51,7 @@ def split(workload: Workload, procs: int) -> ClusterSpec:
     return ClusterSpec((narrow, Partition("rest", procs)))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
@@ -90,6 +92,7 @@ def test_users_who_compete_start_as_in_the_naive_scheduler(backfill: str) -> Non
     assert n_moved > 50
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "log", ["LLNL-Atlas-2006-2.1-cln", "UniLu-Gaia-2014-1", "NASA-iPSC-1993-3.1-cln"]

@@ -93,6 +93,7 @@ def test_every_placement_chooses_as_the_naive_one(rule: str) -> None:
     assert rule == "first_fit" or n_elsewhere > 20, "as first fit: the comparison is empty"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [rule.name for rule in PLACEMENTS])
 def test_every_placement_is_the_same_in_every_engine(rule: str) -> None:
@@ -134,6 +135,7 @@ def test_the_most_urgent_is_next_as_in_the_naive_scheduler(rule: str) -> None:
     assert n_others > 5, "all go as in greedy: the comparison is empty"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["drf", "max_weight", "least_work"])
 def test_urgency_is_the_same_in_every_engine(rule: str) -> None:

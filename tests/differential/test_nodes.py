@@ -23,6 +23,7 @@ def assert_as_in_the_reference(scenario: Scenario) -> SimulationResult:
     return assert_same_on_machines(scenario, naive_nodes.schedule(scenario))
 
 
+@pytest.mark.soak
 @given(node_scenarios())
 def test_generated_scenarios_run_as_in_the_naive_scheduler(scenario: Scenario) -> None:
     assert_as_in_the_reference(scenario)
@@ -48,6 +49,7 @@ def test_users_who_compete_for_machines_start_as_in_the_naive_scheduler() -> Non
     assert n_moved > 100
 
 
+@pytest.mark.soak
 @given(node_scenarios())
 def test_the_simpy_engine_gives_the_same_whichever_text_it_calls(scenario: Scenario) -> None:
     assert run_process(scenario, kernel="compiled") == run_process(scenario, kernel="interpreted")
@@ -72,6 +74,7 @@ LOGS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize(("order", "backfill"), POLICIES)
@@ -101,6 +104,7 @@ def test_easy_and_none_differ_on_a_real_log(shared_data: Path) -> None:
     assert (easy != none).sum() > 100
 
 
+@pytest.mark.soak
 @given(scenarios_for_nodes())
 def test_on_machines_of_one_processor_it_is_the_pool(scenario: Scenario) -> None:
     nodes = replace(scenario, cluster=scenario.cluster.in_machines_of(1), allocation="whole_nodes")
@@ -137,6 +141,7 @@ def test_on_identical_machines_it_is_a_pool_of_machines(scenario: Scenario) -> N
         assert (found.placement.n_machines == scenario.workload.procs).all()
 
 
+@pytest.mark.soak
 @given(node_scenarios())
 def test_no_machine_holds_two_jobs_and_every_job_holds_enough(scenario: Scenario) -> None:
     result, workload = simulate(scenario), scenario.workload
@@ -183,6 +188,7 @@ class Promises:
             self.shadow_s.setdefault(pool.queue[here.head], here.shadow_s)
 
 
+@pytest.mark.soak
 @given(node_scenarios())
 def test_no_head_starts_later_than_it_was_promised(scenario: Scenario) -> None:
     promises = Promises()

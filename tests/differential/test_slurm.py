@@ -22,6 +22,7 @@ def assert_as_in_the_reference(scenario: Scenario) -> SimulationResult:
     return assert_same_on_machines(scenario, naive_slurm.schedule(scenario))
 
 
+@pytest.mark.soak
 @given(slurm_scenarios())
 def test_generated_scenarios_run_as_in_the_naive_reference(scenario: Scenario) -> None:
     assert_as_in_the_reference(scenario)
@@ -42,6 +43,7 @@ def test_the_simpy_engine_gives_the_same_whichever_text_it_calls(scenario: Scena
     assert run_process(scenario, kernel="compiled") == run_process(scenario, kernel="interpreted")
 
 
+@pytest.mark.soak
 @given(slurm_scenarios())
 def test_no_machine_is_ever_overfull(scenario: Scenario) -> None:
     _, state, course = _interpret(scenario, lambda: False)
@@ -66,6 +68,7 @@ def test_no_machine_is_ever_overfull(scenario: Scenario) -> None:
     assert state.free == state.capacity, "all of it came back"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("allocation", "backfill"),

@@ -53,6 +53,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.soak
 def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     companion = ServiceSupervisor(store)

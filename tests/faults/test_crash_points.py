@@ -63,6 +63,7 @@ class Copies(Fault):
         self.points.append((at, len(self._acknowledged)))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_every_statement_loses_and_doubles_nothing(folder: Path, each: int) -> None:
     n, n_kills = kill_at_statements(folder, each)
@@ -131,6 +132,7 @@ def test_a_death_at_some_statements(folder: Path, way: object) -> None:
     tried(folder, way, range(1, n + 1, n // N_QUICK))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [unwind, die])
 def test_a_death_at_every_statement(folder: Path, way: object) -> None:

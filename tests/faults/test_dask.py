@@ -90,6 +90,7 @@ def connected(application: Counted, cluster: Cluster) -> DaskExecutor:
                 raise
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("killed", ["nobody", "a worker", "the scheduler"])
 def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
     cluster: Cluster, tmp_path: Path, killed: str
@@ -132,6 +133,7 @@ def test_nobody_there_is_said_before_anything_is_run(
         DaskExecutor(Counted(lines=str(tmp_path / "x")), 2, address=address)
 
 
+@pytest.mark.soak
 def test_workers_of_its_own_that_nobody_starts_again_are_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def no_jobs(slurm: SlurmCluster) -> bool:
     return not slurm.ask("squeue", "--noheader").strip()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("killed", ["nobody", "the jobs", "their node"])
 def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
     slurm: SlurmCluster, tmp_path: Path, killed: str
@@ -135,6 +136,7 @@ def test_what_slurm_would_never_start_is_refused_in_its_words(
     assert not list((tmp_path / "shared").iterdir())
 
 
+@pytest.mark.soak
 def test_jobs_that_end_before_a_run_came_back_are_not_sent_for_ever(
     slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +170,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.soak
 def test_after_a_kill_jobs_end_by_themselves_and_the_next_executor_tidies_up(
     slurm: SlurmCluster, tmp_path: Path
 ) -> None:

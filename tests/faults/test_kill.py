@@ -99,6 +99,7 @@ def final_state(experiment: Experiment) -> list[object]:
     ] + [(b.number, b.suggestions, b.exhausted) for b in experiment.batches]
 
 
+@pytest.mark.soak
 def test_nothing_is_lost_at_fifty_random_moments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

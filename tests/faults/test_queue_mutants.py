@@ -14,7 +14,7 @@ import pytest
 
 import assistant
 
-QUEUE, PROJECTION, SQLITE = "store/queue.py", "store/projection.py", "store/sqlite.py"
+QUEUE, STORE = "store/queue.py", "store/event_store.py"
 
 BREAK = 'connection.execute("COMMIT"); connection.execute("BEGIN IMMEDIATE")'
 NOTE = 'connection.execute("UPDATE attempt SET result = ? WHERE token = ?", (digest, token))'
@@ -25,6 +25,7 @@ BEGIN, COMMIT, ROLLBACK = (
 CURRENT = "            if attempt.is_current:\n                "
 FREED = '    connection.execute(\n        "DELETE FROM lease WHERE token ="'
 IS_CURRENT = "r.token = a.token AND r.state = 'running', r.state"
+NEXT = "\n            AND (e.deadline_s IS NULL OR e.deadline_s > :now_s)"
 
 
 def current_or(more: str) -> str:
@@ -34,17 +35,17 @@ def current_or(more: str) -> str:
 MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "a commit between the result and its note": ((QUEUE, NOTE, f"{BREAK}; {NOTE}"),),
     "a commit between the journal and the tables": (
-        (SQLITE, PROJECTING, f"        connection = self.connection; {BREAK}\n{PROJECTING}"),
+        (STORE, PROJECTING, f"        connection = self.connection; {BREAK}\n{PROJECTING}"),
     ),
     "acknowledged before it is committed": (
-        (SQLITE, BEGIN, f"self.connection.in_transaction or {BEGIN}"),
+        (STORE, BEGIN, f"self.connection.in_transaction or {BEGIN}"),
         (
-            SQLITE,
+            STORE,
             COMMIT,
             f"self.off = not getattr(self, 'off', 0)\n                self.off or {COMMIT}",
         ),
     ),
-    "what was refused by the medium is kept by half": ((SQLITE, ROLLBACK, COMMIT),),
+    "what was refused by the medium is kept by half": ((STORE, ROLLBACK, COMMIT),),
     "no token is asked for": ((QUEUE, IS_CURRENT, "r.state = 'running', r.state"),),
     "a late result changes a run that waits": (
         (QUEUE, f"{CURRENT}completion", current_or("attempt.state == 'queued'") + "completion"),
@@ -78,7 +79,7 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "nothing expires at a claim": ((QUEUE, "            self._expire()\n", ""),),
     "the priority of the first claim is kept": (
         (
-            PROJECTION,
+            STORE,
             '"UPDATE run SET priority = ? WHERE experiment_id = ? AND run_id = ?"',
             '"UPDATE run SET priority = ? WHERE experiment_id = ? AND run_id = ? AND attempts = 0"',
         ),
@@ -86,13 +87,13 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "priorities count within an experiment only": (
         (QUEUE, "ORDER BY r.priority DESC, r.seq LIMIT 1", "ORDER BY r.seq LIMIT 1"),
     ),
-    "the tables forget that a run is held": (
-        (PROJECTION, "isinstance(event, RunHeld), ", "False, "),
-    ),
+    "the tables forget that a run is held": ((STORE, "isinstance(event, RunHeld), ", "False, "),),
     "a lease outlives its run": (
-        (PROJECTION, FREED, FREED.replace("connection", 'state == "completed" or connection', 1)),
+        (STORE, FREED, FREED.replace("connection", 'state == "completed" or connection', 1)),
     ),
-    "a finished experiment goes on": ((QUEUE, "e.active = 1 AND e.finished = 0", "e.active = 1"),),
+    "a finished experiment goes on": (
+        (QUEUE, f"e.active = 1 AND e.finished = 0{NEXT}", f"e.active = 1{NEXT}"),
+    ),
     "anybody gives a run back": (
         (
             QUEUE,
@@ -107,15 +108,16 @@ import os, sys, tempfile
 from pathlib import Path
 import assistant
 assert Path(assistant.__file__).parent == Path.cwd() / "assistant"
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.faults.machine import Queue
 from tests.faults.test_crash_points import kill_at_statements
 from tests.faults.test_refusals import SAYINGS, gone_on
 
 def machine(folder):
-    run_state_machine_as_test(Queue, settings=settings(
-        max_examples=200, stateful_step_count=50, deadline=None, derandomize=True, database=None,
+    # A given seed, as one from the text of the machine would change with every name in it.
+    run_state_machine_as_test(seed(1)(Queue), settings=settings(
+        max_examples=200, stateful_step_count=50, deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=[Phase.generate],
     ))
 

@@ -84,6 +84,7 @@ def test_some_refused_statements(folder: Path, text: str, times: int) -> None:
     gone_on(folder, range(times, 1000, 23), text, times)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("text", SAYINGS)

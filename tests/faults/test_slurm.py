@@ -118,6 +118,7 @@ def test_what_another_executor_left_is_cancelled_and_removed(
             until(lambda: not slurm.ask("squeue", "-h", "--states=R,PD").strip(), "the job's end")
 
 
+@pytest.mark.soak
 def test_what_slurm_refuses_is_said_in_its_words(
     slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) ->
         assert secret.hex() not in told
 
 
+@pytest.mark.soak
 def test_a_controller_that_stays_away_ends_a_sweep_for_which_nobody_works(
     slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

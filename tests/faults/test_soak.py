@@ -36,6 +36,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", **more}
 
 
+@pytest.mark.soak
 def test_nothing_is_lost_through_three_hundred_faults(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "tests.faults.soak", "--seed", str(SEED)]
@@ -117,6 +118,7 @@ def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals
         assert until(lambda: not list(marked(mark))), list(marked(mark))
 
 
+@pytest.mark.soak
 def test_a_run_is_stopped_when_it_is_cancelled_and_given_back_when_the_service_ends(
     tmp_path: Path,
 ) -> None:

@@ -20,6 +20,7 @@ def test_the_queue_is_as_its_model() -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_queue_is_as_its_model_through_ten_thousand_calls() -> None:
     machine.OPERATIONS.clear()

@@ -80,6 +80,7 @@ def test_more_budget_never_lowers_the_chance_on_the_same_draws(by: str) -> None:
     assert chances[-1] > chances[3] > chances[0]
 
 
+@pytest.mark.soak
 @given(st.floats(-50.0, 99.0), st.floats(0.0, 50.0))
 def test_a_harder_goal_is_never_likelier(goal: float, harder: float) -> None:
     experiment = told(FALLING, SLA)

@@ -104,6 +104,7 @@ def test_what_is_no_event(line: str) -> None:
     assert fault_of_sentence(str(caught.value)) is None
 
 
+@pytest.mark.soak
 def test_the_watch_sees_what_it_shall_see() -> None:
     """A hang, a flood of memory, a traceback, and sentences that are none."""
 

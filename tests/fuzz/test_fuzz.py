@@ -12,6 +12,7 @@ SECONDS = float(os.environ.get("COPPERLINE_FUZZ_SECONDS", "10"))
 """Two minutes are given by hand: ``python -m tests.fuzz all --seconds 120``."""
 
 
+@pytest.mark.soak
 @pytest.mark.fuzz
 @pytest.mark.parametrize("reader", READERS)
 def test_no_input_does_harm(reader: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.soak
 def test_the_wheel_is_whole_and_runs(repository: Path, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
     subprocess.run([*build, str(repository)], check=True, capture_output=True)

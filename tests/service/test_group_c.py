@@ -52,6 +52,7 @@ def state(client: httpx.Client, run: int = 1) -> str:
 # A. Who may do what
 
 
+@pytest.mark.soak
 def test_a1_every_route_but_health_asks_for_a_token(real: Real) -> None:
     for path, operations in real.service.app.openapi()["paths"].items():
         for method in operations:

@@ -31,6 +31,7 @@ def test_the_document_is_checked_in(repository: Path) -> None:
     assert checked_in == openapi_text(), "python -m assistant.service.app > docs/openapi.json"
 
 
+@pytest.mark.soak
 def test_the_command_writes_it(repository: Path) -> None:
     command = [sys.executable, "-m", "assistant.service.app"]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True)
@@ -105,6 +106,7 @@ def schema(real: Real) -> Any:
     return loaded
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path"), [pytest.param(m, p, id=f"{m} {p}") for m, p, _ in operations()]

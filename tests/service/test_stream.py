@@ -194,6 +194,7 @@ def test_streams_end_when_the_service_does(tmp_path: Path) -> None:
     assert ended.wait(PATIENCE_S)
 
 
+@pytest.mark.soak
 def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
     with serving(tmp_path) as real:
         session = with_runs(real)

@@ -35,6 +35,7 @@ def test_a_log_of_a_simulation_is_compared_by_the_numbers_of_the_validation() ->
     assert found.gaps["calendar"].ks == expected["gaps between arrivals"].ks
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_same_laws_are_alike_and_others_are_not() -> None:
     logs = example_log(weeks=2)

@@ -187,6 +187,7 @@ def test_agreements_are_judged_by_the_time_beyond_them() -> None:
         assert found.late_share[model] == pytest.approx(late)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_whoever_gains_most_first_leaves_less_potential_than_first_come_first_served() -> None:
     """Thirty seeds, common random numbers; the interval of the mean difference is below zero."""

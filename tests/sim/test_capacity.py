@@ -366,6 +366,7 @@ def test_processors_and_limits_are_kept(scenario: Scenario) -> None:
         assert books.least_free == 0, "a planned window did not get what it wanted"
 
 
+@pytest.mark.soak
 @given(capacity_scenarios())
 def test_no_reservation_is_delayed_by_windows_that_are_planned(scenario: Scenario) -> None:
     assume(not any(part.preemptible for part in scenario.cluster.partitions))
@@ -387,6 +388,7 @@ def test_greedy_leaves_nobody_in_the_queue_who_fits(scenario: Scenario) -> None:
     run(scenario, kernel="interpreted", witness=NobodyFits())
 
 
+@pytest.mark.soak
 @given(scenarios())
 def test_one_processor_more_that_is_never_there_changes_nothing(scenario: Scenario) -> None:
     """Rules by plan are the same rules: a window over what was added leaves what was."""

@@ -87,6 +87,7 @@ def test_the_first_jobs_in_python_alone(jobs: Scenario, placement: str, backfill
     as_in_the_reference(one, "interpreted")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("placement", ALL)
 def test_the_first_200_jobs(jobs: Scenario, placement: str) -> None:
@@ -98,6 +99,7 @@ def test_the_first_200_jobs(jobs: Scenario, placement: str) -> None:
     assert share_that_waits(one, result) > 2 / 3
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize(("placement", "backfill"), PAIRS[len(ALL) :])
 def test_the_first_jobs_by_who_is_next(jobs: Scenario, placement: str, backfill: str) -> None:
@@ -109,6 +111,7 @@ def test_the_first_jobs_by_who_is_next(jobs: Scenario, placement: str, backfill:
     assert share_that_waits(one, result) > 2 / 3
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_first_jobs_on_machines_that_are_not_alike(jobs: Scenario) -> None:
     """Where every rule for resources goes another way than every other."""

@@ -58,6 +58,7 @@ def undeclared(full: Path) -> Path:
     return full
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
     cold_start: ColdStart, repository: Path
@@ -74,6 +75,7 @@ def test_a_cold_machine_is_answered_at_once_and_compiles_meanwhile(
     assert {p: p.stat().st_mtime_ns for p in cold_start.cache.rglob("*.nbc")} == machine_code
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, repository: Path) -> None:
     blocked = tmp_path / "file"
@@ -89,6 +91,7 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, reposi
     assert not Path(told[3]).parent.exists()
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_full_folder_that_cannot_be_written_is_used(full: Path, repository: Path) -> None:
     code = "from sim.kernel import jit; jit._writable = lambda folder: False"
@@ -98,6 +101,7 @@ def test_a_full_folder_that_cannot_be_written_is_used(full: Path, repository: Pa
     assert not Path(told[3]).exists()
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "gone", "rewritten", "empty index"])
 def test_damaged_machine_code_is_noticed_and_made_anew(
@@ -124,6 +128,7 @@ def test_damaged_machine_code_is_noticed_and_made_anew(
     assert answered() == ["compiled", "compiled", True]
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_compiler_that_is_killed_is_started_again(undeclared: Path, repository: Path) -> None:
     code = """
@@ -153,6 +158,7 @@ def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
     assert compilation._is_running({"process": os.getpid(), "host": platform.node()})
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_preparation_that_died_is_done_again(undeclared: Path, repository: Path) -> None:
     code = "from sim.engines import compilation as p; print(p._busy_file())"

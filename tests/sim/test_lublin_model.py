@@ -145,6 +145,7 @@ def test_both_ways_to_draw_agree() -> None:
     assert abs(found - rate.mean) < 4 * rate.sd / np.sqrt(days)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_quantiles_are_those_of_the_authors_program() -> None:
     """Within 3 % of the logarithms; run times with as many jobs of each type as in its run."""

@@ -283,6 +283,7 @@ def test_the_first_jobs_of_cloudsimpys_file(shared_data: Path) -> None:
     check_against_the_naive_reference(first_jobs(shared_data, 2, 1))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_first_200_jobs_of_cloudsimpys_file(shared_data: Path) -> None:
     check_against_the_naive_reference(first_jobs(shared_data, 200, 30))

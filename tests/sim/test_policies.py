@@ -301,6 +301,7 @@ def test_options_decide_the_digest() -> None:
     assert len(digests) == 3
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_every_policy_gives_the_same_in_machine_code() -> None:
     workload = default_workload(seed=5, n_jobs=500)

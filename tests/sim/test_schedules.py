@@ -223,6 +223,7 @@ print(unavailable() is None, sha.hexdigest())
 """
 
 
+@pytest.mark.soak
 def test_interpreted_kernels_equal_compiled_ones(repository: Path) -> None:
     seen = {}
     for disabled in ("0", "1"):

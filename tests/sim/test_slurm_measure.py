@@ -161,6 +161,7 @@ def short() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_real_slurm_schedules_and_is_over_afterwards(
     tmp_path: Path, short: Path, scripts: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +184,7 @@ def test_a_real_slurm_schedules_and_is_over_afterwards(
     assert all(3 <= job.end_s - job.start_s <= 6 for job in run.jobs)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_stops_every_daemon(

@@ -113,6 +113,7 @@ def raw(path: Path) -> np.ndarray:
     return table[np.argsort(table[:, 0])]
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_real_logs_come_back_and_are_written_as_they_were(

@@ -109,6 +109,7 @@ def test_what_differs_is_seen(other: Workload, names: tuple[str, ...]) -> None:
     assert found["procs ks"] == "alike"
 
 
+@pytest.mark.soak
 @pytest.mark.statistical
 def test_verdicts_are_wrong_about_as_often_as_said() -> None:
     """Of pairs of one law few figures differ; with few days a bootstrap is a bit too keen."""

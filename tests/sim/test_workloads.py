@@ -62,6 +62,7 @@ def gaps_of_a_run(seed: int) -> dict[str, float]:
     return quantiles(np.diff(workload.submit_s)) | {"n_batch": n_batch}
 
 
+@pytest.mark.soak
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("figures", "reference"), [(jobs_at_the_programs_mix, JOBS), (gaps_of_a_run, GAPS)]

@@ -66,6 +66,7 @@ def test_where_no_lock_can_be_made_is_said(tmp_path: Path) -> None:
         ExecutionLock(tmp_path / "store.db", "a")
 
 
+@pytest.mark.soak
 def test_a_living_sweep_is_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ def started(page: str, language: str, folder: Path) -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.soak
 def test_the_program_in_python_describes_itself_and_is_swept(
     cli: Cli, page: str, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_the_program_in_python_describes_itself_and_is_swept(
     assert mine.application.baseline == pages.application.baseline
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("node")
 def test_the_program_for_node_is_swept_as_the_other_is(cli: Cli, page: str, tmp_path: Path) -> None:
     with started(page, "js", tmp_path) as url:
@@ -155,6 +157,7 @@ def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
     assert watching.told["time_ms"] > 345  # of one more step it is a little less
 
 
+@pytest.mark.soak
 def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path: Path) -> None:
     store = tmp_path / "experiments.db"
     with started(page, "python", tmp_path) as url, (tmp_path / "service.log").open("wb") as log:
@@ -181,6 +184,7 @@ def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path:
             service.wait(PATIENCE_S)
 
 
+@pytest.mark.soak
 def test_a_program_that_goes_away_fails_its_runs_and_not_the_sweep(
     cli: Cli, page: str, tmp_path: Path
 ) -> None:

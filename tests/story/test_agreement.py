@@ -73,6 +73,7 @@ table = "measured.csv"
     assert set(told) == {"runs", "cost", "run_limit", "goal"}
 
 
+@pytest.mark.soak
 def test_the_goal_ends_a_sweep_which_goes_on_only_with_another(cli: Cli, table: Path) -> None:
     code, out, err = cli("sweep", "--table", str(table), "--goal", "40", "--initial", "3")
     assert code == 0
@@ -223,6 +224,7 @@ def test_the_report_has_the_agreement(cli: Cli, table: Path, tmp_path: Path) -> 
         assert words in section
 
 
+@pytest.mark.soak
 def test_a_program_is_ended_at_the_tighter_limit(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "sleep.sh").write_text("sleep $1; echo $1\n")
     (tmp_path / "sweep.toml").write_text(

@@ -120,6 +120,7 @@ def in_one_process(folder: Path) -> Session:
     return session
 
 
+@pytest.mark.soak
 def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path, service: Path) -> None:
     printed, session = adapted(folder, service, "sh", "adapter.sh")
     alone = in_one_process(folder)
@@ -141,6 +142,7 @@ def test_curl_and_a_shell_make_the_sweep_that_a_function_makes(folder: Path, ser
     assert all(run.duration_s is not None and run.duration_s > 0 for run in session.experiment.runs)
 
 
+@pytest.mark.soak
 def test_node_makes_it_too(folder: Path, service: Path, node: str) -> None:
     printed, session = adapted(folder, service, node, "adapter.mjs")
     assert made(session) == made(in_one_process(folder))
@@ -148,6 +150,7 @@ def test_node_makes_it_too(folder: Path, service: Path, node: str) -> None:
     assert printed.splitlines()[0] == session.experiment.finished.reason
 
 
+@pytest.mark.soak
 def test_a_solver_that_fails_is_a_failed_run_and_the_sweep_goes_on(
     folder: Path, service: Path
 ) -> None:

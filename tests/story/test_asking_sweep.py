@@ -100,6 +100,7 @@ def make(program: httpx.Client, process: subprocess.Popen[str], most: int = 100)
     return most
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_sweep_is_interrupted_and_goes_on_and_its_program_is_told_the_end(folder: Path) -> None:
     with sweeping(folder, "sweep", "sweep.toml") as process:

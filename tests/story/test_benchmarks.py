@@ -41,6 +41,7 @@ def test_every_benchmark_is_run_here(repository: Path) -> None:
     assert {path.stem for path in files if "def main()" in path.read_text()} == set(BENCHMARKS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_quick_mode(
     name: str, repository: Path, shared_data: Path, tmp_path: Path, request: pytest.FixtureRequest

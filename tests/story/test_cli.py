@@ -79,6 +79,7 @@ def test_a_sweep_over_a_log_compares_with_today(cli: Cli, log: Path) -> None:
     assert Path(found["report"]).exists()
 
 
+@pytest.mark.soak
 def test_the_same_seed_gives_the_same_sweep_on_one_worker_and_two(cli: Cli, table: Path) -> None:
     def values(*more: str) -> list[object]:
         _, out, _ = cli("sweep", "--table", str(table), "--runs", "9", "--json", *more)

@@ -25,6 +25,7 @@ def doctor(
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_compiled_code_is_shown_made_and_cleaned(
     cold_start: ColdStart, tmp_path: Path, repository: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_compiled_code_is_shown_made_and_cleaned(
     assert json.loads(doctor(repository, cache, "--json").stdout)["other_versions"] == {}
 
 
+@pytest.mark.soak
 def test_without_a_compiler_it_says_why_and_exits_with_1(tmp_path: Path, repository: Path) -> None:
     done = doctor(repository, tmp_path, NUMBA_DISABLE_JIT="1")
     assert done.returncode == 1

@@ -109,6 +109,7 @@ def test_the_line_of_a_sweep_has_the_chance_once_there_is_one(tmp_path: Path) ->
     assert "chance" not in line(swept(tmp_path, goal=None))
 
 
+@pytest.mark.soak
 def test_the_readme_prints_what_it_says(tmp_path: Path, repository: Path) -> None:
     section = (repository / "README.md").read_text().split("## Will I make it?", 1)[1]
     found = re.search(r"```python\n(.*?)```\s*```\n(.*?)```", section, re.DOTALL)

@@ -30,6 +30,7 @@ def say(
     return call
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "name",
     [

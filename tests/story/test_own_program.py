@@ -87,6 +87,7 @@ def test_the_readmes_shell_script_is_steered(cli: Cli, tmp_path: Path, repositor
     assert found["best"]["value"] == 900 // threads + 30 * threads + (block - 48) ** 2 // 8
 
 
+@pytest.mark.soak
 def test_the_readmes_python_function_is_steered(tmp_path: Path, repository: Path) -> None:
     source = _snippets(repository)["python"]
     assert len(source.splitlines()) < 20
@@ -98,6 +99,7 @@ def test_the_readmes_python_function_is_steered(tmp_path: Path, repository: Path
     assert done.stdout.splitlines()[-1] == "{'depth': 5, 'rate': 0.01}"
 
 
+@pytest.mark.soak
 def test_one_worker_and_two_end_alike(cli: Cli) -> None:
     cli("init", "a.toml")
 

@@ -17,6 +17,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.soak
 def test_the_papers_case_is_played_traced_and_described(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_steered_platform_is_reported_beside_today(
         assert name in page
 
 
+@pytest.mark.soak
 def test_a_log_is_compared_with_its_simulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,7 @@ def test_where_nothing_keeps_the_agreement_that_is_told() -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_three_spaces_have_the_paper_s_sizes(tmp_path: Path) -> None:
     sizes = {}

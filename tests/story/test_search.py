@@ -341,6 +341,7 @@ def test_results_are_put_together(
     assert len(steps[2]) == 5
 
 
+@pytest.mark.soak
 def test_tables_of_simulated_schedules_are_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

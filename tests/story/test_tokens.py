@@ -97,6 +97,7 @@ def test_doctor_says_whose_time_has_run_out_and_what_is_wrong(store: Path, call:
     assert "chmod 600" in out
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_revoked_worker_ends_while_the_service_goes_on(tmp_path: Path, call: Call) -> None:
     """Real processes: a worker with its own token starts no program, is shown out, and ends."""

@@ -165,6 +165,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Mapping[str, Any
     return told
 
 
+@pytest.mark.soak
 def test_the_file_the_option_and_a_script_end_in_the_same_front(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -203,6 +203,7 @@ def test_looking_again_does_not_lapse_a_warning(
     assert store.load("hills") == before
 
 
+@pytest.mark.soak
 def test_a_sweep_waits_at_a_warning_until_it_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

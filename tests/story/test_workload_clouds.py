@@ -56,6 +56,7 @@ def test_a_later_log_is_foreseen(say: Told, logs: tuple[Path, Path]) -> None:
     assert {"definitions", "next_flavour", "next_lifetime", "levels"} <= set(told)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_report_is_a_page_of_its_own(say: Told, logs: tuple[Path, Path]) -> None:
     asked = ("--train", logs[0], "--test", logs[1], "--windows", "4", "--html", "out/r.html")
@@ -72,6 +73,7 @@ def test_the_report_is_a_page_of_its_own(say: Told, logs: tuple[Path, Path]) -> 
     assert not re.search(r'(src|href)="http', page), "it asks nothing of anybody"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> None:
     for name, days, seed, begin in (("early", 4.0, 1, 0.0), ("late", 1.0, 2, 4.0)):

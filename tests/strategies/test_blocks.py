@@ -135,6 +135,7 @@ def test_blocks_are_complete_maximal_and_cover_every_pair(data: st.DataObject) -
     assert len(set(blocks)) == len(blocks)
 
 
+@pytest.mark.soak
 @given(st.data())
 def test_additive_responses_give_their_effects_back_wherever_they_are_known(
     data: st.DataObject,

@@ -216,6 +216,7 @@ def test_grasp_beats_random_search_where_main_effects_are_the_truth() -> None:
     assert grasp > random + 0.5
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_papers_space_of_8800_is_never_proposed_twice() -> None:
     space = ParameterSpace(

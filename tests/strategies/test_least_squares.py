@@ -164,6 +164,7 @@ def test_known_effects_are_those_that_every_solution_shares(data: st.DataObject)
         assert math.fsum(row[e] or 0.0 for e in known) == pytest.approx(0, abs=1e-8 * scale)
 
 
+@pytest.mark.soak
 @given(st.data())
 def test_every_method_reads_alike_and_never_takes_unknown_for_0(data: st.DataObject) -> None:
     space = data.draw(spaces())

@@ -185,6 +185,7 @@ def test_closed_levels_exclusions_and_failures_are_not_pending() -> None:
     assert pending_in_region(space, high, Knowledge(space, HISTORY), "box", 1.5).count == 0
 
 
+@pytest.mark.soak
 def test_a_box_of_10_to_the_12_is_counted_without_being_built() -> None:
     space = grid(*[12] * 12)
     # a staircase in the last parameters, its steps within eps, its box the inner 10 of each

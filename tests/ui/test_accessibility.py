@@ -86,6 +86,7 @@ def ours(page: Any, look: str) -> list[str]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_no_page_violates_a_rule(
     chromium: str, prepared: tuple[Path, dict[str, str]], repository: Path, look: str
@@ -105,6 +106,7 @@ def test_no_page_violates_a_rule(
     assert {address: what for address, what in found.items() if what} == {}
 
 
+@pytest.mark.soak
 def test_the_main_button_of_a_page_is_reached_with_the_tab_key(
     chromium: str, prepared: tuple[Path, dict[str, str]], repository: Path
 ) -> None:

@@ -288,6 +288,7 @@ def test_a_foreign_name_draws_no_link(store: Path) -> None:
     assert page.header[0].value.startswith("\\[a](http://b) \\<b>")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_study_played_from_the_page_is_the_one_of_the_command_line(store: Path) -> None:
     page = page_of(store)

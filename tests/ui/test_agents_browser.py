@@ -15,6 +15,7 @@ from tests.ui.test_story import looking
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.soak
 def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
     chromium: str, tmp_path: Path, repository: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
     assert "<svg" in (tmp_path / "taken.html").read_text()
 
 
+@pytest.mark.soak
 def test_the_end_of_the_app_stops_what_it_started(
     chromium: str, tmp_path: Path, repository: Path
 ) -> None:

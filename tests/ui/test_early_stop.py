@@ -73,6 +73,7 @@ def told(events: tuple[Event, ...]) -> list[object]:
     return [reports[-1].measures, of_runs, refused]
 
 
+@pytest.mark.soak
 def test_four_ways_to_stop_a_run_end_in_the_same_journal(
     house: ExperimentService, store: Path, tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_run_shows_its_platform_and_a_waiting_one_says_why_not() -> None:
     assert not page.error
 
 
+@pytest.mark.soak
 def test_a_log_is_laid_beside_its_simulation() -> None:
     import time
 

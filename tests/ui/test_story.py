@@ -100,6 +100,7 @@ def gated(store: Path, gate: Path) -> Session:
     return session
 
 
+@pytest.mark.soak
 def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -> None:
     log = tmp_path / "cluster.swf"
     write_swf(default_workload(3, 200), log)
@@ -177,6 +178,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
     assert any(isinstance(event, WarningAnswered) for event in session.events())
 
 
+@pytest.mark.soak
 def test_what_if_is_seen_before_it_is_made(up: KeptUp, store: Path, tmp_path: Path) -> None:
     session = bowl(tmp_path, store, 12)
     with looking(up) as screen:
@@ -198,6 +200,7 @@ def test_what_if_is_seen_before_it_is_made(up: KeptUp, store: Path, tmp_path: Pa
     assert latest(store).experiment.sla.max_runs == 36
 
 
+@pytest.mark.soak
 def test_the_queue_is_paused_reordered_held_and_goes_on(
     up: KeptUp, store: Path, tmp_path: Path
 ) -> None:
@@ -262,6 +265,7 @@ def submitted(store: Path, level: str) -> None:
     assert runs[-3].source == "edited"
 
 
+@pytest.mark.soak
 def test_the_service_is_killed_and_comes_back(up: KeptUp, store: Path, tmp_path: Path) -> None:
     session = bowl(tmp_path, store, 6)
     with looking(up) as screen:
@@ -280,6 +284,7 @@ def test_the_service_is_killed_and_comes_back(up: KeptUp, store: Path, tmp_path:
     submitted(store, level)
 
 
+@pytest.mark.soak
 def test_the_pages_are_killed_and_come_back(up: KeptUp, store: Path, tmp_path: Path) -> None:
     session = bowl(tmp_path, store, 6)
     with looking(up) as screen:
@@ -295,6 +300,7 @@ def test_the_pages_are_killed_and_come_back(up: KeptUp, store: Path, tmp_path: P
     submitted(store, level)
 
 
+@pytest.mark.soak
 def test_two_browsers_see_each_other(up: KeptUp, store: Path, tmp_path: Path) -> None:
     session = bowl(tmp_path, store, 6)
     with looking(up) as screen:

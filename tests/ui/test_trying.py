@@ -65,6 +65,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_one_that_hangs_is_stopped_with_all_that_it_started(
     tmp_path: Path, attempts: list[DryRunJob]

@@ -393,6 +393,7 @@ COMMANDS: tuple[tuple[dict[str, object], dict[int, float], list[str]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("typed", "weights", "options"), COMMANDS)
 def test_applied_is_what_the_command_line_would_write(
     ran: tuple[Event, ...],
@@ -458,6 +459,7 @@ def test_discard_puts_every_field_back(session: Session) -> None:
     assert session.events() == events
 
 
+@pytest.mark.soak
 def test_a_budget_that_leaves_nothing_is_thought_of_and_not_applied(session: Session) -> None:
     page = fill(staged(what_if.page, session), budget=20)
     assert "No run would be left" in page.info[0].value

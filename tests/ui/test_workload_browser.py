@@ -11,6 +11,7 @@ from sim.api import generate, load_workload, published_model, write_workload
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.soak
 def test_a_log_is_fitted_drawn_compared_and_handed_out(
     chromium: str, tmp_path: Path, repository: Path
 ) -> None:

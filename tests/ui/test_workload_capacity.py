@@ -61,6 +61,7 @@ def told(page: AppTest, **fields: float) -> AppTest:
     return page
 
 
+@pytest.mark.soak
 def test_page_and_command_say_the_same(
     page: AppTest, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_page_and_command_say_the_same(
     assert any("of another log, window or choice" in one.value for one in page.caption)
 
 
+@pytest.mark.soak
 def test_what_cannot_be_planned_is_told(page: AppTest) -> None:
     page = told(page, memory=4.0, futures=1, days=0.5)
     page = after(sound(page.button(key="workload-capacity-plan").click().run()))

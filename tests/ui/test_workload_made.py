@@ -73,6 +73,7 @@ def published(page: AppTest) -> AppTest:
     )
 
 
+@pytest.mark.soak
 def test_a_fitted_model_is_drawn_from_and_compared(log: Path) -> None:
     page = making_page(log)
     assert "workload-make-draw" not in keys(page), "there is no model yet"
@@ -99,6 +100,7 @@ def test_a_fitted_model_is_drawn_from_and_compared(log: Path) -> None:
     assert any("of another log, window or choice" in caption.value for caption in page.caption)
 
 
+@pytest.mark.soak
 def test_a_published_model_has_fields_and_lines(log: Path) -> None:
     page = published(making_page(log))
     mark = f"workload-make-{published_model('lublin').digest[:12]}"
@@ -159,6 +161,7 @@ def test_a_fit_that_is_refused_says_why(tmp_path: Path) -> None:
     assert "workload-make-draw" not in keys(page)
 
 
+@pytest.mark.soak
 def test_a_trace_of_pods_is_looked_at_and_generated(tmp_path: Path) -> None:
     drawn = generate(published_model("joulie"), duration_s=4 * 3600.0, seed=2, scale=0.1)
     write_workload(drawn, tmp_path / "pods.jsonl")

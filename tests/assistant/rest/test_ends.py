@@ -98,6 +98,7 @@ def test_an_end_that_is_not_answered_is_not_waited_for(monkeypatch: pytest.Monke
         rest(there).evaluate_watched(VALUES, 7, None, Watching(after_reports=1))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_executor_tells_what_is_measured_so_far_and_ends_the_run(workers: int) -> None:
     heard: SimpleQueue[tuple[int, Mapping[str, Measure]]] = SimpleQueue()

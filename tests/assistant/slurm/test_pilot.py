@@ -62,6 +62,7 @@ def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     kept.release(tidy=True)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
     house: House, job: Callable[..., Job]
@@ -111,6 +112,7 @@ class Watched(Patient):
         raise RunStoppedError("told to end")
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Patient, Watched])
 def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
@@ -136,6 +138,7 @@ def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
     assert ended(started) == "pilot: no more runs"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_pilot_without_a_gate_kills_its_run_and_ends(
     house: House, job: Callable[..., Job], tmp_path: Path
@@ -149,6 +152,7 @@ def test_a_pilot_without_a_gate_kills_its_run_and_ends(
     assert not Path(f"/proc/{pids.read_text().strip()}").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
     house: House, job: Callable[..., Job], tmp_path: Path
@@ -168,6 +172,7 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
     assert (house.over, house.desk.n_runs) == ([], 1)  # it waits for another pilot
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
     house: House, job: Callable[..., Job], tmp_path: Path

@@ -82,6 +82,7 @@ def naive(
     return np.nan, np.nan
 
 
+@pytest.mark.soak
 def test_each_rule_by_hand_on_two_servers() -> None:
     """Servers of 10 cores and 10 GiB; the third job tells who took the second, the fourth fails."""
     # Busiest: (1, 1) joins (6, 2), which leaves 3 cores there and 10 on the other; (10, 10) fits.

@@ -84,6 +84,7 @@ def test_bands_and_what_suffices() -> None:
     assert cores_needed(futures) == 95.0
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_azure_beside_the_paper(shared_data: Path) -> None:
     """Table 2 to the digit, Table 3 by its baselines; our tables within their targets."""

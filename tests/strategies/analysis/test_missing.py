@@ -209,6 +209,7 @@ def test_the_runs_make_known_what_can_be_and_no_set_that_is_called_smallest_can_
         assert not (can and found.is_smallest)
 
 
+@pytest.mark.soak
 @given(st.data())
 def test_the_model_knows_an_effect_once_its_missing_runs_are_there(data: st.DataObject) -> None:
     space = data.draw(spaces(max_parameters=3, max_levels=3, exclusions=False))
