@@ -410,7 +410,7 @@ __all__ = [
 
 
 def explain(scenario: Scenario, job_id: int) -> JobExplanation:
-    """Simulate a scenario and explain why one of its jobs started when it did.
+    """Simulate a scenario and explain why a given job started when it did.
 
     Args:
         scenario: workload, cluster and policies.
@@ -429,7 +429,7 @@ def explain(scenario: Scenario, job_id: int) -> JobExplanation:
 
 
 def wait_for_compiler() -> None:
-    """Compile the simulator if necessary, wait for it, and check that it can be loaded.
+    """Compile the simulator if necessary, and wait until it can be loaded.
 
     Raises:
         EngineError: it cannot be compiled or loaded.
@@ -442,7 +442,7 @@ def wait_for_compiler() -> None:
 def simulate(
     scenario: Scenario, *, engine: str = "auto", monitor: bool = False
 ) -> SimulationResult:
-    """Simulate a scenario to the end of its last job.
+    """Simulate a scenario until its last job has ended.
 
     Args:
         scenario: workload, cluster and policies.
@@ -465,7 +465,7 @@ def simulate_algorithm(
     tick_s: float | None = None,
     monitor: Monitor | None = None,
 ) -> AlgorithmRun:
-    """Simulate instances of tasks that an algorithm object places, on the SimPy engine.
+    """Simulate task instances that a user's algorithm object places on machines.
 
     Args:
         scenario: scenario with allocation ``instances``. Its order is that of
@@ -489,7 +489,7 @@ def simulate_algorithm(
 def load_workload(
     path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
 ) -> Workload:
-    """Read a workload; its format follows from its content, see `sim.formats.registry.FORMATS`.
+    """Read a workload from a file, whose format is detected from the content.
 
     Args:
         path: file, plain or gzip.
@@ -519,7 +519,7 @@ def load_workload(
 
 
 def check_scenario(scenario: Scenario) -> None:
-    """Raise the errors of `simulate` for a scenario, before anything slow begins.
+    """Check quickly that a scenario can be simulated, raising the errors of `simulate`.
 
     Raises:
         UnknownNameError: no such order or backfilling rule.
@@ -533,7 +533,7 @@ def check_scenario(scenario: Scenario) -> None:
 
 
 def check_policies(scenario: Scenario) -> None:
-    """Raise the errors of `simulate` for order, rule and options, without checking jobs.
+    """Check a scenario's policies and their options, raising the errors of `simulate`.
 
     Raises:
         UnknownNameError: no such order, backfilling rule or option.
@@ -546,7 +546,7 @@ def check_policies(scenario: Scenario) -> None:
 
 
 def check_order(name: str) -> None:
-    """Raise an error if no queue order has this name.
+    """Raise `UnknownNameError` unless a queue order has the given name.
 
     Raises:
         UnknownNameError: unknown name; the message lists the known ones.
@@ -555,7 +555,7 @@ def check_order(name: str) -> None:
 
 
 def check_backfill(name: str) -> None:
-    """Raise an error if no backfilling rule has this name.
+    """Raise `UnknownNameError` unless a backfilling rule has the given name.
 
     Raises:
         UnknownNameError: unknown name; the message lists the known ones.
@@ -564,7 +564,7 @@ def check_backfill(name: str) -> None:
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
-    """Return the names that a scenario and `simulate` accept, by kind, such as ``order``."""
+    """Return the valid names in scenarios and for `simulate`, by kind such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
         "task_order": tuple(order.name for order in TASK_ORDERS),

@@ -49,7 +49,7 @@ DEFAULT_STRATEGY = "anova"  # Default strategy: the one that needs the fewest ru
 
 @dataclass(frozen=True, slots=True)
 class StrategyOption:
-    """An option of a strategy.
+    """Option of a strategy: name, type, default and bounds.
 
     Args:
         name: keyword of the option.
@@ -70,7 +70,7 @@ class StrategyOption:
     choices: tuple[str, ...] = ()
 
     def check(self, strategy: str, value: OptionValue) -> OptionValue:
-        """Return the value in the option's type; raise `OptionError` if it does not fit."""
+        """Return a value converted to the option's type, or raise `OptionError`."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             with suppress(OverflowError):  # too large for a float: refused below
                 value = float(value)
@@ -98,7 +98,7 @@ class StrategyOption:
 
 @dataclass(frozen=True, slots=True)
 class StrategyEntry:
-    """A registered strategy.
+    """Registry entry of a strategy: name, constructor and options.
 
     Args:
         name: name in settings and commands.
@@ -253,7 +253,7 @@ STRATEGIES: tuple[StrategyEntry, ...] = (
 
 
 def strategy_entry(name: str) -> StrategyEntry:
-    """Return a registered strategy by name, built in or of a third party.
+    """Return the registry entry of a built-in or third-party strategy by its name.
 
     Raises `UnknownStrategyError` with the nearest match, `StrategyError` if two strategies have the
     same name or an entry point does not load.
@@ -268,13 +268,13 @@ def strategy_entry(name: str) -> StrategyEntry:
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of all strategies, built-in ones first."""
+    """Return the names of all registered strategies, built-in ones first."""
     built_in = [entry.name for entry in STRATEGIES]
     return (*built_in, *sorted(_third_party(built_in)))
 
 
 def make_strategy(name: str, /, **options: OptionValue) -> Strategy:
-    """Make a strategy by name; see `strategy_entry` and `StrategyEntry.build` for errors."""
+    """Construct a registered strategy by its name, with the given options."""
     return strategy_entry(name).build(**options)
 
 

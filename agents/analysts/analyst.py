@@ -102,7 +102,7 @@ from assistant.session.auto_steering import SubmissionLimits, auto_steer_step
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Analyst who steers a session through figure 3 of the paper without changing a suggestion.
+    """Simulated analyst who runs every suggestion of a session unchanged.
 
     Its next step depends on the session's state alone, so it can resume a sweep that was
     interrupted anywhere, with the same result.
@@ -139,7 +139,7 @@ class Follower:
         on_change: Callable[[Run], None] | None = None,
         on_advice: Callable[[MissWarning], None] | None = None,
     ) -> str:
-        """Run the baseline, the first runs, then batches; return the reason of the end.
+        """Run baseline, first runs and batches to the end, and return the reason for ending.
 
         Args:
             session: new, or resumed at any point.
@@ -168,11 +168,11 @@ class Follower:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the kind of analyst."""
         return "follower"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session as `steer` does; see `agents.analysts.episode.Agent.play`.
+        """Steer a new session through an episode and return the reason for ending.
 
         Warnings are answered as ``advice`` says; the clustering advice is always accepted.
         """
@@ -201,28 +201,28 @@ ANALYST_REASON = "the analyst's intuition"
 
 
 class ConfigurationChooser(Protocol):
-    """Choice of an analyst's own runs, and learning from results; one per episode.
+    """Protocol by which an analyst chooses own runs and learns from results.
 
     Configurations are flat indices (`agents.analysts.episode`).
     """
 
     @property
     def n_free(self) -> int:
-        """Number of configurations without a run."""
+        """Number of configurations that have not been run."""
 
     def take(self, index: int) -> None:
-        """Mark a configuration as run."""
+        """Mark a configuration, given by its flat index, as run."""
 
     def draw(self) -> int | None:
-        """Choose a configuration without a run and mark it; return None if there is none."""
+        """Choose a configuration that has not been run and mark it as run, or return None."""
 
     def learn(self, index: int, quality: float | None) -> None:
-        """Learn from the result of a run; None is a failed run."""
+        """Learn from the quality of a run, where None means a failed run."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalystProfile:
-    """Traits of an analyst in the loop; see `agents.analysts.analyst.Analyst` for the fields.
+    """Behaviour of a simulated analyst: confidence, batch size, acceptance and reaction.
 
     Raises:
         AssistantError: a field is out of range.
@@ -257,7 +257,7 @@ def play_rounds(
     executor: Executor,
     episode: AnalystEpisode,
 ) -> str:
-    """Steer a new session to the end of an episode, and return the reason of the end."""
+    """Steer a new session round by round and return the reason for ending the episode."""
     seat = _AnalystRounds(manner, session, episode, mind, episode.streams.generator("advice"))
     while True:
         ended = seat.end() or seat.round(executor)
@@ -266,7 +266,7 @@ def play_rounds(
 
 
 def share(confidence: int, runs: int) -> int:
-    """Return how many of the runs are Copperline's, at a confidence in whole per cent.
+    """Return how many of `runs` are suggested by the tool, at a confidence in percent.
 
     >>> [share(40, runs) for runs in (5, 10, 15, 100)], share(10, 5), share(0, 999)
     ([2, 4, 6, 40], 1, 0)
@@ -289,7 +289,7 @@ class _AnalystRounds:
         self._rounds = 0
 
     def end(self) -> str | None:
-        """Let the reaction time pass, and return why the episode is over, None if it is not."""
+        """Wait for the reaction time and return the reason for ending the episode, or None."""
         self._episode.wait(self._manner.reaction_s)
         passed = self._session.passed_limit()
         if passed is not None:
@@ -299,7 +299,7 @@ class _AnalystRounds:
         return None if self._mind.n_free else "the space is exhausted"
 
     def round(self, executor: Executor) -> str | None:
-        """Submit a round and learn from its results; return why the episode ends, or None."""
+        """Run one round, learn from its results and return the reason for ending, or None."""
         n = self._runs_of_round()
         k = share(self._manner.confidence, self._n + n) - share(self._manner.confidence, self._n)
         runs = list(self._take_suggestions(k)) if k else []
@@ -376,7 +376,7 @@ NO_INSIGHT = Insight("none")
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """The paper's simulated person.
+    """Simulated analyst of the paper's evaluation, with insight, confidence and learning.
 
     Args:
         insight: definition of the analyst's subset of the space.
@@ -403,16 +403,16 @@ class Analyst:
 
     @property
     def manner(self) -> AnalystProfile:
-        """Traits of the analyst in the loop."""
+        """Confidence, batch size, acceptance and reaction time of the analyst."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the kind of analyst."""
         return "analyst"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session; see `agents.analysts.episode.Agent.play` and this module's text."""
+        """Steer a new session through an episode and return the reason for ending."""
         subset = draw_subset(self.insight, episode.truth, episode.streams.generator("insight"))
         rng = episode.streams.generator("intuition")
         intuition = Intuition(episode.truth, subset, self.learning, rng)
@@ -421,7 +421,7 @@ class Analyst:
 
 @dataclass(frozen=True, slots=True)
 class OneAtATime:
-    """An analyst without insight; see `agents.analysts.analyst.Analyst` for the fields."""
+    """Simulated analyst without insight who varies one parameter at a time."""
 
     confidence: int = 0
     batch: int = 5
@@ -433,16 +433,16 @@ class OneAtATime:
 
     @property
     def manner(self) -> AnalystProfile:
-        """Traits of the analyst in the loop."""
+        """Confidence, batch size, acceptance and reaction time of the analyst."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the kind of analyst."""
         return "one_at_a_time"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session; see `agents.analysts.episode.Agent.play`."""
+        """Steer a new session through an episode and return the reason for ending."""
         mind = _OneAtATimeWalk(episode.truth, episode.streams.generator("intuition"))
         return play_rounds(self.manner, mind, session, executor, episode)
 
@@ -494,7 +494,7 @@ Trait = Literal["insight", "confidence", "learning", "batch", "acceptance", "rea
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """A registered kind of analyst."""
+    """Registry entry of a kind of simulated analyst."""
 
     name: str  # name in a study
     summary: str  # one line for people
@@ -502,7 +502,7 @@ class AgentEntry:
     takes: tuple[Trait, ...]  # supported traits, as the fields of `agents.analysts.analyst.Analyst`
 
     def build(self, **traits: Any) -> Agent:
-        """Make an analyst from the traits that this kind supports; the others are ignored."""
+        """Construct an analyst, ignoring traits that this kind does not support."""
         return self.factory(**{name: traits[name] for name in self.takes if name in traits})
 
 
@@ -529,7 +529,7 @@ AGENTS: tuple[AgentEntry, ...] = (
 
 
 def agent_entry(name: str, entries: Iterable[AgentEntry] = AGENTS) -> AgentEntry:
-    """Return a kind of analyst by name; raise AssistantError with the nearest one."""
+    """Return the registered kind of analyst with a name, or raise `AssistantError`."""
     entries_by_name = {entry.name: entry for entry in entries}
     if name not in entries_by_name:
         raise AssistantError(f"no kind of analyst '{name}'{hint(name, entries_by_name)}")

@@ -27,13 +27,13 @@ NUMBERS: dict[Purpose, int] = {
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStreams:
-    """The random streams of one episode."""
+    """Independent random streams of one episode, by purpose."""
 
     entropy: tuple[int, ...]  # entropy of the study's cell: whole numbers from 0 on
     replication: int = 0  # number of the independent repetition, from 0 on
 
     def sequence(self, purpose: Purpose) -> np.random.SeedSequence:
-        """Return the seed sequence of a purpose."""
+        """Return the NumPy seed sequence of one of the random streams."""
         key = (self.replication, NUMBERS[purpose])
         return np.random.SeedSequence(self.entropy, spawn_key=key)
 
@@ -43,12 +43,12 @@ class EpisodeStreams:
 
     @property
     def session_seed(self) -> int:
-        """Seed of the experiment: 63 bits from which the session makes its own streams."""
+        """Random 63-bit seed for the experiment of the session."""
         return int(self.sequence("session").generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def below(u: float, n: int) -> int:
-    """Return the whole number from 0 to ``n`` - 1 that a draw from [0, 1) selects.
+    """Map a random number u in [0, 1) to a whole number from 0 to ``n`` - 1.
 
     >>> below(0.0, 3), below(0.5, 3), below(1 - 2**-53, 3)
     (0, 1, 2)
@@ -61,7 +61,7 @@ MOST = 1_000_000  # Most configurations of a space that is evaluated completely
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A space with the quality of every configuration, which strategies must not know."""
+    """Parameter space with the true quality of every configuration, hidden from strategies."""
 
     application: Application  # a measured table, or another fast and deterministic application
     # float64 [size], maximised (`Objective` handles the sign), NaN where a run fails
@@ -70,7 +70,7 @@ class Truth:
 
     @classmethod
     def of(cls, application: Application) -> "Truth":
-        """Evaluate every configuration once.
+        """Evaluate every configuration of an application once and return the qualities.
 
         Raises:
             AssistantError: results vary, the space has exclusions, closed levels or more than
@@ -103,7 +103,7 @@ class Truth:
 
     @property
     def space(self) -> Any:  # a ParameterSpace of strategies, which agents do not import
-        """The application's parameter space."""
+        """Parameter space of the application."""
         return self.application.space
 
     @property
@@ -113,28 +113,28 @@ class Truth:
 
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
-        """Numbers of levels per parameter."""
+        """Number of levels of each parameter."""
         return tuple(parameter.n_levels for parameter in self.application.space.parameters)
 
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
-        """Indices of the measured configurations, best first; ties by index."""
+        """Flat indices of the configurations with a result, best first."""
         measured = np.flatnonzero(~np.isnan(self.quality))
         order = np.argsort(-self.quality[measured], kind="stable")
         return measured[order].astype(np.int64)
 
     @property
     def optimum(self) -> float:
-        """Best quality; every configuration that has it is optimal."""
+        """Best quality of any configuration."""
         return float(self.quality[self.ranked[0]])
 
     def reached_by(self, share: float) -> float:
-        """Return the quality that a share of the measured configurations (at least one) reaches."""
+        """Return the quality that a given share of the measured configurations reaches."""
         place = max(0, math.ceil(share * self.ranked.size) - 1)
         return float(self.quality[self.ranked[place]])
 
     def ratio(self, quality: float) -> float | None:
-        """Return the paper's quality of a result: its ratio to the optimal one (section 4.3).
+        """Return the ratio of a quality to the optimum, at most 1 (section 4.3 of the paper).
 
         At most 1; for a minimised objective it is optimum / result. None unless both are above 0.
         """
@@ -147,7 +147,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringAdvice:
-    """The clustering advice as the paper's evaluation applies it (section 4.3).
+    """Settings of the clustering advice: when it comes and its exploitation level.
 
     Args:
         after: submitted runs when it is due: 70 % of the budget in the paper.
@@ -173,13 +173,13 @@ def nobody_waits(seconds: float) -> None:
 
 
 def never(run: Run) -> bool:  # noqa: ARG001 - of no run
-    """Return False, as the stopping condition of an episode that ends at its limits only."""
+    """Return False, as the default stopping condition of an episode."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class AnalystEpisode:
-    """One analyst at one session, from its first run to its end.
+    """Settings of one episode: space, random streams, run limit and stopping condition.
 
     Args:
         truth: the space; analysts use its shape and, for their insight, its ranks.
@@ -199,14 +199,14 @@ class AnalystEpisode:
 
 
 class Agent(Protocol):
-    """A kind of analyst: a value with a name that steers a session to the end of an episode."""
+    """Protocol of a kind of analyst that can steer a session through an episode."""
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the kind of analyst."""
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through figure 3 of the paper; return the reason of the end.
+        """Steer a new session through an episode and return the reason for ending.
 
         It submits at most ``episode.max_runs`` runs, through the session only, draws from
         ``episode.streams`` only, and stops after the round in which ``episode.until`` was true of
@@ -219,7 +219,7 @@ EPOCH_S = 1_000_000_000.0
 
 
 class SimulatedClock:
-    """A clock that only moves when a caller waits.
+    """Clock whose time advances only when a caller waits.
 
     >>> clock = SimulatedClock()
     >>> clock.wait(3600.0)
@@ -231,16 +231,16 @@ class SimulatedClock:
         self._now_s = EPOCH_S
 
     def now_s(self) -> float:
-        """Return seconds since 1970-01-01 UTC."""
+        """Return the simulated time in seconds since 1970-01-01 UTC."""
         return self._now_s
 
     def wait(self, seconds: float) -> None:
-        """Move the clock on by some seconds."""
+        """Advance the simulated time by a number of seconds."""
         self._now_s += seconds
 
 
 class SimulatedExecutor:
-    """Executor of one run at a time on a simulated clock.
+    """Executor that performs one run at a time on a simulated clock.
 
     A run moves the clock on by its measure ``duration_s``, or by ``run_s`` where that is unknown,
     as for a failed run.
@@ -253,11 +253,11 @@ class SimulatedExecutor:
         self._taken: deque[ExecutionRequest] = deque()
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Queue one run."""
+        """Queue a run for execution."""
         self._taken.append(work)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Execute the oldest queued run and return it."""
+        """Execute the oldest queued run and return the result."""
         if not self._taken:
             return ()
         work = self._taken.popleft()
@@ -274,13 +274,13 @@ class SimulatedExecutor:
         return (ExecutionResult(work.run_id, measures, failure, duration_s),)
 
     def listen(self, reported: ReportListener) -> None:
-        """Ignore the listener: a run takes no time, so it has no intermediate results."""
+        """Ignore the listener, because simulated runs have no intermediate results."""
 
     def stop(self, run_id: int) -> None:
-        """Do nothing, because a run takes no time."""
+        """Do nothing, because a simulated run ends at once."""
 
     def cancel(self) -> None:
-        """Drop the queued runs."""
+        """Remove all queued runs without executing them."""
         self._taken.clear()
 
     def __enter__(self) -> Self:

@@ -29,7 +29,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Definition of an analyst's subset by the ranks of its members.
+    """Definition of the subset of the space in which an analyst expects the optimum.
 
     Of ``r`` measured configurations, best first (`Truth.ranked`; failed runs have no rank):
     ``good`` draws from the best ``max(least, ceil(best r))``, the first of all always among the
@@ -70,7 +70,7 @@ class Insight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """Configurations that an analyst believes in, in the order of their draws."""
+    """Weighted configurations among which an analyst expects the optimum."""
 
     members: NDArray[np.int64]  # int64 [m], distinct flat indices
     weights: NDArray[np.float64]  # float64 [m], in (0, 1]: relative frequency of each in draws
@@ -79,7 +79,7 @@ class Subset:
 
 
 def candidates(insight: Insight, truth: Truth) -> NDArray[np.int64]:
-    """Return the indices that the members are drawn from, best first; none for no insight."""
+    """Return the flat indices from which the subset is drawn, best first, or none."""
     ranked = truth.ranked
     if insight.kind == "good":
         return ranked[: max(insight.least, math.ceil(insight.best * ranked.size))]
@@ -90,7 +90,7 @@ def candidates(insight: Insight, truth: Truth) -> NDArray[np.int64]:
 
 
 def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Subset | None:
-    """Draw members, then their weights; return None for no insight, without a draw.
+    """Draw an analyst's subset and its weights, or return None without insight.
 
     `agents.analysts.analyst` specifies the order of the draws.
 
@@ -121,7 +121,7 @@ ResultVerdict = Literal["good", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """How an analyst learns.
+    """Settings by which an analyst changes level weights after results.
 
     Args:
         rate: a level in a good result gains by the factor ``1 + rate``, in a bad one it loses by
@@ -154,7 +154,7 @@ class Learning:
 
 
 class ResultMemory:
-    """Earlier results, by which another one is judged good or bad.
+    """Memory of earlier qualities, with whose median a new result is compared.
 
     >>> memory = ResultMemory()
     >>> [memory.judge(quality) for quality in (1.0, 3.0, 3.0, 2.0, None)]
@@ -165,7 +165,7 @@ class ResultMemory:
         self._seen: list[float] = []
 
     def judge(self, quality: float | None) -> ResultVerdict | None:
-        """Judge a result by those before it, then store it.
+        """Judge a result good or bad against the median of earlier ones, then store it.
 
         Of ``n`` earlier qualities in ascending order the one at position ``n // 2`` (from 0) is
         their median. Above it a result is good, below it bad, neither where they are equal or
@@ -182,7 +182,7 @@ class ResultMemory:
 
 
 class Weights:
-    """Weights of the levels, and of subset against levels; one per episode.
+    """Weights by which an analyst draws levels, and chooses between subset and levels.
 
     They begin with the weights of the subset, or even without one; of the truth only the shape of
     the space is used.
@@ -204,7 +204,7 @@ class Weights:
         self.source = [self._bounded(2.0 * w) for w in (learning.trust, 1.0 - learning.trust)]
 
     def learn(self, level_ids: Sequence[int], verdict: ResultVerdict, source: int | None) -> None:
-        """Update the weights of a result's levels and of its source.
+        """Update the weights of a result's levels, and of the source of its configuration.
 
         The source is 0 for the subset, 1 for the levels, None if it was neither.
         """
@@ -245,12 +245,12 @@ class FreeConfigurations:
         return not self._taken[index]
 
     def take(self, index: int) -> None:
-        """Mark a configuration as run."""
+        """Remove a configuration from the set, as it has been run."""
         self.n -= not self._taken[index]
         self._taken[index] = 1
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw uniformly among the free ones (at least one); the draw stays free."""
+        """Draw a configuration from the non-empty set uniformly, without removing it."""
         for _ in range(TRIES):
             index = below(rng.random(), len(self._taken))
             if not self._taken[index]:
@@ -261,7 +261,7 @@ class FreeConfigurations:
 
 
 class Intuition:
-    """Choice of an analyst's own configurations, with learning; one per episode.
+    """Random choice of an analyst's own configurations, by subset and learned weights.
 
     Of the truth only the shape of the space is used; ``subset`` is None without insight,
     ``learning`` None without learning, and ``rng`` is the stream "intuition" of the episode.
@@ -284,16 +284,16 @@ class Intuition:
 
     @property
     def n_free(self) -> int:
-        """Number of configurations without a run."""
+        """Number of configurations that have not been run."""
         return self._free.n
 
     def take(self, index: int) -> None:
-        """Mark a configuration as run."""
+        """Mark a configuration, given by its flat index, as run."""
         self._free_members -= self._free[index] and index in self._members
         self._free.take(index)
 
     def draw(self) -> int | None:
-        """Choose a configuration without a run and mark it; return None if there is none."""
+        """Choose a configuration that has not been run and mark it as run, or return None."""
         if self._free.n == 0:
             return None
         well = self._choose_well()
@@ -305,7 +305,7 @@ class Intuition:
         return index
 
     def learn(self, index: int, quality: float | None) -> None:
-        """Learn from a result; None is a failed run. Without learning, do nothing."""
+        """Update the weights by the quality of a run, where None means a failed run."""
         if self.weights is None:
             return
         verdict = self._memory.judge(quality)
@@ -351,7 +351,7 @@ class Intuition:
 
 
 def pick(weights: Sequence[float], u: float) -> int:
-    """Return the position that a draw from [0, 1) selects, by weight.
+    """Map a random number u in [0, 1) to a position, with probabilities by weight.
 
     It is the first whose running sum exceeds ``u`` times the sum of all, both summed from the
     first weight on in float64; the last one if rounding leaves none.

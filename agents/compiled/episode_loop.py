@@ -60,7 +60,7 @@ REJECTION_TRIES = 256
 
 @kernel
 def observe(ground: SpaceArrays, desk: StrategyArrays, index: int) -> None:
-    """Add the result of a run to the level means; a failed run adds nothing."""
+    """Add the quality of a run to the level means, unless the run failed."""
     quality = ground.quality[index]
     if math.isnan(quality):
         return
@@ -75,7 +75,7 @@ def observe(ground: SpaceArrays, desk: StrategyArrays, index: int) -> None:
 
 @kernel
 def take(desk: StrategyArrays, index: int) -> None:
-    """Mark a configuration as taken."""
+    """Mark a configuration, given by its flat index, as taken."""
     if desk.taken[index] == FREE:
         desk.taken[index] = TAKEN
         desk.tally[1] -= 1
@@ -83,7 +83,7 @@ def take(desk: StrategyArrays, index: int) -> None:
 
 @kernel
 def reduced_candidate_lists(ground: SpaceArrays, desk: StrategyArrays, beta: float) -> None:
-    """List the level ids e with q(e) >= q_min + beta (q_max - q_min), and those without a run."""
+    """List, per parameter, the level ids with q(e) >= q_min + beta (q_max - q_min) or unknown."""
     for i in range(ground.n_levels.size):
         first, n = ground.first[i], ground.n_levels[i]
         q_min, q_max = math.inf, -math.inf
@@ -105,7 +105,7 @@ def reduced_candidate_lists(ground: SpaceArrays, desk: StrategyArrays, beta: flo
 
 @kernel
 def construction(ground: SpaceArrays, desk: StrategyArrays, state: Words) -> Any:
-    """Return one random element of the list for every parameter, as a flat index."""
+    """Draw a random candidate level for every parameter and return the flat index."""
     solution = 0
     for i in range(ground.n_levels.size):
         position = below(state, desk.n_candidates[i])
@@ -123,7 +123,7 @@ def local_search(
     state: Words,
     so_far: int,
 ) -> int:
-    """Add up to n free neighbours of a solution to the batch, nearest first; return its length."""
+    """Append up to n free neighbours of a solution to the batch and return the new length."""
     limit, n_visited, begin = so_far + n, 0, 0
     slot = nearest(ground, near, centre)
     for group in range(near.n_groups[slot]):
@@ -154,7 +154,7 @@ def add_round(
     state: Words,
     so_far: int,
 ) -> int:
-    """Add one round of Algorithm 1 to the batch; return its length."""
+    """Append one GRASP round (Algorithm 1) to the batch and return the new batch length."""
     solution = construction(ground, desk, state)
     n = neighbours
     if desk.taken[solution] == FREE:
@@ -168,7 +168,7 @@ def add_round(
 
 @kernel
 def add_random(ground: SpaceArrays, desk: StrategyArrays, state: Words, so_far: int) -> int:
-    """Add a random free configuration to the batch, if any; return its length."""
+    """Append a random free configuration, if any, to the batch and return the new length."""
     if desk.tally[1] == 0:
         return so_far
     index = -1
@@ -254,7 +254,7 @@ one at position ``n // 2`` of them in ascending order, and the number of those b
 
 
 class AnalystState(NamedTuple):
-    """Beliefs and results of one analyst."""
+    """State of one simulated analyst: subset, level weights and results so far."""
 
     learns: int  # 1 if the analyst learns, else 0
     gain: float  # factor by which a weight grows in a good result, and shrinks in a bad one
@@ -273,19 +273,19 @@ class AnalystState(NamedTuple):
 
 @kernel
 def count_run(mind: AnalystState, index: int) -> None:
-    """Count the run of a configuration that was free."""
+    """Update the number of free subset members after the run of a free configuration."""
     mind.tally[N_FREE] -= mind.is_member[index]
 
 
 @kernel
 def share_of(u: float, n: int) -> int:
-    """Return the whole number from 0 to n - 1 that a draw from [0, 1) selects."""
+    """Map a random number u in [0, 1) to a whole number from 0 to n - 1."""
     return min(int(u * n), n - 1)
 
 
 @kernel
 def choose_well(mind: AnalystState) -> int:
-    """Choose between the subset, the levels and the whole space."""
+    """Choose the source of the analyst's next run: the subset, the levels or the whole space."""
     if mind.tally[N_FREE] == 0:
         return LEVELS if mind.learns == 1 else SPACE
     if mind.learns == 0:
@@ -296,7 +296,7 @@ def choose_well(mind: AnalystState) -> int:
 
 @kernel
 def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
-    """Draw a free member of the subset, which has at least one."""
+    """Draw a free configuration from the analyst's subset, which must contain one."""
     n = mind.members.size
     for _ in range(TRIES):
         target = uniform(mind.state) * mind.cumulative[n - 1]
@@ -326,7 +326,7 @@ def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
 
 @kernel
 def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -> int:
-    """Draw a free configuration level by level; return -1 if all draws hit taken ones."""
+    """Draw a free configuration by level weights, or return -1 if all attempts fail."""
     d = ground.n_levels.size
     for i in range(d):
         total = 0.0
@@ -351,7 +351,7 @@ def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -
 
 @kernel
 def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
-    """Draw a free configuration of the whole space, which has at least one."""
+    """Draw a free configuration uniformly from the whole space, which must contain one."""
     for _ in range(TRIES):
         index = share_of(uniform(mind.state), desk.taken.size)
         if desk.taken[index] == FREE:
@@ -367,7 +367,7 @@ def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
 
 @kernel
 def judge(mind: AnalystState, grade: int) -> int:
-    """Judge a result by those before it, then store it: 1 is good, -1 bad, 0 neither.
+    """Compare a result with the median of earlier ones: 1 good, -1 bad, 0 neither.
 
     A grade is the position of the quality among the distinct ones; -1 is a failed run.
     """
@@ -403,7 +403,7 @@ def updated_weight(mind: AnalystState, weight: float, verdict: int) -> float:
 
 @kernel
 def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> None:
-    """Learn from a result, if the analyst learns; ``well`` is `SPACE` for Copperline's runs."""
+    """Update the analyst's weights after a result, if the analyst learns."""
     if mind.learns == 0:
         return
     verdict = judge(mind, ground.grades[index])
@@ -422,7 +422,7 @@ SOURCES = ("initial", "suggested", "analyst")
 
 
 class EpisodeTerms(NamedTuple):
-    """Settings of an episode."""
+    """Settings of a compiled episode: confidence, round size, run limit, goal and GRASP."""
 
     confidence: int  # share of Copperline's runs, in whole per cent
     round: int  # runs per round
@@ -434,7 +434,7 @@ class EpisodeTerms(NamedTuple):
 
 
 class EpisodeRecord(NamedTuple):
-    """The runs of an episode by number from 0, int64 [size] each."""
+    """Configuration, source and batch of each run of an episode, int64 [size] each."""
 
     indices: Whole  # flat indices of the configurations
     sources: Whole  # `INITIAL`, `SUGGESTED` or `ANALYST`
@@ -444,13 +444,13 @@ class EpisodeRecord(NamedTuple):
 
 @kernel
 def share(confidence: int, runs: int) -> int:
-    """Return how many of the runs are Copperline's; `agents.analysts.analyst.share`."""
+    """Return how many of `runs` are suggested by the tool, at a confidence in percent."""
     return (confidence * runs + 50) // 100
 
 
 @kernel
 def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, well: int) -> None:
-    """Record a run."""
+    """Record one run in the journal of the episode."""
     journal.indices[at] = index
     journal.sources[at] = source
     journal.batches[at] = batch
@@ -466,7 +466,7 @@ def include_analyst_run(
     n: int,
     so_far: int,
 ) -> int:
-    """Submit up to n runs of the analyst's own; return the number of runs so far."""
+    """Add up to n runs of the analyst's own choice and return the total number of runs."""
     for _ in range(n):
         n_free = desk.tally[1]
         if n_free == 0:
@@ -499,7 +499,7 @@ def play(
     pool: Words,
     state: Words,
 ) -> int:
-    """Play an episode; return its number of runs, which are recorded in ``journal``.
+    """Play a compiled episode, recording runs in ``journal``, and return their number.
 
     The arrays ``desk`` are cleared (`agents.compiled.space_arrays.clear`), ``mind`` is the initial
     state of the analyst, ``seed_pool`` that of the session's seed (`agents.compiled.jit.pool_of`);
@@ -562,14 +562,14 @@ class EpisodeRuns:
 
 
 def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
-    """Return the strategy of a session with this name; raise StrategyError for invalid options."""
+    """Construct the strategy that a session with this name and options would use."""
     return current_strategy(
         Experiment(build_opened_event(truth.application, strategy=name, options=options))
     )
 
 
 def is_compilable(strategy: object) -> bool:
-    """Return whether episodes with a strategy can be compiled."""
+    """Return whether episodes with a strategy can be played as compiled code."""
     of_means = getattr(strategy, "effects", None) == "means"
     return getattr(strategy, "name", None) == "grasp" and of_means
 
@@ -578,7 +578,7 @@ _EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class CompiledEpisodes:
-    """Player of episodes on one space with the paper's GRASP as the strategy; not thread-safe.
+    """Player of compiled episodes on one space, with the paper's GRASP as strategy.
 
     There is no SLA, so there are no warnings, and no time: acceptance and reaction time have no
     effect. The clustering advice (section 4.3) is not supported.
@@ -621,7 +621,7 @@ class CompiledEpisodes:
     def play(
         self, analyst: Analyst, streams: EpisodeStreams, max_runs: int, goal: float | None = None
     ) -> EpisodeRuns:
-        """Play one episode; it ends with the round in which a run reaches the goal (a quality).
+        """Play one episode until the goal is reached or `max_runs` runs are done.
 
         The same streams give the same runs; there are fewer than ``max_runs`` if the space ends.
 

@@ -39,13 +39,13 @@ _twins: dict[FunctionType, Any] = {}
 
 
 def kernel(function: _F) -> _F:
-    """Mark a function as kernel text and return it unchanged."""
+    """Mark a function as compilable by Numba and return it unchanged."""
     _texts.add(function)
     return function
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the compiled twin of a kernel function; each set of types is compiled once.
+    """Return the Numba-compiled version of a kernel function, compiling it when needed.
 
     It runs without Python's lock, so threads can run it in parallel.
     """
@@ -54,12 +54,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def is_available() -> bool:
-    """Return whether functions can be compiled; NUMBA_DISABLE_JIT forbids it."""
+    """Return whether compiling is permitted, as NUMBA_DISABLE_JIT can forbid it."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
 def sources_digest(package: Path | None = None) -> str:
-    """Return a digest of everything that decides what the compiled functions do.
+    """Return a digest of all sources and versions that affect the compiled functions.
 
     ``package`` is the folder with the kernel text, by default this one.
     """
@@ -75,7 +75,7 @@ def sources_digest(package: Path | None = None) -> str:
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder of cached machine code; None where no folder can be written."""
+    """Return the folder for compiled machine code, or None if no folder is writable."""
     configured = os.environ.get("COPPERLINE_CACHE_DIR")
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -138,7 +138,7 @@ ONE_IN_2_53 = 1.0 / 9007199254740992.0
 
 
 def words_of(number: int) -> Words:
-    """Return a whole number from 0 on as words of 32 bits, the lowest first, at least one."""
+    """Split a non-negative integer into 32-bit words, the least significant first."""
     words = [number & 0xFFFFFFFF]
     while number := number >> 32:
         words.append(number & 0xFFFFFFFF)
@@ -146,7 +146,7 @@ def words_of(number: int) -> Words:
 
 
 def state_of(sequence: np.random.SeedSequence) -> Words:
-    """Return the state of ``np.random.default_rng(sequence)``."""
+    """Return the PCG64 state of ``np.random.default_rng(sequence)`` as an array."""
     generator_state: Any = np.random.PCG64(sequence).state["state"]
     pairs = (divmod(generator_state[name], 2**64) for name in ("state", "inc"))
     return np.array([*(word for pair in pairs for word in pair), 0, 0], dtype=np.uint64)
@@ -154,7 +154,7 @@ def state_of(sequence: np.random.SeedSequence) -> Words:
 
 @kernel
 def hash_word(word: np.uint64, pool: Words) -> Any:
-    """Mix a word with the constant of the pool, and advance the constant."""
+    """Mix a word with the pool's hash constant and advance the constant (SeedSequence)."""
     value = word ^ pool[4]
     pool[4] = (pool[4] * MULT_A) & MASK
     value = (value * pool[4]) & MASK
@@ -163,14 +163,14 @@ def hash_word(word: np.uint64, pool: Words) -> Any:
 
 @kernel
 def stir(pool: Words, at: int, word: np.uint64) -> None:
-    """Mix a word into one word of the pool."""
+    """Mix a word into one entry of the entropy pool (SeedSequence)."""
     value = (MIX_LEFT * pool[at] - MIX_RIGHT * hash_word(word, pool)) & MASK
     pool[at] = value ^ (value >> SHIFT)
 
 
 @kernel
 def pool_of(seed: Words, pool: Words) -> None:
-    """Make the pool, uint64 [5], of ``SeedSequence(seed, spawn_key=...)`` without its spawn key."""
+    """Compute the entropy pool, uint64 [5], of a SeedSequence before its spawn key is added."""
     pool[4] = INIT_A
     for i in range(4):
         pool[i] = hash_word(seed[i] if i < len(seed) else ZERO, pool)
@@ -217,7 +217,7 @@ def start(state: Words, seed_pool: Words, first: int, second: int, pool: Words) 
 
 @kernel
 def advance(state: Words) -> None:
-    """Take one step of the 128-bit linear congruential generator."""
+    """Advance the 128-bit linear congruential generator of PCG64 by one step."""
     low = state[1]
     a, b = low & MASK, low >> HALF
     c, d = STEP_LOW & MASK, STEP_LOW >> HALF
@@ -232,7 +232,7 @@ def advance(state: Words) -> None:
 
 @kernel
 def next64(state: Words) -> Any:
-    """Return the next 64 bits: a step, then XSL-RR."""
+    """Return the next 64 random bits of PCG64 (XSL-RR output)."""
     advance(state)
     folded = state[0] ^ state[1]
     turn = state[0] >> TO_TOP
@@ -241,7 +241,7 @@ def next64(state: Words) -> Any:
 
 @kernel
 def next32(state: Words) -> Any:
-    """Return the next 32 bits: the low half of a draw first, the high half next time."""
+    """Return the next 32 random bits of PCG64, using each 64-bit draw twice."""
     if state[4] != ZERO:
         state[4] = ZERO
         return state[5]
@@ -253,13 +253,13 @@ def next32(state: Words) -> Any:
 
 @kernel
 def uniform(state: Words) -> Any:
-    """Draw the number that ``rng.random()`` draws."""
+    """Draw a float in [0, 1), identical to that of NumPy's ``rng.random()``."""
     return (next64(state) >> TO_53) * ONE_IN_2_53
 
 
 @kernel
 def below(state: Words, n: int) -> Any:
-    """Draw the number that ``rng.integers(n)`` draws, n from 1 to 2^32 - 1; no draw for 1."""
+    """Draw an integer in [0, n), identical to that of NumPy's ``rng.integers(n)``."""
     if n == 1:
         return np.int64(0)
     width = np.uint64(n)

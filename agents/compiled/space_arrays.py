@@ -24,7 +24,7 @@ FREE, TAKEN = 0, 1  # Whether a configuration may be suggested (not suggested or
 
 
 class SpaceArrays(NamedTuple):
-    """A space and its qualities, read-only."""
+    """Read-only arrays of a parameter space and the quality of each configuration."""
 
     n_levels: Whole  # int64 [d], levels per parameter
     first: Whole  # int64 [d], position of a parameter's first level in the row of all levels
@@ -44,7 +44,7 @@ class SpaceArrays(NamedTuple):
 
 
 class StrategyArrays(NamedTuple):
-    """State and scratch arrays of the strategy; see `strategy_arrays` for the initial values."""
+    """State and scratch arrays of a compiled strategy."""
 
     taken: Flags  # uint8 [size], `FREE` or `TAKEN`
     sums: Real  # float64 [levels], sums of results relative to the first one, in their order
@@ -91,7 +91,7 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
 
 
 def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
-    """Return empty arrays of a strategy; the longest batch includes the last round's surplus."""
+    """Return uninitialised state and scratch arrays for a compiled strategy."""
     size, n_levels = ground.quality.size, int(ground.n_levels.sum())
     arrays = StrategyArrays(
         taken=np.empty(size, dtype=np.uint8),
@@ -109,7 +109,7 @@ def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
 
 
 def clear(used: StrategyArrays) -> None:
-    """Clear the arrays of a strategy."""
+    """Reset the arrays of a compiled strategy to the state before the first run."""
     used.taken[:] = FREE
     used.sums[:] = 0.0
     used.counts[:] = 0
@@ -118,7 +118,7 @@ def clear(used: StrategyArrays) -> None:
 
 
 def widest(ground: SpaceArrays) -> int:
-    """Return the greatest number of configurations at one distance from another."""
+    """Return the largest possible number of neighbours at one distance from a configuration."""
     choices = np.where(ground.ordinal == 1, 2, np.maximum(ground.n_levels - 1, 1))
     widths = np.prod(np.where(ground.steps == 0, 1, choices), axis=1)
     return int(np.add.reduceat(widths, ground.groups[:-1]).max())
@@ -163,7 +163,7 @@ NOBODY = -1
 
 
 class NeighbourCache(NamedTuple):
-    """Cached neighbourhoods; one slot each, by the centre modulo their number."""
+    """Direct-mapped cache of the neighbours of configurations."""
 
     centres: Whole  # int64 [slots], centre of each neighbourhood; `NOBODY` where the slot is empty
     indices: NDArray[np.int32]  # int32 [slots, width], neighbours, nearest first
@@ -173,7 +173,7 @@ class NeighbourCache(NamedTuple):
 
 
 def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> NeighbourCache:
-    """Return an empty cache of neighbourhoods."""
+    """Return an empty neighbour cache of limited size in bytes."""
     size = ground.quality.size
     width = min(SEARCH_BOUND + widest(ground), size)
     slots = max(1, min(size, most_bytes // (8 * width)))
@@ -199,7 +199,7 @@ def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
 
 @kernel
 def choice(ground: SpaceArrays, i: int, level_id: int, steps: int, entry: int) -> int:
-    """Return the level id at a position among `choices`, which are in the order of ids."""
+    """Return the id of one of the levels that are exactly `steps` steps from a level."""
     if steps == 0:
         return level_id
     if ground.ordinal[i] == 0:
@@ -226,7 +226,7 @@ def count(ground: SpaceArrays, row: int, centre: int) -> int:
 
 @kernel
 def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
-    """Return the configuration of a number; numbers below `count` give distinct ones.
+    """Return the flat index of a numbered configuration at given steps from a centre.
 
     ``row`` is a row of `SpaceArrays.steps`, ``centre`` the flat index where the steps begin.
     """

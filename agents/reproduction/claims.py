@@ -19,7 +19,7 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """Verdict on a claim of the paper, from the played episodes."""
+    """Verdict on one claim of the paper: holds, does not hold or undecided."""
 
     claim: str  # short name
     figure: str  # figure of the paper that it is about
@@ -31,7 +31,7 @@ class ClaimVerdict:
 
 
 def above_zero(*estimates: Estimate) -> Outcome:
-    """Judge the claim that numbers are above 0: all of them significantly, or one not.
+    """Judge the claim that all given estimates are above 0, by their intervals.
 
     >>> import numpy as np
     >>> few = Estimate(1.0, np.array([0.5, 1.5]))
@@ -44,7 +44,7 @@ def above_zero(*estimates: Estimate) -> Outcome:
 
 
 def near_zero(estimate: Estimate, margin: float) -> Outcome:
-    """Judge the claim that a number is 0, within a margin.
+    """Judge the claim that an estimate is 0 within a margin, by its interval.
 
     >>> import numpy as np
     >>> small = Estimate(0.0, np.array([-0.01, 0.01]))
@@ -58,7 +58,7 @@ def near_zero(estimate: Estimate, margin: float) -> Outcome:
 
 
 def with_interval(estimate: Estimate, digits: int = 1) -> str:
-    """Return a number with its interval as text.
+    """Format an estimate with its 95% interval as text.
 
     >>> import numpy as np
     >>> with_interval(Estimate(1234.5, np.array([1000.0, 2000.0])), 0)
@@ -69,7 +69,7 @@ def with_interval(estimate: Estimate, digits: int = 1) -> str:
 
 
 def percent(estimate: Estimate) -> str:
-    """Return a share with its interval in per cent as text."""
+    """Format a share with its 95% interval as text in percent."""
     percentage = estimate * 100.0
     return f"{percentage.value:+.0f} % ({percentage.low:+.0f} to {percentage.high:+.0f} %)"
 
@@ -91,7 +91,7 @@ CONFIDENCE_MARGIN = 0.10  # Share of the runs within which a change counts as no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunsToOptimum:
-    """A row of figure 6: one application."""
+    """Numbers of runs until the optimum on one application (a row of figure 6)."""
 
     table: str  # name of the application
     # runs to the optimum by insight, confidence in per cent, and learning; an episode that was
@@ -103,16 +103,16 @@ class RunsToOptimum:
 
     @property
     def confidences(self) -> tuple[int, ...]:
-        """Confidences of the paper's axis, ascending."""
+        """Confidences on the axis of the paper's figure, in percent, ascending."""
         return tuple(sorted({at for _, at, _ in self.samples if at >= LEAST}))
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """Confidences at which some of the runs are the analyst's own."""
+        """Confidences in percent at which a part of the runs is the analyst's own."""
         return tuple(at for at in self.confidences if at < 100)
 
     def mean(self, insight: Kind, confidence: int, learning: bool = False) -> Estimate:
-        """Return the mean of a cell."""
+        """Return the mean number of runs to the optimum for one cell of the figure."""
         return self.samples[insight, confidence, learning].mean
 
     def over(self, insight: Kind, learning: bool = False) -> Estimate:
@@ -137,7 +137,7 @@ class RunsToOptimum:
 
 
 def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
-    """Return a verdict for every claim about figure 6 that these rows can decide."""
+    """Return verdicts on all claims about figure 6 that the results can decide."""
     verdicts = [bad_falls(row) for row in rows]
     by_table = {row.table: row for row in rows}
     if "scheduling" in by_table and len(rows) > 1:
@@ -190,7 +190,7 @@ def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) 
 
 
 def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that learning lowers the runs, with bad or without insight."""
+    """Judge the claim that learning reduces the runs with the given kind of insight."""
     with_it, without = row.over(insight, learning=True), row.over(insight)
     change = with_it.log() - without.log()
     outcome = above_zero(-change)
@@ -206,7 +206,7 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
 
 
 def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with bad insight learning gains most where confidence is least."""
+    """Judge the claim that with bad insight learning helps most at the lowest confidence."""
     first, *later_gains = [
         row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared
     ]
@@ -242,7 +242,7 @@ def good_rises(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def last_step(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the rise with good insight: abrupt at its end on flood, regular on the others."""
+    """Judge the claim that with good insight runs rise abruptly on flood, else evenly."""
     at = row.confidences
     before = row.mean("good", at[-2]) - row.mean("good", at[0])
     step = row.mean("good", 100) - row.mean("good", at[-2])
@@ -290,7 +290,7 @@ def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def none_between(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that no insight lies between good and bad."""
+    """Judge the claim that runs without insight lie between those with good and bad insight."""
     bad, good, none = (row.over(insight) for insight in ("bad", "good", "none"))
     outcome = above_zero(none - good, bad - none)
     return ClaimVerdict(
@@ -424,7 +424,7 @@ BUDGET_MARGIN = 0.02  # Difference of the ratio that counts as none
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BudgetQualities:
-    """Results of one of the figures 7 to 9."""
+    """Best qualities found within budgets of runs (one of the figures 7 to 9)."""
 
     table: str  # name of the application
     # ratio to the optimum by budget and exploitation level, None for no advice
@@ -432,16 +432,16 @@ class BudgetQualities:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Budgets in runs, ascending."""
+        """Budgets of the figure in runs, ascending."""
         return tuple(sorted({runs for runs, _ in self.samples}))
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Exploitation levels, ascending."""
+        """Exploitation levels of the figure, ascending."""
         return tuple(sorted({level for _, level in self.samples if level is not None}))
 
     def mean(self, runs: int, level: float | None) -> Estimate:
-        """Return the mean of a cell."""
+        """Return the mean ratio to the optimum for a budget and an exploitation level."""
         return self.samples[runs, level].mean
 
     def effect(self, runs: int) -> Estimate:
@@ -457,7 +457,7 @@ class BudgetQualities:
 
 
 def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
-    """Return a verdict for every claim about one of the figures 7 to 9."""
+    """Return verdicts on all claims about one of the figures 7 to 9."""
     verdicts = [spread_at_small_budgets(figure, row)]
     if row.table == "flood":
         verdicts.append(mixed_is_best(figure, row))
@@ -470,7 +470,7 @@ def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
 
 
 def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Judge the claim that results vary more where there are few runs."""
+    """Judge the claim that results vary more at small budgets."""
     few, many = row.budgets[0], row.budgets[-1]
     at_few, at_many = (
         mean_of([row.samples[runs, level].spread for level in row.levels]) for runs in (few, many)

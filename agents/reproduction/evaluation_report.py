@@ -30,7 +30,7 @@ from assistant.presentation.report.html import page_environment, svg
 
 
 def space_map(truth: Truth, title: str) -> Spec:
-    """Draw the whole measured space; a star marks the optimum.
+    """Draw a map of the qualities of a measured space, with the optimum marked by a star.
 
     Several parameters share an axis, chosen by the shares of the variance that their levels
     explain (`assistant.analysis.response_map.arrange_axes`).
@@ -67,7 +67,7 @@ def shares(truth: Truth) -> dict[str, float]:
 
 
 def facts(truth: Truth) -> str:
-    """Return a summary of the results of a space as text."""
+    """Return a text that summarises a measured space's results."""
     objective = truth.application.objective
     values = [objective.value_of(quality) for quality in truth.quality[truth.ranked].tolist()]
     n_best = int((truth.quality == truth.optimum).sum())
@@ -124,7 +124,7 @@ COLUMNS = ("figure", "table", "claim", "outcome", "evidence", "why")
 
 
 def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
-    """Write ``report.html``, ``report.md``, ``verdicts.json`` and ``figures/``; return the files.
+    """Write the evaluation report, verdicts and figures to a folder and return the paths.
 
     Raises `AssistantError` if one of them cannot be written.
     """
@@ -144,7 +144,7 @@ def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
 
 
 def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
-    """Return the drawings (SVG) of every figure, by the names of their files."""
+    """Return the SVG drawings of every figure, by file name."""
     drawings_by_figure: dict[str, dict[str, str]] = {}
     if "5" in done.recipe.playable_figures:
         drawings_by_figure["5"] = {
@@ -170,7 +170,7 @@ def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
 
 
 def render_html(done: Reproduction, drawings_by_figure: Mapping[str, Mapping[str, str]]) -> str:
-    """Render the page; it opens offline and needs no script."""
+    """Render the evaluation report as a self-contained HTML page."""
     return (
         page_environment("agents.reproduction")
         .get_template("reproduced.html.j2")
@@ -211,7 +211,7 @@ def _file(figure: str) -> str:
 
 
 def headline(done: Reproduction) -> str:
-    """Return one sentence on the played episodes and spaces."""
+    """Return a sentence that summarises the played episodes and measured spaces."""
     n = sum(
         len(finished.summaries) * finished.study.replications for finished in done.studies.values()
     )

@@ -71,7 +71,7 @@ class StrategyComparison:
     samples: Mapping[tuple[str, Kind, int], Sample]
 
     def over(self, strategy: str, confidence: int) -> Estimate:
-        """Return the mean over the insights."""
+        """Return a strategy's mean result over all kinds of insight, at one confidence."""
         means = [
             sample.mean
             for (name, _, at), sample in self.samples.items()
@@ -91,7 +91,7 @@ class StrategyComparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarningComparison:
-    """SLAs that are kept on an application, with warnings ignored and accepted."""
+    """Shares of SLAs met on one application when warnings are ignored or accepted."""
 
     table: str  # name of the application
     strategy: str  # strategy of the suggestions
@@ -130,7 +130,7 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
 
 
 def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
-    """Judge the claim that accepting warnings of the forecast keeps more SLAs."""
+    """Judge the claim that accepting forecast warnings meets more SLAs."""
     outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
         f"advice keeps agreements, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
@@ -156,7 +156,7 @@ def _why_not(comparison: WarningComparison, outcome: Outcome) -> str:
 
 
 def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]:
-    """Yield a panel per insight, with a name for its file."""
+    """Yield, per kind of insight, a chart of the strategies and a file name."""
     names = {"bad": "bad insight", "good": "good insight", "none": "no insight"}
     for insight in dict.fromkeys(sample_insight for _, sample_insight, _ in row.samples):
         bars = [
@@ -170,7 +170,7 @@ def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]
 
 
 def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, StudyPanel]]:
-    """Yield the SLAs that are kept, a panel per application, with a name for its file."""
+    """Yield, per application, a chart of the SLAs met and a file name."""
     for table in dict.fromkeys(comparison.table for comparison in goals):
         bars = [
             (comparison.strategy, word, bar_interval(sample.mean))
@@ -187,7 +187,7 @@ def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, Study
 
 
 def bar_interval(estimate: Estimate) -> MeanInterval:
-    """Return an estimate as a bar with its interval."""
+    """Convert an estimate to a chart bar with its interval."""
     return MeanInterval(estimate.value, estimate.low, estimate.high)
 
 
@@ -196,14 +196,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def by_cell(study: Study, rows: Rows) -> Iterator[tuple[Cell, Rows]]:
-    """Yield the cells of a study with their episodes."""
+    """Yield each cell of a study with the results of its episodes."""
     n = study.replications
     for i, cell in enumerate(study.cells()):
         yield cell, rows[i * n : (i + 1) * n]
 
 
 def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
-    """Return the episodes of a cell: runs to the optimum, or ratios if there is a budget.
+    """Return a cell's results with resamples: runs to the optimum or ratios to the optimum.
 
     The resamples of runs are those of the intervals in the study's own report.
     """
@@ -218,7 +218,7 @@ def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
 
 
 def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsToOptimum]:
-    """Return the rows of figure 6, one per application."""
+    """Return the results for figure 6 from a study, one row per application."""
     samples: dict[str, dict[tuple[Kind, int, bool], Sample]] = {}
     for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None or cell.learning is None:
@@ -232,7 +232,7 @@ def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsT
 
 
 def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
-    """Return the results of one of the figures 7 to 9."""
+    """Return the results for one of the figures 7 to 9 from a study."""
     samples = {
         (cell.runs or 0, cell.exploitation): sample(study, cell, cell_rows)
         for cell, cell_rows in by_cell(study, rows)
@@ -251,7 +251,7 @@ def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
 
 
 def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[WarningComparison]:
-    """Return the SLAs that are kept, by strategy, of two studies with the same streams."""
+    """Compare, per strategy, how many SLAs two studies met with warnings ignored and accepted."""
     comparisons = []
     pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
     for (cell, without), (_, with_it) in pairs:
@@ -275,7 +275,7 @@ def _outcome_key(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def leading(truth: Truth) -> tuple[int, int]:
-    """Return the number of parameters in which the optimum has the best mean level, and of all.
+    """Count parameters whose level in the optimum is best on average, and all parameters.
 
     GRASP and learners follow the means of levels; where those lead elsewhere, both fail.
     """
@@ -298,7 +298,7 @@ SEED = 2016
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSpace:
-    """A measured space of the evaluation.
+    """Measured table of one application in the evaluation.
 
     Args:
         name: name of its application: ``flood``, ``scheduling`` or ``maze``.
@@ -313,7 +313,7 @@ class EvaluationSpace:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecipe:
-    """Settings of a reproduction.
+    """Settings for reproducing the paper's evaluation: figures, spaces and episodes.
 
     Args:
         figures: names from `FIGURE_NAMES`.
@@ -347,7 +347,7 @@ class EvaluationRecipe:
 
     @property
     def episodes(self) -> int:
-        """Episodes per cell."""
+        """Number of episodes per cell."""
         usual = QUICK_REPLICATIONS if self.quick else REPLICATIONS
         return usual if self.replications is None else self.replications
 
@@ -363,12 +363,12 @@ class EvaluationRecipe:
         )
 
     def space(self, name: str) -> EvaluationSpace:
-        """Return a space by the name of its application."""
+        """Return the measured space of the application with a name."""
         return next(space for space in self.spaces if space.name == name)
 
 
 def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
-    """Return the study of a figure from 6 to 9."""
+    """Return the study whose results the given figure (6 to 9) shows."""
     if figure == "6":
         return Study(
             "Figure 6: runs to the optimum",
@@ -391,7 +391,7 @@ def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
 
 
 def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
-    """Return the comparison's studies, by the names of their folders.
+    """Return the studies that compare strategies and warnings, by folder name.
 
     There are three per space: ``strategies``, ``ignored`` and ``accepted``; the last two share
     their random streams.
@@ -436,7 +436,7 @@ TellStudy = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """Results of a recipe."""
+    """Results of reproducing the paper's evaluation, with verdicts on the claims."""
 
     recipe: EvaluationRecipe  # settings of the reproduction
     truths: dict[str, Truth]  # measured spaces by name
@@ -452,7 +452,7 @@ def reproduce(
     workers: int | None = None,
     tell: TellStudy | None = None,
 ) -> Reproduction:
-    """Play the rest of a recipe in a folder, and judge the claims.
+    """Play all remaining episodes of an evaluation in a folder and judge the claims.
 
     The folder is made if it does not exist; ``workers`` are processes, as many as cores if None.
 

@@ -36,7 +36,7 @@ WIDTH, HEIGHT = 420, 220
 
 @dataclass(frozen=True, slots=True)
 class StudyPanel:
-    """Bars side by side: one panel of a figure."""
+    """One bar chart of a study's results."""
 
     title: str  # common values of its cells, for people
     x: str  # label of the axis
@@ -48,7 +48,7 @@ class StudyPanel:
 
     @property
     def top(self) -> float:
-        """Greatest number that is drawn."""
+        """Largest mean or interval end in the bar chart."""
         ends = [
             number for _, _, f in self.bars for number in (f.mean, f.high) if number is not None
         ]
@@ -56,7 +56,7 @@ class StudyPanel:
 
 
 def panels(summaries: Sequence[CellSummary]) -> tuple[StudyPanel, ...]:
-    """Return the panels of a study, in the order of its grid.
+    """Return the bar charts of a study, in the order of its grid.
 
     Without budgets they are those of figure 6: runs to the optimum over confidence, learning in
     colour, a panel for each table, strategy, kind and insight. With budgets those of figures 7 to
@@ -97,7 +97,7 @@ def _title(summary: CellSummary) -> str:
 
 
 def percent(confidence: int | None) -> str:
-    """Return a confidence as text, a dash if it is not varied."""
+    """Format a confidence in percent as text, or a dash if None."""
     return "-" if confidence is None else str(confidence)
 
 
@@ -107,12 +107,12 @@ def learns(learning: bool | None) -> str:
 
 
 def level(exploitation: float | None) -> str:
-    """Return an exploitation level as text."""
+    """Format an exploitation level as text."""
     return "no advice" if exploitation is None else f"{exploitation:g}"
 
 
 def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
-    """Draw the panels of a study, those of one table with one scale."""
+    """Draw the bar charts of a study, with one scale for all charts of a table."""
     study_panels = panels(summaries)
     tops: dict[str, float] = {}
     for panel in study_panels:
@@ -121,7 +121,7 @@ def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
 
 
 def bars(panel: StudyPanel, top: float) -> Spec:
-    """Draw a panel: bars from zero up to ``top`` at most, with the ends of their intervals."""
+    """Draw one bar chart with interval ends, on a scale from 0 to ``top``."""
     rows = [
         {"x": x, "colour": colour, "mean": f.mean, "low": f.low, "high": f.high}
         for x, colour, f in panel.bars
@@ -195,7 +195,7 @@ Means = dict[Cell, Estimate]
 
 @dataclass(frozen=True, slots=True)
 class StudyFinding:
-    """A sentence about a study."""
+    """Conclusion from a study, as a sentence."""
 
     text: str  # the sentence
     sure: bool  # whether the 95 % interval of the difference excludes 0
@@ -203,7 +203,7 @@ class StudyFinding:
 
 
 def findings(study: Study, episodes: Episodes) -> tuple[StudyFinding, ...]:
-    """Return the findings of a study from the episodes of each cell, the surest first."""
+    """Derive conclusions from the episodes of a study, the most certain first."""
     is_ratio = bool(study.stop.runs)
     means = {
         cell: Sample.of(
@@ -323,7 +323,7 @@ COLUMNS = (
 
 
 def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
-    """Write ``report.html``, ``report.md`` and ``summary.csv``; return their paths.
+    """Write a study's report (HTML, Markdown) and summary (CSV) and return the paths.
 
     Raises `AssistantError` if one of them cannot be written.
     """
@@ -338,7 +338,7 @@ def write_report(finished: PlayedStudy, folder: Path) -> tuple[Path, ...]:
 
 
 def render_html(finished: PlayedStudy) -> str:
-    """Render the page; it opens offline and needs no script."""
+    """Render the report of a study as a self-contained HTML page."""
     return (
         page_environment("agents.reproduction")
         .get_template("study.html.j2")
@@ -367,7 +367,7 @@ def render_markdown(finished: PlayedStudy) -> str:
 
 
 def render_csv(summaries: Sequence[CellSummary]) -> str:
-    """Render a row per cell with all digits; unknown values are empty."""
+    """Render the summaries of all cells as CSV, in full precision."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -391,7 +391,7 @@ def as_json(summary: CellSummary) -> Mapping[str, str | int | float | bool | Non
 
 
 def study_as_json(finished: PlayedStudy, folder: Path) -> dict[str, object]:
-    """Return the figures of a study as JSON values; unknown ones are None."""
+    """Return a study's results as JSON-compatible values, with None for unknown ones."""
     return {
         "name": finished.study.name,
         "results": str(folder / "results.parquet"),
@@ -416,7 +416,7 @@ def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def headline(finished: PlayedStudy) -> str:
-    """Return one sentence on the number of cells and episodes."""
+    """Return a sentence with the numbers of cells and episodes of a study."""
     n_cells, n = len(finished.summaries), finished.study.replications
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     episodes = "1 episode each" if n == 1 else f"{n:,} episodes each"
@@ -461,7 +461,7 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
 
 
 def notes(finished: PlayedStudy) -> tuple[str, ...]:
-    """Return notes on how to read the figures."""
+    """Return sentences that explain how to read the results of a study."""
     sentences = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
     if finished.study.stop.runs:
         sentences.append(
@@ -477,7 +477,7 @@ def notes(finished: PlayedStudy) -> tuple[str, ...]:
 
 
 def header(study: Study) -> tuple[str, ...]:
-    """Return the names of the columns for people."""
+    """Return the column titles of the readable table of a study's cells."""
     if study.stop.runs:
         return (*_AXES, "runs allowed", "exploitation", "ratio", "95 %", "optimum not found")
     return (*_AXES, "runs to the optimum", "95 %", "not found")
@@ -488,7 +488,7 @@ _AXES = ("table", "strategy", "analyst", "insight", "confidence", "learning")
 
 
 def row(summary: CellSummary) -> tuple[str, ...]:
-    """Return a cell's figures as texts, one for each of `header`."""
+    """Return a cell's results as texts, one per column of the readable table."""
     cell = summary.cell
     axes: tuple[str, ...] = (
         cell.table, str(cell.strategy), cell.kind, cell.insight or "-",

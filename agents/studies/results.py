@@ -25,7 +25,7 @@ Real = NDArray[np.float64]
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file under another name and rename it, so that it is never partial.
+    """Write a file atomically, under a temporary name that is then renamed.
 
     Raises `AssistantError` if it cannot be written.
     """
@@ -39,7 +39,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if it does not exist; raise AssistantError on failure."""
+    """Create a folder unless it exists, or raise `AssistantError`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,7 +47,7 @@ def make_folder(path: Path) -> None:
 
 
 def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
-    """Copy files of a folder into another one, in order; return False at the first missing one.
+    """Copy files between folders in order, and return False at the first missing file.
 
     Raises `AssistantError` if one of them cannot be written.
     """
@@ -71,7 +71,7 @@ def mean_interval(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> tuple[float, float] | None:
-    """Return the ends of an interval for the mean; None for fewer than two values.
+    """Return the ends of a bootstrap interval of the mean, or None for fewer than 2 values.
 
     Samples of the same size are drawn with replacement (the values are independent of each other);
     the interval holds the middle ``level`` of their means.
@@ -87,7 +87,7 @@ def mean_interval(
 def bootstrap_samples(
     sample: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield samples of the same size, drawn with replacement, a few rows of them at a time."""
+    """Yield bootstrap samples, drawn with replacement, in blocks of a few rows."""
     rows = max(1, _AT_ONCE // sample.size)
     for done in range(0, resamples, rows):
         yield sample[rng.integers(sample.size, size=(min(rows, resamples - done), sample.size))]
@@ -95,7 +95,7 @@ def bootstrap_samples(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A number with its bootstrap resamples.
+    """Number with bootstrap resamples, from which confidence intervals are derived.
 
     >>> a = Estimate(3.0, np.array([2.0, 3.0, 4.0]))
     >>> (a - a).low, (a - 1).value, (2 * a).high > 7
@@ -107,12 +107,12 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """Lower end of the 95 % interval."""
+        """Lower end of the 95% bootstrap interval."""
         return float(np.quantile(self.draws, 0.025))
 
     @property
     def high(self) -> float:
-        """Upper end of the 95 % interval."""
+        """Upper end of the 95% bootstrap interval."""
         return float(np.quantile(self.draws, 0.975))
 
     def within(self, level: float) -> tuple[float, float]:
@@ -135,7 +135,7 @@ class Estimate:
         return self * -1.0
 
     def log(self) -> "Estimate":
-        """Return the logarithm of a number above 0."""
+        """Return the natural logarithm of the estimate, which must be positive."""
         return Estimate(math.log(self.value), np.log(self.draws))
 
     def expm1(self) -> "Estimate":
@@ -156,7 +156,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The episodes of a cell, resampled."""
+    """Mean result of a cell's episodes with bootstrap resamples, and the success share."""
 
     n: int  # number of episodes
     mean: Estimate  # mean of the episodes
@@ -171,7 +171,7 @@ class Sample:
         share_found: float = 1.0,
         resamples: int = RESAMPLES,
     ) -> "Sample":
-        """Resample the values of the episodes of a cell, at least one."""
+        """Build a sample by resampling the results of a cell's episodes."""
         sample = np.asarray(values, dtype=np.float64)
         means, spreads = np.empty(0), np.empty(0)
         for batch in bootstrap_samples(sample, rng, resamples):
@@ -186,7 +186,7 @@ class Sample:
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of estimates with equal weights."""
+    """Return the unweighted mean of several estimates."""
     total = estimates[0]
     for estimate in estimates[1:]:
         total = total + estimate
@@ -210,7 +210,7 @@ def slope(at: Sequence[float], estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """The result of one episode."""
+    """Result of one episode of a study, as a row of the results file."""
 
     replication: int  # number in the cell, from 0 on
     seed: int  # seed of its experiment, which replays every suggestion
@@ -258,7 +258,7 @@ Episodes = Sequence[tuple[Cell, int, Sequence[EpisodeResult]]]
 
 
 def write_parquet(episodes: Episodes, path: Path) -> None:
-    """Write one row per episode, whole or not at all; the same rows give the same bytes."""
+    """Write episode results atomically and reproducibly to a Parquet file."""
     import io
 
     import pyarrow as pa
@@ -280,7 +280,7 @@ def _row(cell: Cell, allowed: int, played: EpisodeResult) -> dict[str, Any]:
 
 
 def read_parquet(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of results; raise AssistantError if it is not one."""
+    """Read episode results from a Parquet file, or raise `AssistantError`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -296,7 +296,7 @@ def read_parquet(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean with its bootstrap 95 % interval; None without values, or with one only."""
+    """Mean with a 95% bootstrap interval, None where there are too few values."""
 
     mean: float | None
     low: float | None
@@ -305,7 +305,7 @@ class MeanInterval:
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """Summary of the episodes of a cell."""
+    """Summary statistics over the episodes of one cell of a study."""
 
     cell: Cell  # cell of the grid
     episodes: int  # number of episodes
@@ -320,7 +320,7 @@ class CellSummary:
 def summarise(
     study: Study, cell: Cell, allowed: int, played: Sequence[EpisodeResult]
 ) -> CellSummary:
-    """Return means and intervals of a cell, from a random stream of their own."""
+    """Compute the means and intervals over the episodes of a cell."""
     rng = cell.streams(study.seed, 0).generator("bootstrap")
     if cell.runs is None:
         runs = [

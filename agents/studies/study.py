@@ -36,7 +36,7 @@ Options = tuple[tuple[str, str | int | float | bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A measured table of a study: its name in the cells, and its file."""
+    """Measured table that a study uses, by name and file."""
 
     name: str
     path: str
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy by its registered name, with options in the order of their names."""
+    """Strategy of a study: registered name and options."""
 
     name: str
     options: Options = ()
@@ -56,7 +56,7 @@ class StrategyChoice:
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """End of the episodes of a study.
+    """Rule for when the episodes of a study end: at a budget or at the optimum.
 
     Args:
         runs: budgets, each a column of cells; without any an episode ends at the optimum.
@@ -112,7 +112,7 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid; a trait that its kind of analyst or stopping rule lacks is None."""
+    """Cell of a study's grid: one combination of table, strategy and analyst traits."""
 
     table: str  # name of the table
     strategy: StrategyChoice  # strategy of the suggestions, with its options
@@ -124,7 +124,7 @@ class Cell:
     exploitation: float | None = None  # level of the clustering advice
 
     def streams(self, seed: int, replication: int) -> EpisodeStreams:
-        """Return the random streams of an episode, unique to its cell and replication.
+        """Return the random streams of one episode, unique to the cell and replication.
 
         They follow from the cell's own fields, so a larger grid keeps its old episodes.
         """
@@ -135,7 +135,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A grid of cells, and their common settings.
+    """Grid of cells, each played in many replicated episodes, with common settings.
 
     Args:
         name: title for people.
@@ -199,7 +199,7 @@ class Study:
             self.agent(cell)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Return the grid, the last axis moving fastest; a kind varies only its own traits."""
+        """Return all cells of the grid, with the last axis varying fastest."""
         return tuple(dict.fromkeys(self._product()))
 
     def _product(self) -> Iterator[Cell]:
@@ -218,7 +218,7 @@ class Study:
                 )
 
     def agent(self, cell: Cell) -> Agent:
-        """Return the analyst of a cell; raise AssistantError for a trait out of range."""
+        """Return the simulated analyst that plays the episodes of a cell."""
         detail, manner = self.insight, self.manner
         insight = Insight(
             cell.insight or "none", detail.members, detail.best, detail.worst, detail.least
@@ -237,7 +237,7 @@ class Study:
         return cell.runs or max(1, math.floor(self.stop.censored_at * size))
 
     def clustering(self, cell: Cell) -> ClusteringAdvice | None:
-        """Return the advice of a cell, due at a share of its budget, rounded up."""
+        """Return the settings of the clustering advice for a cell, or None without advice."""
         if cell.exploitation is None or cell.runs is None:
             return None
         return ClusteringAdvice(math.ceil(self.stop.advised_from * cell.runs), cell.exploitation)
@@ -252,7 +252,7 @@ Application = Literal["flood", "scheduling", "maze"]
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """An application whose table a study needs."""
+    """Request for the measured table of an application that a study needs."""
 
     name: Application  # name of the application
     log: Path | None = None  # job log of scheduling; None is the built-in workload
@@ -334,7 +334,7 @@ _TABLES: dict[str, type[BaseModel]] = {
 
 
 def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, int | None]:
-    """Read a study from a file; return it with the file's text and its number of workers.
+    """Read a study from a TOML file, and return it with its text and number of workers.
 
     Paths are relative to the file; a table's name is that of its file, without suffix. ``measure``
     makes the tables of the named applications. Raises `AssistantError` with the first fault, in one
@@ -352,7 +352,7 @@ def read_study(path: Path, measure: Measure | None = None) -> tuple[Study, str, 
 def parse_study(
     text: str, where: str, folder: Path, measure: Measure | None = None, name: str = "study"
 ) -> tuple[Study, int | None]:
-    """Parse a study from TOML; return it with its number of workers.
+    """Parse a study from TOML text, and return it with its number of workers.
 
     ``where`` names the text in messages, and paths are relative to ``folder``; see `read_study`.
     """
@@ -456,7 +456,7 @@ def _sentence(error: ValidationError) -> str:
 
 
 def study_text(study: Study, folder: Path) -> str:
-    """Return a study as TOML, with the paths of its tables relative to a folder."""
+    """Return a study as TOML text, with table paths relative to a folder."""
     stop = study.stop
     top = {
         "name": study.name,

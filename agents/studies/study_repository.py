@@ -55,7 +55,7 @@ _FORM = "@hhqqi4x"  # struct flock: type, whence, start, length, process
 
 @dataclass(frozen=True, slots=True)
 class StudyProgress:
-    """Progress of a study."""
+    """Progress of a study: stage, finished and total steps, and elapsed time."""
 
     stage: str  # current step, for people: ``playing``, or the measuring of a table
     done: int  # completed episodes, or combinations of the table
@@ -65,7 +65,7 @@ class StudyProgress:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the end at the same pace; None while unknown.
+        """Estimated remaining time in seconds at the same pace, or None.
 
         >>> StudyProgress("playing", 30, 50, 10, 4.0).left_s
         4.0
@@ -77,14 +77,14 @@ class StudyProgress:
 
 @dataclass(frozen=True, slots=True)
 class StudyLockHolder:
-    """The process that plays in a folder."""
+    """Process that is playing a study in a folder."""
 
     pid: int  # process id
     started: bool  # whether a viewer started it, and it ends with the viewer
 
 
 class StudyLock:
-    """The right to play in a folder, until `end` or the end of the process.
+    """Exclusive lock on a folder in which a study is played.
 
     ``descriptor`` is that of the lock, if the parent process holds it already. Raises
     `AssistantError` if another process plays there, or the folder cannot be made.
@@ -105,14 +105,14 @@ class StudyLock:
         self.name(os.getpid(), started=False)
 
     def name(self, pid: int, *, started: bool) -> None:
-        """Write the process id into the lock file."""
+        """Write the id of the playing process into the lock file."""
         if self.descriptor is not None:
             content = json.dumps({"pid": pid, "started": started}).encode()
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, content, 0)
 
     def tell(self, stage: str, done: int, total: int | None) -> None:
-        """Write the progress, but not at every one of many steps."""
+        """Write the progress of the study to disk, at a limited rate."""
         now_s = time.monotonic()
         if stage != self._stage:
             self._stage, self._began, self._at_s, self._is_warm = stage, done, now_s, False
@@ -125,7 +125,7 @@ class StudyLock:
         write_whole(self.folder / PROGRESS, json.dumps(asdict(state)))
 
     def end(self, *, finished: bool) -> None:
-        """Release the lock; the progress stays on the disk unless it is finished."""
+        """Release the lock, removing the progress file only if the study is finished."""
         if self.descriptor is None:
             return
         with suppress(OSError):
@@ -138,7 +138,7 @@ class StudyLock:
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Close the lock here, while a process that inherited it still holds it."""
+        """Close the lock in this process, leaving it to a child process that inherited it."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
@@ -158,7 +158,7 @@ class StudyLock:
 
 
 def lock_holder(folder: Path) -> StudyLockHolder | None:
-    """Return the process that plays in a folder; None if there is none."""
+    """Return the process that is playing a study in a folder, or None."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -176,7 +176,7 @@ def lock_holder(folder: Path) -> StudyLockHolder | None:
 
 
 def read_progress(folder: Path) -> StudyProgress | None:
-    """Return the last written progress of a study; None without one."""
+    """Return the last written progress of the study in a folder, or None."""
     try:
         return StudyProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -224,7 +224,7 @@ _REFUSED = "copperline: "
 
 @dataclass(frozen=True, slots=True)
 class StoredStudy:
-    """A study in the repository, in its current state."""
+    """Study in the repository, with its folder and current state."""
 
     name: str  # name of its folder, which is unique
     title: str  # title by its author
@@ -241,7 +241,7 @@ class StoredStudy:
 
 
 class StudyRepository:
-    """Studies in a folder, which need not exist."""
+    """Repository of studies, with one subfolder per study."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -250,11 +250,11 @@ class StudyRepository:
 
     @classmethod
     def beside(cls, store: Path) -> "StudyRepository":
-        """Return the repository of a store: the folder ``studies`` beside it."""
+        """Return the repository in the folder ``studies`` next to an event store."""
         return cls(store.absolute().parent / "studies")
 
     def studies(self) -> tuple[StoredStudy, ...]:
-        """Return the studies, latest first."""
+        """Return all studies of the repository, latest first."""
         self._reap()
         try:
             folders = [entry for entry in self.folder.iterdir() if (entry / STUDY).is_file()]
@@ -266,14 +266,14 @@ class StudyRepository:
         return tuple(sorted(stored_studies, key=lambda entry: (-entry.begun_s, entry.name)))
 
     def study(self, name: str) -> StoredStudy | None:
-        """Return a study by the name of its folder; None if there is none."""
+        """Return the study in the subfolder with a name, or None."""
         self._reap()
         if _NOT_CLEAN.search(name) or not name or not (self.folder / name / STUDY).is_file():
             return None
         return _stored_study(self.folder / name)
 
     def start(self, text: str, title: str) -> str:
-        """Add a study and begin to play it; return the name of its folder, made from the title.
+        """Store a new study, start playing it and return the name of its folder.
 
         Paths in the text (TOML) are absolute. Raises `AssistantError` if it cannot be written or
         started; nothing is stored then.
@@ -287,7 +287,7 @@ class StudyRepository:
         return name
 
     def go_on(self, name: str) -> None:
-        """Play the rest of a study, in a process that may outlive this one.
+        """Start a process that plays the remaining episodes of a study.
 
         Raises `AssistantError` if it is being played, does not exist, or no process can be started.
         """
@@ -316,7 +316,7 @@ class StudyRepository:
             self._children.append(child)
 
     def stop(self, name: str) -> None:
-        """End the process that plays a study, if there is one; its episodes are kept.
+        """Stop the process that plays a study, if any, and keep finished episodes.
 
         Raises `AssistantError` if there is no such study, or its process cannot be ended from here.
         """
@@ -340,7 +340,7 @@ class StudyRepository:
             raise AssistantError(f"the study in '{folder}' does not end; look at its process")
 
     def remove(self, name: str) -> None:
-        """Delete a study with its results.
+        """Delete a study and its results from the repository.
 
         Raises `AssistantError` if it is being played, does not exist, or cannot be removed.
         """
@@ -356,7 +356,7 @@ class StudyRepository:
         shutil.rmtree(aside, ignore_errors=True)
 
     def end(self) -> None:
-        """Stop the studies that viewers started, in any process; they can be continued."""
+        """Stop all running studies that were started from a viewer."""
         for study in self.studies():
             current_holder = lock_holder(study.folder)
             if current_holder is not None and current_holder.started:
@@ -444,29 +444,29 @@ def _last_word(folder: Path) -> tuple[StudyState, str]:
 
 @dataclass(frozen=True, eq=False)
 class StudyOutcome:
-    """A study that was played to its end."""
+    """Results of a completely played study, for display and download."""
 
     finished: PlayedStudy  # its cells
     findings: tuple[StudyFinding, ...]  # sentences about it, the surest first
 
     @property
     def headline(self) -> str:
-        """One sentence on the number of cells and episodes."""
+        """Sentence with the numbers of cells and episodes of the study."""
         return headline(self.finished)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on how to read the figures."""
+        """Sentences that explain how to read the results."""
         return notes(self.finished)
 
     @property
     def facts(self) -> dict[str, str]:
-        """Settings of the study as texts by name."""
+        """Settings of the study as texts, by label."""
         return facts(self.finished)
 
     @cached_property
     def charts(self) -> tuple[tuple[str, Spec], ...]:
-        """Figures as pairs of a caption and a drawing."""
+        """Bar charts of the study, as pairs of caption and chart specification."""
         captions = (
             f"{panel.title}: {panel.y} by {panel.x}, with 95 % intervals"
             for panel in panels(self.finished.summaries)
@@ -475,20 +475,20 @@ class StudyOutcome:
 
     @property
     def table(self) -> list[dict[str, str]]:
-        """Row per cell for people, by the names of its columns."""
+        """Readable table of the study's cells, as one row per cell by column title."""
         names, rows = study_rows(self.finished)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def html(self) -> str:
-        """Return the report; it opens offline."""
+        """Return the study's report as a self-contained HTML page."""
         return render_html(self.finished)
 
     def csv(self) -> str:
-        """Return a row per cell with all digits."""
+        """Return the summaries of all cells as CSV, in full precision."""
         return render_csv(self.finished.summaries)
 
     def figures(self) -> bytes:
-        """Return the figures (SVG) as one archive (ZIP)."""
+        """Return the study's charts as SVG files in a ZIP archive."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, (_, spec) in enumerate(self.charts, start=1):
@@ -497,7 +497,7 @@ class StudyOutcome:
 
 
 def read_outcome(stored: StoredStudy) -> StudyOutcome:
-    """Return the outcome of a study that was played to its end.
+    """Return the results of a completely played study in the repository.
 
     Raises `AssistantError` if its files cannot be read or do not belong together.
     """
@@ -508,17 +508,17 @@ def read_outcome(stored: StoredStudy) -> StudyOutcome:
 
 
 def results_of(stored: StoredStudy) -> bytes:
-    """Return the rows of all episodes (Parquet)."""
+    """Return the contents of the Parquet file with all episode results of a study."""
     return (stored.folder / RESULTS).read_bytes()
 
 
 def study_of(stored: StoredStudy) -> str:
-    """Return the file of a study (TOML); raise AssistantError if it cannot be read."""
+    """Return the TOML text of a stored study, or raise `AssistantError`."""
     return read_study(stored.folder / STUDY, stored.table)[1]
 
 
 def stamp(stored: StoredStudy) -> tuple[int, ...]:
-    """Return a tuple that changes with a study or its results; raise AssistantError if missing."""
+    """Return modification times and sizes of a stored study's files, as a cache key."""
     try:
         stats = [(stored.folder / name).stat() for name in (RESULTS, STUDY)]
     except OSError as error:

@@ -62,7 +62,7 @@ from assistant.config.sweep_file import build_sweep, check_settings
 
 
 def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play episode number ``replication`` of a cell through a `Session` of its own."""
+    """Play one episode of a cell, by its replication number, in a new session."""
     streams, clock = cell.streams(study.seed, replication), SimulatedClock()
     session = _open(study, cell, truth, streams, clock)
     episode = AnalystEpisode(
@@ -95,7 +95,7 @@ def _open(
 
 
 def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
-    """Return the SLA of an episode: budget, deadline and goal, if the study has them."""
+    """Return the SLA of an episode: budget, deadline and goal as far as the study has them."""
     deadline_s, goal = study.stop.deadline_s, study.stop.goal
     value_of = truth.application.objective.value_of
     return Sla(
@@ -106,7 +106,7 @@ def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
 
 
 def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run], bool]:
-    """Return the condition that ends an episode: the optimum, the goal, or none."""
+    """Return the run condition that ends an episode: optimum found, goal reached, or never."""
     if cell.runs is None:
         return lambda run: is_optimal(run, truth)
     if study.stop.goal is None:
@@ -116,7 +116,7 @@ def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run]
 
 
 def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
-    """Return the warning policy: the paper's rule from its share of the budget on.
+    """Return the policy by which an episode's session warns the analyst.
 
     With clustering advice at a fixed time there are no warnings. With a goal the forecast warns.
     """
@@ -127,7 +127,7 @@ def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
 
 
 def check(study: Study, cell: Cell, truth: Truth) -> None:
-    """Check that a cell can be played.
+    """Check that a cell can be played, or raise an error.
 
     Raises:
         AssistantError: a ratio to the optimum is undefined, or a trait is out of range.
@@ -143,7 +143,7 @@ def check(study: Study, cell: Cell, truth: Truth) -> None:
 
 
 def is_optimal(run: Run, truth: Truth) -> bool:
-    """Return whether a run found an optimum."""
+    """Return whether a run has the best quality of its space."""
     return run.outcome is not None and run.outcome.quality == truth.optimum
 
 
@@ -168,7 +168,7 @@ def _episode_result(session: Session, truth: Truth, replication: int, ended: str
 
 
 def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
-    """Return whether the episodes of a cell can be compiled.
+    """Return whether the episodes of a cell can be played as compiled code.
 
     They are those of figure 6: the paper's analyst with the paper's GRASP, until the optimum is
     found, without a deadline or a budget. Others are played with sessions.
@@ -181,7 +181,7 @@ def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
 
 
 def play_compiled(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play one episode as `play_episode` does, where `can_compile` is true."""
+    """Play one episode of a cell as compiled code, with the same result as `play_episode`."""
     analyst = study.agent(cell)
     if not isinstance(analyst, Analyst):
         raise AssertionError(f"episodes of '{cell.kind}' are not compiled")
@@ -229,7 +229,7 @@ Tell = Callable[[int, int], None]  # Callback with the played episodes and all e
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Episodes ``start`` to ``stop`` - 1 of a cell; ``number`` counts them over the grid."""
+    """Range of consecutive episodes of one cell, as a unit of work."""
 
     number: int
     cell: Cell
@@ -239,7 +239,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class PlayedStudy:
-    """A study that was played to its end."""
+    """Completely played study with the results of its episodes."""
 
     study: Study  # the study
     sizes: Mapping[str, int]  # configurations per table
@@ -247,7 +247,7 @@ class PlayedStudy:
 
 
 def chunks(study: Study) -> tuple[Chunk, ...]:
-    """Return the whole study in chunks, in the order of the grid."""
+    """Divide a study into ranges of episodes, in the order of the grid."""
     pieces = [
         (cell, start, min(start + CHUNK, study.replications))
         for cell in study.cells()
@@ -257,7 +257,7 @@ def chunks(study: Study) -> tuple[Chunk, ...]:
 
 
 def truth_of(path: str) -> Truth:
-    """Read a measured table, cached until it changes; raise AssistantError or StrategyError."""
+    """Read a measured table, with caching until the file changes."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # reading it raises the proper error
@@ -285,7 +285,7 @@ def truths(study: Study) -> dict[str, Truth]:
 def play_study(
     study: Study, folder: Path, text: str, workers: int | None = None, tell: Tell | None = None
 ) -> PlayedStudy:
-    """Play the rest of a study, and write its results.
+    """Play the remaining episodes of a study in a folder and write the results.
 
     The folder is made if it does not exist, and continued if it holds this study; it gets a copy of
     the study's text. ``workers`` are processes, as many as cores if None.
@@ -426,7 +426,7 @@ def _end(pool: futures.ProcessPoolExecutor) -> None:
 
 
 def read_played(study: Study, folder: Path) -> Episodes:
-    """Return the episodes of a study that was played to its end in a folder, without its tables.
+    """Return the episodes of a completely played study from its folder.
 
     Raises `AssistantError` if there are no results, or they are of another study.
     """
@@ -485,7 +485,7 @@ def _claim(study: Study, folder: Path, text: str) -> None:
 
 
 def identity(study: Study) -> dict[str, object]:
-    """Return everything that determines the results of a study, as JSON values."""
+    """Return all inputs that determine a study's results, as JSON-compatible values."""
     tables = {
         table.name: hashlib.sha256(Path(table.path).read_bytes()).hexdigest()
         for table in study.tables

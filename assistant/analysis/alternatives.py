@@ -24,7 +24,7 @@ from strategies import DEFAULT_STRATEGY, AnovaModel, Configuration, Level, Param
 
 
 def span(seconds: float) -> str:
-    """Return a time span in its two largest units.
+    """Return a time span as text in its two largest units, such as ``1 h 30 min``.
 
     >>> span(45), span(600), span(5400), span(93_600)
     ('45 s', '10 min', '1 h 30 min', '1 d 2 h')
@@ -52,7 +52,7 @@ model is too certain, and each closed level may be a mistake."""
 
 
 def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Level], ...]:
-    """Return the levels that could be closed, at most 3, the least promising first.
+    """Return up to 3 (parameter, level) pairs worth closing, the least promising first.
 
     Never a level of the best run or the baseline, a preferred level, or more than half of a
     parameter's open levels. ``goal`` is a quality; greater is better.
@@ -136,7 +136,7 @@ HALVINGS = 20  # Bisection steps between the best and the goal in the search of 
 
 @dataclass(frozen=True, slots=True)
 class AlternativeSearch:
-    """Search for alternatives of an experiment whose current forecast has a chance."""
+    """Search for changes that raise an experiment's chance of reaching the goal."""
 
     experiment: Experiment
     current_forecast: Forecast
@@ -144,7 +144,7 @@ class AlternativeSearch:
     coefficients: ForecastCalibration
 
     def chance(self, change: Alternative) -> float | None:
-        """Return the chance after a change; None if it is unknown or the goal is reached then."""
+        """Return the chance of the goal after a change; None if unknown or already reached."""
         after = self.experiment.supposing(
             events_of_alternative(self.experiment, change, self.now_s)
         )
@@ -153,7 +153,7 @@ class AlternativeSearch:
 
 
 def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
-    """Return the changes that raise the chance, the best chance first; empty without a chance."""
+    """Return the changes that raise the chance of reaching the goal, the best first."""
     goal = prospects.current_forecast.goal
     if goal is None or goal.chance is None or goal.reached_by is not None:
         return ()
@@ -168,7 +168,7 @@ def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
 def events_of_alternative(
     experiment: Experiment, change: Alternative, now_s: float
 ) -> tuple[Event, ...]:
-    """Return the events that carry out an alternative on the experiment as it is now.
+    """Return the events that apply an alternative to the experiment in its present state.
 
     Raises AssistantError, StrategyError: it is not possible (any more), for example because a level
     is closed already.

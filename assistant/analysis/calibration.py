@@ -46,7 +46,7 @@ LEAST_STEP = 0.02  # Smallest step as a share of the spread, where the top resul
 
 @dataclass(frozen=True, slots=True)
 class ForecastEvidence:
-    """Evidence of a forecast: what the results show at one moment.
+    """Features of the results so far from which the forecast is computed.
 
     Args:
         size: combinations of the open levels.
@@ -63,18 +63,18 @@ class ForecastEvidence:
 
     @property
     def spread(self) -> float:
-        """Median - best, or a tenth of the range if that is 0. Raises without a result."""
+        """Median loss minus best loss, or a tenth of the range if 0; raises without losses."""
         best = self.losses[0]
         return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
 
     @property
     def floor(self) -> float:
-        """Lower bound of losses: 0 where no result is below, as for times and errors."""
+        """Lower bound of losses: 0 if no loss is negative, otherwise minus infinity."""
         return 0.0 if self.losses[0] >= 0 else -math.inf
 
     @property
     def tail(self) -> float:
-        """Length of the tail of bad results: ln(0.01 + (worst - median) / spread).
+        """Relative size of the worst losses: ln(0.01 + (worst - median) / spread).
 
         Where bad results are far worse than the median, the good ones are many and alike.
         Raises `ValueError` if all results are equal.
@@ -85,7 +85,7 @@ class ForecastEvidence:
 
     @property
     def step(self) -> float:
-        """Mean distance of the three results next to the best one; 0 if all are equal.
+        """Mean gap between the best loss and the next three; 0 if all are equal.
 
         At least 2 % of the `spread`. Raises `ValueError` with fewer than two results.
         """
@@ -95,7 +95,7 @@ class ForecastEvidence:
         return max(away, LEAST_STEP * self.spread)
 
     def steps_to(self, goal: float) -> float:
-        """Return the steps from the best to the goal (a loss); 0 or less if reached.
+        """Return the distance from the best loss to the goal, in units of `step`.
 
         Infinite where all results are equal, because the size of a step is unknown.
         """
@@ -106,7 +106,7 @@ class ForecastEvidence:
 
     @property
     def silence(self) -> str:
-        """Reason why there is too little evidence for a forecast; empty if there is enough."""
+        """Reason why there is too little evidence for a forecast, or an empty text."""
         if self.used < LEAST_RUNS:
             return f"{_runs(self.used)} over, and a forecast needs {LEAST_RUNS}"
         if len(self.losses) < LEAST_RESULTS:
@@ -128,7 +128,7 @@ def _runs(n: int) -> str:
 
 
 def stale_share(losses: Sequence[float | None]) -> float:
-    """Return the share of the runs since the last improvement, that run counted.
+    """Return the share of runs since the last improvement, counting the improving run.
 
     A loss is None for a run without a feasible result; the runs are in order of completion.
 
@@ -162,19 +162,19 @@ SHARES = (0.1, 0.5, 0.9)  # Quantiles of the best: shares of the futures that do
 
 @dataclass(frozen=True, slots=True)
 class ModelCoefficients:
-    """Coefficients of one logistic or one quantile by name (`TERMS`), and its intercept."""
+    """Intercept and named coefficients of one logistic or one quantile regression."""
 
     intercept: float
     of: Mapping[str, float]
 
     def at(self, inputs: Mapping[str, float]) -> float:
-        """Return the linear predictor without the term of the remaining runs."""
+        """Return the linear predictor, without its term for the remaining runs."""
         return self.intercept + sum(self.of[name] * x for name, x in inputs.items())
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastCalibration:
-    """Coefficients of the forecast, as shipped.
+    """Fitted coefficients of the forecast models, as shipped with this version.
 
     Args:
         missed: coefficients of logit P(missed).
@@ -195,7 +195,7 @@ class ForecastCalibration:
     warn: Mapping[str, float]
 
     def offset(self, strategy: str, exploitation: float | None = None) -> float:
-        """Return the offset of a strategy at an exploitation level; the mean for an unknown one."""
+        """Return the offset of a strategy on the logit scale (greater is harder)."""
         tested_offset = self.offsets.get(strategy)
         base_offset = fmean(self.offsets.values()) if tested_offset is None else tested_offset
         if exploitation is None or not self.exploitation:
@@ -205,11 +205,11 @@ class ForecastCalibration:
         return base_offset + fmean(_between(table, exploitation) for table in tables)
 
     def hardness(self, evidence: ForecastEvidence, goal: float, offset: float) -> float:
-        """Return logit P(missed) with a single run left, for a goal (a loss) not reached yet."""
+        """Return logit P(missed) with one run left; ``goal`` is an unreached loss."""
         return self.missed.at(model_inputs(evidence, goal)) + offset
 
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
-        """Return the probability of reaching the goal within ``left`` runs, 0 with none.
+        """Return the probability of reaching the goal within ``left`` further runs.
 
         More than `MOST_LEFT` runs count as `MOST_LEFT`, the tested range. ``hardness`` and ``left``
         have any shapes that broadcast.
@@ -220,7 +220,7 @@ class ForecastCalibration:
         return np.where(np.asarray(left) > 0, reached, 0.0)
 
     def runs_by(self, hardness: float, probability: Floats) -> Floats:
-        """Return the runs within which the goal is reached with each probability in (0, 1)."""
+        """Return how many runs reach the goal with each probability in (0, 1)."""
         probabilities = np.asarray(probability, dtype=np.float64)
         logit = hardness + np.log(probabilities) - np.log1p(-probabilities)
         exponent = np.minimum(logit / -self.missed.of["left"], 700.0)
@@ -229,7 +229,7 @@ class ForecastCalibration:
     def best_after(
         self, evidence: ForecastEvidence, offset: float, left: float
     ) -> tuple[float, ...]:
-        """Return quantiles of the best loss after ``left`` further runs, one for each of `SHARES`.
+        """Return quantiles (at `SHARES`) of the best loss after ``left`` more runs.
 
         More than `MOST_LEFT` runs count as `MOST_LEFT`. The evidence must be enough.
         """
@@ -250,7 +250,7 @@ class ForecastCalibration:
     def cautions(
         self, evidence: ForecastEvidence, strategy: str, left: float | None
     ) -> tuple[str, ...]:
-        """Return one sentence for each input outside the tested range."""
+        """Return one sentence for each input outside the calibrated range."""
         sentences = []
         if strategy not in self.offsets:
             sentences.append(f"the strategy {strategy} was not tested: uncalibrated")
@@ -267,7 +267,7 @@ class ForecastCalibration:
 
 
 def model_inputs(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
-    """Return the inputs without the remaining runs, in the tested ranges; ``goal`` is a loss."""
+    """Return the model inputs by name, clipped to the tested ranges; ``goal`` is a loss."""
     if evidence.reach is None:
         raise ValueError("nothing is left to try")
     return {
@@ -291,12 +291,12 @@ def _within(value: float, bounds: tuple[float, float]) -> float:
 
 @cache
 def load_calibration() -> ForecastCalibration:
-    """Return the coefficients that come with this version."""
+    """Load the forecast coefficients that are shipped with this version."""
     return read_calibration(Path(__file__).with_name("calibration.json"))
 
 
 def read_calibration(path: Path) -> ForecastCalibration:
-    """Read coefficients; see `write_calibration`. Raises CodecError if the file is damaged."""
+    """Read forecast coefficients from JSON, or raise CodecError if the file is damaged."""
     try:
         text = path.read_text(encoding="utf-8")
         tables = json.loads(text, parse_constant=_refused)
@@ -316,7 +316,7 @@ def _refused(number: str) -> float:
 
 
 def write_calibration(calibration: ForecastCalibration, path: Path) -> None:
-    """Write coefficients as JSON, one number a line, so that a refit has a readable diff."""
+    """Write forecast coefficients as JSON, one number per line for readable diffs."""
     tables = {
         "version": calibration.version,
         "fitted": calibration.fitted,

@@ -48,7 +48,7 @@ from strategies.space.errors import AnalysisError
 
 @dataclass(frozen=True, slots=True)
 class AnalysedResponse:
-    """A measured value as the response of an analysis.
+    """Response variable of an analysis: the objective's value or another measure.
 
     Args:
         goal: direction that is better; None if neither is.
@@ -63,7 +63,7 @@ class AnalysedResponse:
     is_second: bool = False
 
     def of(self, outcome: Outcome) -> float | None:
-        """Return the value of an outcome; None if it is unknown or no number."""
+        """Return the response in a run's outcome; None if it is unknown or no number."""
         if self.is_second:
             return outcome.second_value
         if not self.measure:
@@ -75,19 +75,19 @@ class AnalysedResponse:
 
     @property
     def sign(self) -> float:
-        """The factor from a quality to the value."""
+        """Factor that converts a quality to the measured value: -1 if minimised, else 1."""
         return -1.0 if self.goal == "minimise" else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Selection of the completed runs of an analysis: feasible ones only, or given levels only."""
+    """Filter of completed runs for an analysis, by feasibility or by given levels."""
 
     feasible: bool = False
     levels: tuple[tuple[str, tuple[Level, ...]], ...] = ()
 
     def takes(self, experiment: Experiment, run: Run) -> bool:
-        """Return whether a completed run is taken."""
+        """Return whether the filter selects a completed run."""
         if run.outcome is None or (self.feasible and not run.outcome.feasible):
             return False
         if not self.levels:
@@ -100,7 +100,7 @@ EVERY = RunFilter()
 
 
 def first_response(experiment: Experiment) -> AnalysedResponse:
-    """Return the first measure of the objective as a response."""
+    """Return the response for the first measure of the experiment's objective."""
     objective = experiment.opened.objective
     return AnalysedResponse(str(objective.wrapper), objective.unit, objective.goal)
 
@@ -108,7 +108,7 @@ def first_response(experiment: Experiment) -> AnalysedResponse:
 def response_observations(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[Observation, ...]:
-    """Return the completed runs that have a response, oldest first, as qualities of it.
+    """Return the completed runs with a response, oldest first, as observations.
 
     Without a goal the quality is the value itself. The default is the objective's own value.
     """
@@ -127,7 +127,7 @@ Verdict = Literal["better", "worse"]
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """Change of the measured value by a level or a combination of two.
+    """Change of the measured value due to one level or a combination of two levels.
 
     Args:
         change: difference from the mean of the comparable levels; None if unknown.
@@ -146,7 +146,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class MainEffect:
-    """Main effect: a parameter's test, and the change by each of its levels, ordered by rank."""
+    """Main effect of one parameter: its significance test, and the change for each level."""
 
     parameter: str
     unit: str
@@ -156,13 +156,13 @@ class MainEffect:
 
     @property
     def comparable(self) -> tuple[ValueChange, ...]:
-        """The levels that can be compared with each other."""
+        """The levels whose change could be estimated."""
         return tuple(level for level in self.levels if level.change is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class InteractionEffect:
-    """Interaction of two parameters.
+    """Interaction effect of two parameters on the measured value.
 
     Args:
         combinations: total change by each combination with runs, main effects included.
@@ -178,7 +178,7 @@ class InteractionEffect:
 
 @dataclass(frozen=True, slots=True)
 class EffectsReport:
-    """Effects of an experiment, in the sign and the unit of the measured value.
+    """Main effects and interactions in an experiment, in units of the measured value.
 
     Args:
         unit: its unit; sums of squares and mean squares have its square.
@@ -212,7 +212,7 @@ class EffectsReport:
 
     @property
     def tests(self) -> tuple[TermTest, ...]:
-        """The tests of all terms: main effects, then interactions."""
+        """Significance tests of all terms: main effects, then interactions."""
         return (*(e.test for e in self.main), *(e.test for e in self.interactions))
 
 
@@ -222,7 +222,7 @@ def effects_report(
     response: AnalysedResponse | None = None,
     only: RunFilter = EVERY,
 ) -> EffectsReport:
-    """Analyse the completed runs of an experiment.
+    """Estimate main effects and given interactions from the completed runs (ANOVA).
 
     Args:
         experiment: the experiment, with or without runs.
@@ -265,7 +265,7 @@ def effects_report(
 
 
 def sum_of_squares(model: FactorialModel) -> float:
-    """Return the sum of squares of the responses about their mean."""
+    """Return the total sum of squares of the responses about their mean."""
     if not model.n:
         return 0.0
     deviations = model.relative - model.relative.mean()
@@ -347,7 +347,7 @@ with complex aliasing)."""
 
 @dataclass(frozen=True, slots=True)
 class TermShare:
-    """Share of the variation between the runs that one term explains.
+    """Share of the variation between the runs that one effect or interaction explains.
 
     Args:
         parameters: one name for a main effect, two for an interaction.
@@ -364,13 +364,13 @@ class TermShare:
 
     @property
     def is_part(self) -> bool:
-        """Whether only some comparisons of the term can be estimated, so that it may be larger."""
+        """Whether the share is a lower bound, as only part of the term can be estimated."""
         return 0 < self.test.df < self.test.full_df
 
 
 @dataclass(frozen=True, slots=True)
 class TermShares:
-    """Shares of all main effects and interactions.
+    """Shares of explained variation, for all main effects and interactions.
 
     Args:
         main: shares of all parameters, in the space's order.
@@ -385,7 +385,7 @@ class TermShares:
 
 @dataclass(frozen=True, slots=True)
 class StandardisedEffects:
-    """Contrasts in standard errors, with the limits of noise.
+    """Contrasts divided by their standard error, with 95 % significance limits.
 
     Args:
         effects: contrasts with their t, the largest first.
@@ -402,7 +402,7 @@ class StandardisedEffects:
 def term_shares(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> TermShares:
-    """Return the share of every parameter and every pair, each pair tested by itself.
+    """Return the share of explained variation for each parameter and pair of parameters.
 
     With more than `MOST_PAIRED` comparable parameters only the pairs of the strongest are tested.
     Raises AnalysisError if the main effects alone have too many columns.
@@ -430,7 +430,7 @@ def term_shares(
 
 
 def standardised_effects(report: EffectsReport) -> StandardisedEffects | None:
-    """Return the contrasts in standard errors; None without an estimate of the error above 0.
+    """Return the contrasts divided by their standard error, or None without an error estimate.
 
     t = sign x sqrt(sum of squares / mean square of the error). The limits are the 0.975 quantile
     of Student's t, and that of 1 - 0.025 / m for all m contrasts at once (Bonferroni).
@@ -460,7 +460,7 @@ def _strength(model: FactorialModel, test: TermTest) -> TermShare:
 
 @dataclass(frozen=True, slots=True)
 class MissingReport:
-    """Runs that would make an effect estimable.
+    """Report of the additional runs needed to estimate an effect.
 
     Args:
         missing: result of the search, see `strategies.doe.coverage`.
@@ -474,7 +474,7 @@ class MissingReport:
 
 
 def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingReport:
-    """Return the runs that are missing before a target can be estimated.
+    """Return the additional runs needed to estimate a target effect.
 
     Queued and running runs count as ended; suggestions without a run do not.
 

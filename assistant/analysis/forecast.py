@@ -41,7 +41,7 @@ FAN_POINTS = 21
 
 @dataclass(frozen=True, slots=True)
 class ForecastInputs:
-    """Inputs of a forecast, computed once and used for any SLA and steering."""
+    """Inputs of a forecast that do not depend on the SLA or the steering."""
 
     evidence: ForecastEvidence
     course: DrawnFutures
@@ -55,7 +55,7 @@ def forecast(
     steering: Steering | None = None,
     calibration: ForecastCalibration | None = None,
 ) -> Forecast:
-    """Return the forecast of an experiment, by default with its own SLA and steering.
+    """Forecast an experiment, by default under its own SLA and steering.
 
     Unknown values are None in it, and `Forecast.silence` has the reason.
     """
@@ -70,12 +70,12 @@ def forecast(
 
 
 def forecast_inputs(experiment: Experiment, now_s: float) -> ForecastInputs:
-    """Return the inputs of forecasts of an experiment, which no SLA and no steering changes."""
+    """Compute the inputs of a forecast that do not depend on the SLA or the steering."""
     return ForecastInputs(evidence_of(experiment), draw_futures(experiment, now_s))
 
 
 def evidence_of(experiment: Experiment) -> ForecastEvidence:
-    """Return the evidence of an experiment, by the mean of each configuration's runs."""
+    """Compute the forecast evidence from the mean result of each configuration."""
     over = sorted(
         experiment.runs_in(RunState.COMPLETED, RunState.FAILED),
         key=lambda run: (run.ended_s or 0.0, run.id),
@@ -107,7 +107,7 @@ def forecast_under(
     steering: Steering,
     coefficients: ForecastCalibration,
 ) -> Forecast:
-    """Return the forecast under another SLA and steering; see `forecast`."""
+    """Forecast an experiment under a given SLA and steering, from computed inputs."""
     left = count_remaining(experiment, sla, outlook.course, now_s)
     evidence = outlook.evidence
     offset = coefficients.offset(steering.strategy, steering.exploitation)

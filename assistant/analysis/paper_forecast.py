@@ -15,7 +15,7 @@ from strategies import PendingRule, PendingRuns, Region, find_regions, pending_i
 
 
 def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
-    """Return the forecast by the paper's rule; unknown values (no region, no ended run) are None.
+    """Forecast the budget by the paper's rule (section 3.2), with None for unknown values.
 
     Reference: Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
@@ -86,7 +86,7 @@ def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> 
 
 
 def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
-    """Return the pending runs of all regions; None without a region, or if uncountable.
+    """Return the number of pending runs in all regions; None if uncountable or no region.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
@@ -135,7 +135,7 @@ def count_planned(experiment: Experiment) -> int | None:
 
 
 def executed_runs(experiment: Experiment) -> int:
-    """Return the number of started runs, without imported results."""
+    """Return the number of started runs, excluding imported results."""
     started = experiment.runs_in(RunState.RUNNING, RunState.COMPLETED, RunState.FAILED)
     return sum(run.source != "imported" for run in started)
 

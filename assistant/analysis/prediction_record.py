@@ -47,7 +47,7 @@ ROUNDING = 1e-7  # Relative tolerance, because a stated interval of no width has
 
 @dataclass(frozen=True, slots=True)
 class PredictionRecord:
-    """Prediction of a suggestion and the measured value, in the unit of the objective.
+    """Prediction for one suggestion and its later measured value.
 
     Args:
         run_id: the run; for a left-out suggestion a later run of the same configuration.
@@ -67,7 +67,7 @@ class PredictionRecord:
 
 @dataclass(frozen=True, slots=True)
 class IntervalCoverage:
-    """Number of stated intervals that held the measured value, with Wilson's 95 % interval."""
+    """Number of prediction intervals that contain the measured value, with its 95 % CI."""
 
     n: int
     inside: int
@@ -76,13 +76,13 @@ class IntervalCoverage:
 
     @property
     def share(self) -> float:
-        """Share of the intervals that held the measured value."""
+        """Share of the prediction intervals that contain the measured value, 0 to 1."""
         return self.inside / self.n
 
 
 @dataclass(frozen=True, slots=True)
 class MeanError:
-    """Mean of measured less expected values, with a 95 % t interval (None for a single one)."""
+    """Mean prediction error (measured minus expected), with a 95 % t interval."""
 
     n: int
     value: float
@@ -92,7 +92,7 @@ class MeanError:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """Score of one group. Values are of completed runs that meet every constraint.
+    """Prediction quality and gain for one group of suggestions.
 
     Args:
         n: runs; for *left out*, suggestions.
@@ -118,7 +118,7 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class PredictionScoreboard:
-    """Scoreboard of the predictions of an experiment.
+    """Accuracy of the predictions of an experiment, by group of suggestions.
 
     Args:
         scores: scores of non-empty groups, in the order of `GROUPS`.
@@ -140,7 +140,7 @@ class PredictionScoreboard:
 
 
 def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
-    """Return the scoreboard of an experiment."""
+    """Compare the predictions of an experiment with its measured values."""
     objective = experiment.opened.objective
     taken, left_out, unanswered = _fates(experiment)
     runs: dict[Group, list[Run]] = {group: [] for group in GROUPS}
@@ -181,7 +181,7 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
 
 
 def wilson(inside: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of ``n`` (at least 1).
+    """Return Wilson's 95 % interval of the proportion ``inside / n`` (n at least 1).
 
     >>> [round(end, 4) for end in wilson(8, 10)]
     [0.4902, 0.9433]
@@ -195,7 +195,7 @@ def wilson(inside: int, n: int) -> tuple[float, float]:
 
 
 def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None:
-    """Return how many stated intervals held the measured value; None if none was stated."""
+    """Return how many prediction intervals contain the measured value; None without any."""
     judged = [promise.inside for promise in promises if promise.inside is not None]
     if not judged:
         return None
@@ -203,7 +203,7 @@ def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None
 
 
 def error_of(promises: Sequence[PredictionRecord]) -> MeanError | None:
-    """Return the mean of measured less expected values; None without a record."""
+    """Return the mean prediction error (measured minus expected); None without a record."""
     errors = [promise.came - promise.expected for promise in promises]
     if not errors:
         return None

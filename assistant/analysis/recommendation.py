@@ -33,7 +33,7 @@ KEPT_FROM = 10  # ... if the budget has at least so many runs
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Configuration to take, by the first measure, and its certainty.
+    """Recommended configuration by the first measure, with its uncertainty and rivals.
 
     Args:
         runs: its completed runs, oldest first.
@@ -51,7 +51,7 @@ class Recommendation:
 
     @property
     def run(self) -> Run:
-        """The first of its runs."""
+        """The first completed run of the recommended configuration."""
         return self.runs[0]
 
 
@@ -77,7 +77,7 @@ def recommend(experiment: Experiment) -> Recommendation | None:
 
 
 def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
-    """Return the replicates that would confirm the recommendation.
+    """Suggest up to ``n`` replicates that would confirm the recommendation.
 
     Raises:
         ExperimentError: there is nothing to confirm, results do not vary, or all configurations to
@@ -101,7 +101,7 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
 
 
 def search_room(experiment: Experiment, limit: int | None, left: int | None) -> int | None:
-    """Return how many of the ``left`` runs may use new configurations; None without a limit.
+    """Return how many of ``left`` runs may try new configurations; None without a limit.
 
     The others are kept for confirmation, if results vary and the budget (``limit``) is large
     enough.
@@ -114,7 +114,7 @@ def search_room(experiment: Experiment, limit: int | None, left: int | None) -> 
 
 
 def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | None) -> bool:
-    """Return whether a replicate should confirm the winner once nothing is left to search.
+    """Return whether the next run should be a replicate of the best configuration.
 
     Where every allowed configuration has a run, the rest of the budget may go to separating the
     winner from its rivals, until that is done or a repetition fails.
@@ -137,7 +137,7 @@ def is_exhausted(experiment: Experiment) -> bool:
 
 
 def confirmed_last(experiment: Experiment) -> int:
-    """Return how many replicates of suggested batches end the list of runs."""
+    """Return the number of suggested replicates at the end of the list of runs."""
     n = 0
     for run in reversed(experiment.runs):
         if run.source != "replicate" or run.batch is None:
@@ -206,13 +206,13 @@ def _n_failed(experiment: Experiment, configuration: Configuration) -> str:
 
 
 def is_overdue(experiment: Experiment, now_s: float) -> bool:
-    """Return whether the deadline has passed; False without one."""
+    """Return whether the deadline has passed; False without a deadline."""
     deadline_s = experiment.sla.deadline_s
     return deadline_s is not None and now_s >= deadline_s
 
 
 def passed_limit(experiment: Experiment, now_s: float) -> str | None:
-    """Return the limit that is used up at ``now_s``, as part of a sentence; None if none is."""
+    """Return the message that the deadline or cost limit is used up; None if neither is."""
     if is_overdue(experiment, now_s):
         return "the deadline has passed"
     if experiment.sla.is_spent(experiment.cost):
@@ -226,7 +226,7 @@ def goal_text(experiment: Experiment) -> str:
 
 
 def reached_goal(experiment: Experiment) -> str | None:
-    """Return that the goal is reached, as part of a sentence; None if it is not."""
+    """Return the message that names the run that reached the goal; None if none did."""
     run = experiment.goal_run
     return (
         None if run is None else f"the goal of {goal_text(experiment)} is reached by run {run.id}"
@@ -234,7 +234,7 @@ def reached_goal(experiment: Experiment) -> str | None:
 
 
 def goal_to_confirm(experiment: Experiment) -> Run | None:
-    """Return the run that reached the goal, if it should be repeated before it counts.
+    """Return the run that reached the goal if replicates must confirm it, otherwise None.
 
     Where results vary, the first of many runs to reach a goal is often a lucky one: its
     configuration runs `KEPT_RUNS` times more.
@@ -247,12 +247,12 @@ def goal_to_confirm(experiment: Experiment) -> Run | None:
 
 
 def current_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy as it is steered now; see `strategy_at_exploitation`."""
+    """Return the strategy of an experiment at its present exploitation level."""
     return strategy_at_exploitation(experiment, experiment.steering.exploitation)
 
 
 def strategy_at_exploitation(experiment: Experiment, exploitation: float | None) -> Strategy:
-    """Return the strategy of an experiment at an exploitation level; None for no split.
+    """Return the strategy of an experiment at an exploitation level (None for no regions).
 
     The weighing of two measures is innermost: regions, which the forecast counts and people read,
     stay those of the first measure. Preferred levels are outermost: like closed ones they also hold
@@ -272,13 +272,13 @@ def strategy_at_exploitation(experiment: Experiment, exploitation: float | None)
 
 
 def batch_size(experiment: Experiment) -> int:
-    """Return the batch size that suits the strategy and the number of workers."""
+    """Return the number of suggestions per batch that suits the strategy and the workers."""
     entry = strategy_entry(experiment.steering.strategy)
     return max(entry.batch, experiment.opened.workers)
 
 
 def initial_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy of the initial runs: the present one, or random search before it."""
+    """Return the strategy for the initial runs: the set one, or random search instead."""
     if strategy_entry(experiment.steering.strategy).starts:
         return strategy_at_exploitation(experiment, None)
     strategy: Strategy = make_strategy("random")

@@ -40,7 +40,7 @@ LEAST_S = 1e-6  # Smallest duration in seconds, because a logarithm is taken
 
 @dataclass(frozen=True, slots=True)
 class DurationModel:
-    """Durations of runs and their weights.
+    """Weighted distribution of run durations (seconds) and costs.
 
     Args:
         seconds: durations of the ended runs, oldest first, float64 [n], above 0.
@@ -62,7 +62,7 @@ class DurationModel:
         going: Sequence[float],
         costs: Sequence[float] = (),
     ) -> DurationModel | None:
-        """Return the model of the durations; None while no run is over.
+        """Fit the distribution to ended and running runs; None if no run has ended.
 
         ``over`` are the seconds of the ended runs, oldest first, with ``costs`` in the same order
         (empty if unknown); ``going`` are the elapsed seconds of each running run.
@@ -89,7 +89,7 @@ class DurationModel:
     def draw(
         self, n: int, rng: np.random.Generator, limit_s: float | None = None
     ) -> tuple[Floats, Floats]:
-        """Return durations and costs of ``n`` runs to come, each float64 [DRAWS, n].
+        """Draw durations (s) and costs of ``n`` future runs, each float64 [DRAWS, n].
 
         Costs are 0 where none is known. With ``limit_s`` no run takes longer.
         """
@@ -109,7 +109,7 @@ class DurationModel:
     def to_go(
         self, elapsed_s: Sequence[float], rng: np.random.Generator, limit_s: float | None = None
     ) -> Floats:
-        """Return the remaining seconds of running runs, float64 [DRAWS, len(elapsed_s)].
+        """Draw the remaining seconds of running runs, float64 [DRAWS, len(elapsed_s)].
 
         Each is drawn from the durations longer than its elapsed time; beyond the longest one, from
         an exponential tail of its size.
@@ -130,7 +130,7 @@ class DurationModel:
 
 
 def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int) -> Floats:
-    """Return when runs end, in seconds from now, float64 [DRAWS, m + n], ascending.
+    """Return simulated end times of runs, in seconds from now, float64 [DRAWS, m + n].
 
     Args:
         durations_s: durations of the runs to come, float64 [DRAWS, n].
@@ -160,7 +160,7 @@ OUTER = (0.1, 0.5, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class DrawnFutures:
-    """Futures of the runs to come, independent of the SLA.
+    """Simulated end times and costs of future runs, independent of the SLA.
 
     Args:
         ends_s: ends in seconds from now, float64 [DRAWS, n], ascending; None while no run has
@@ -179,7 +179,7 @@ class DrawnFutures:
 
 @dataclass(frozen=True, slots=True)
 class RemainingRuns:
-    """Runs that all terms of the SLA leave together.
+    """Number of further runs that can end within all limits of the SLA.
 
     Args:
         runs: further runs that can end, float64 [DRAWS]; None without a limit or if unknown.
@@ -194,12 +194,12 @@ class RemainingRuns:
 
     @property
     def is_over(self) -> bool:
-        """Whether no run is left in any of the futures; False if that is unknown."""
+        """Whether no run is left in any simulated future; False if unknown."""
         return self.runs is not None and not (self.runs > 0).any()
 
 
 def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
-    """Draw the futures from the durations and costs so far, with the experiment's seed."""
+    """Simulate end times and costs of future runs, with the experiment's random seed."""
     rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
     charged_runs = [run for run in experiment.runs if run.is_charged]
@@ -253,7 +253,7 @@ def _attempts(over: Sequence[Run]) -> float:
 def count_remaining(
     experiment: Experiment, sla: Sla, course: DrawnFutures, now_s: float
 ) -> RemainingRuns:
-    """Return the runs that an SLA (the experiment's or another) leaves in the drawn futures."""
+    """Count the runs that can end within an SLA, in each simulated future."""
     terms: list[TermForecast] = []
     draws: dict[Term, Floats] = {}
     unknown = ""
@@ -332,7 +332,7 @@ def _until(sums: Floats | None, limit: float) -> Floats | None:
 
 
 def interval(draws: Floats | None) -> Interval | None:
-    """Return the 80 % interval of draws; a quantile that is infinite is None."""
+    """Return the 10 %, 50 % and 90 % quantiles of draws, with None for infinite ones."""
     if draws is None:
         return None
     low, median, high = (
@@ -347,7 +347,7 @@ MOST_WAITING = 1_000  # Largest number of waiting runs whose ends are drawn
 
 @dataclass(frozen=True, slots=True)
 class QueueEnds:
-    """When runs end, in seconds from now.
+    """Forecast end times of running and waiting runs, in seconds from now.
 
     Args:
         going: end of each running run, by its number; empty while no duration is known.
@@ -359,7 +359,7 @@ class QueueEnds:
 
 
 def queue_ends(experiment: Experiment, now_s: float) -> QueueEnds:
-    """Return when the runs of a queue end; the experiment's seed decides the draws."""
+    """Forecast when the running and waiting runs of an experiment end."""
     past_durations_s = [
         r.duration_s for r in experiment.runs if r.is_charged and r.duration_s is not None
     ]

@@ -43,7 +43,7 @@ CellPosition = tuple[int, int]
 
 
 class CellAdmission(IntEnum):
-    """Whether the configurations of a cell may be proposed."""
+    """Admission of a map cell: its configurations are open, closed or excluded."""
 
     OPEN = 0
     CLOSED = 1
@@ -52,7 +52,7 @@ class CellAdmission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Parameters of each axis, the slowest first; ``at`` fixes the level of others."""
+    """Assignment of parameters to the two axes of a map; ``at`` fixes other parameters."""
 
     across: tuple[str, ...]
     down: tuple[str, ...] = ()
@@ -60,13 +60,13 @@ class Fold:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The parameters on either axis."""
+        """The parameters on both axes, horizontal ones first."""
         return self.across + self.down
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells of a map, row by row from the top left.
+    """Cells of a response map: the level combinations of its columns and rows.
 
     Args:
         across: level ids [columns, parameters on that axis], levels by rank.
@@ -92,13 +92,13 @@ class Grid:
 
     @cached_property
     def over(self) -> tuple[int, ...]:
-        """Positions of the parameters all of whose levels share each cell."""
+        """Positions of the parameters that are neither on an axis nor fixed."""
         separate_names = {*self.fold.axes, *(self.fold.at or {})}
         return tuple(i for i, name in enumerate(self.space.names) if name not in separate_names)
 
     @cached_property
     def level_ids(self) -> Ids:
-        """Level ids [cells, parameters], `ANY` where all levels share the cell."""
+        """Level ids, int64 [cells, parameters]; `ANY` for a parameter that is not separated."""
         ids = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
         for name, level_id in self._held.items():
             ids[:, self.space.names.index(name)] = level_id
@@ -110,7 +110,7 @@ class Grid:
         return ids
 
     def place(self, configuration: Configuration) -> CellPosition | None:
-        """Return the position of a configuration; None if a parameter is fixed at another level."""
+        """Return (column, row) of a configuration; None if it differs from a fixed level."""
         ids = dict(zip(self.space.names, configuration.level_ids, strict=True))
         if any(ids[name] != level_id for name, level_id in self._held.items()):
             return None
@@ -121,7 +121,7 @@ class Grid:
         )
 
     def cell(self, place: CellPosition) -> int:
-        """Return the number of the cell at a position."""
+        """Return the number of the cell at (column, row), counted row by row from 0."""
         return place[1] * self.columns + place[0]
 
     @cached_property
@@ -140,7 +140,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCells:
-    """Results of the runs by cell.
+    """Measured results of the runs, arranged by map cell.
 
     Args:
         values: float64 [cells], NaN without a result; the best of several configurations.
@@ -154,7 +154,7 @@ class MeasuredCells:
 
 
 def build_grid(space: ParameterSpace, fold: Fold) -> Grid:
-    """Return the cells of a fold.
+    """Build the grid of a response map from the parameters on its axes.
 
     Raises:
         ExperimentError: a parameter is named twice, or there are more than `MOST_CELLS` cells or
@@ -192,7 +192,7 @@ def _by_rank(parameter: Parameter) -> list[int]:
 
 
 def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
-    """Return a fold whose map is as near to a square as it can be.
+    """Assign parameters to two axes so that the map is as nearly square as possible.
 
     The parameters with the greatest shares are outermost. If not all fit, the others are on no
     axis.
@@ -228,7 +228,7 @@ def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
 
 
 def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) -> Fold:
-    """Return the fold with every parameter on no axis fixed as in a configuration."""
+    """Fix every parameter that is on no axis at its level in a configuration."""
     values = space.values(configuration)
     return Fold(
         fold.across,
@@ -238,7 +238,7 @@ def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) 
 
 
 def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
-    """Return the `CellAdmission` of each cell, int8 [cells], and whether exclusions are included.
+    """Return the `CellAdmission` of each cell, int8 [cells], and whether exclusions count.
 
     A shared cell is open if one of its configurations is. Exclusions that name more parameters than
     can be combined are left out (`ParameterSpace.count_allowed`); only levels count then.
@@ -268,7 +268,7 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
 
 
 def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
-    """Return the results of runs by cell: a configuration by the mean of its completed runs."""
+    """Arrange results by cell, using the mean of each configuration's completed runs."""
     values = np.full(len(grid.level_ids), np.nan)
     n_runs = np.zeros(len(grid.level_ids), dtype=np.int64)
     outside = 0
@@ -324,7 +324,7 @@ def _squared_steps(parameter: Parameter, level_id: int) -> Ids:
 
 
 def key_of(level_ids: Sequence[int]) -> str:
-    """Return level ids as text with the position of each parameter; `ANY` is left out.
+    """Return level ids as a text key such as ``0:1 1:0`` (position:level), without `ANY`.
 
     >>> key_of((1, 0)), key_of((ANY, 1))
     ('0:1 1:0', '1:1')
@@ -333,7 +333,7 @@ def key_of(level_ids: Sequence[int]) -> str:
 
 
 def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Configuration:
-    """Return the configuration of a cell's key, whatever the order of its parts.
+    """Parse the text key of a cell into a configuration; ``rest`` has the missing levels.
 
     ``rest`` has the levels of the parameters that the key leaves out.
 
@@ -384,7 +384,7 @@ class ExpectedMeasureArrays:
 def expected_measure(
     experiment: Experiment, configuration: Configuration
 ) -> ExpectedMeasure | None:
-    """Return the prediction for one run of a configuration; None below two results.
+    """Predict the value of one run of a configuration; None with fewer than two results.
 
     Of two measures it is the first; constraints are not part of it.
     Raises SpaceError if the configuration is not of the experiment's space.
@@ -401,7 +401,7 @@ def expected_measure(
 def expected_measures(
     experiment: Experiment, level_ids: NDArray[np.int64], over: tuple[int, ...] = ()
 ) -> ExpectedMeasureArrays | None:
-    """Return the predictions for many configurations at once; None below two results.
+    """Predict the values of many configurations; None with fewer than two results.
 
     ``level_ids`` is int64 [n, parameters], a configuration a row. Parameters at the positions
     ``over`` are ignored: value and interval are then those of the mean over all their levels.
@@ -422,7 +422,7 @@ def expected_measures(
 def expected_durations(
     experiment: Experiment, configurations: Sequence[Configuration]
 ) -> tuple[ExpectedMeasure, ...] | None:
-    """Return the predicted duration of a run of each configuration, in seconds.
+    """Predict the duration in seconds of a run of each configuration.
 
     The model is that of `expected_measure`, for the logarithms of the durations; the run limit caps
     it. None below five durations, or if they do not differ.

@@ -45,7 +45,7 @@ from strategies import Suggestion
 
 
 def verdict(miss: float, band: tuple[float, float]) -> str:
-    """Return one sentence on the probability of a miss and its range over spaces.
+    """Return one sentence on the miss probability ``miss`` and its uncertainty ``band``.
 
     >>> verdict(0.74, (0.52, 0.89))
     'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on
@@ -63,7 +63,7 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
 
 
 def warning(forecast: Forecast) -> str:
-    """Return the text of a warning: verdict, distance of the goal, doubled runs, the paper's rule.
+    """Return the warning text: miss probability, distance to the goal, runs left, paper's rule.
 
     Raises ValueError if the forecast has no chance.
     """
@@ -91,7 +91,7 @@ def warning(forecast: Forecast) -> str:
 
 
 def proposal(change: Alternative) -> str:
-    """Return an alternative with the chance under it, as text.
+    """Return an alternative as text, with the chance of reaching the goal after the change.
 
     >>> proposal(Alternative("more_runs", "run 20 more, 80 in all", 0.38))
     'run 20 more, 80 in all: the chance would be 38 %'
@@ -127,7 +127,7 @@ strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``).
 def build_warning(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> tuple[Event, ...]:
-    """Return the events to record with a batch: a warning with its proposal, if one is due.
+    """Return the events to log with a new batch: a forecast check and any warning due.
 
     Where the forecast warns, its check comes first, due or not, because it decides later warnings.
     The experiment includes the new suggestions; ``n`` others are proposed instead.
@@ -144,7 +144,7 @@ def next_batch(
     accepted: Alternative | None,
     more: Sequence[Event],
 ) -> BatchSuggested | None:
-    """Return the batch after an answer; None if the open batch stays.
+    """Return the batch that replaces the open one after an answer; None if it stays.
 
     Accepting takes the suggestions of the warning that have no run yet. If they are used up, or
     belong to another alternative, the changed steering makes as many as were open. ``experiment``
@@ -215,7 +215,7 @@ def _advise_by_forecast(
 
 
 def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
-    """Return a forecast as a check for the warning rule."""
+    """Return the runs used, runs left and miss probability of a forecast as a check."""
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     used = sum(run.source != "imported" for run in over)
     left = None if forecast.remaining is None else forecast.remaining.median
@@ -284,7 +284,7 @@ def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
 
 
 def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | None) -> str:
-    """Return the text of a warning by the paper's rule: the shortfall, its cause and a proposal."""
+    """Return the text of a warning by the paper's rule: shortfall, cause and proposal."""
     is_single = paper.pending == 1
     configurations = "1 configuration" if is_single else f"{paper.pending} configurations"
     have = "has" if is_single else "have"

@@ -21,7 +21,7 @@ from strategies import Level, Suggestion, factors_of, find_regions, split
 
 @dataclass(frozen=True, slots=True)
 class SteeringChange:
-    """Change of a what-if question; None means unchanged, goal "none" removes the goal."""
+    """Hypothetical change of steering, SLA or levels; None leaves a setting unchanged."""
 
     exploitation: float | Keep | None = "keep"
     max_runs: int | None = None
@@ -36,7 +36,7 @@ class SteeringChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionRuns:
-    """Remaining runs that would go into one region, and its weight."""
+    """Number of remaining runs that would be spent in one region, and its weight."""
 
     region: int
     runs: int
@@ -45,7 +45,7 @@ class RegionRuns:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfSide:
-    """One side of a what-if comparison: an experiment as it is, or after a change.
+    """One side of a what-if comparison, before or after the change.
 
     Args:
         inside: remaining runs by region, the best region first; empty without an exploitation
@@ -60,7 +60,7 @@ class WhatIfSide:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Result of a what-if question.
+    """Comparison of the forecasts before and after a hypothetical change.
 
     Args:
         inside: remaining runs by region, the best region first; empty without an exploitation
@@ -78,7 +78,7 @@ class WhatIf:
 
 
 def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> WhatIf:
-    """Return the result of a change; the experiment stays as it is.
+    """Forecast the effect of a hypothetical change, without changing the experiment.
 
     A finished experiment counts as reopened on both sides. The suggestions are those that the
     session would make next after the change, beside any open ones (`batch_size` of them).
@@ -96,7 +96,7 @@ def what_if(experiment: Experiment, now_s: float, change: SteeringChange) -> Wha
 
 
 def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
-    """Return the forecast and the division of the remaining runs: the quick part of `what_if`."""
+    """Return the forecast and the division of the remaining runs among regions."""
     current_forecast = forecast(experiment, now_s)
     left = None if current_forecast.remaining is None else current_forecast.remaining.median
     return WhatIfSide(
@@ -105,7 +105,7 @@ def what_if_side(experiment: Experiment, now_s: float) -> WhatIfSide:
 
 
 def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -> Experiment:
-    """Return a copy of the experiment after the change. Raises as the change itself would."""
+    """Return a copy of the experiment after a hypothetical change, or raise if impossible."""
     after = reopened_if_finished(experiment, now_s)
     sla = changed_sla(after, change)
     if sla != after.sla:
@@ -129,7 +129,7 @@ def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:
 
 
 def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
-    """Return the SLA after a change. Raises SettingsError or ExperimentError if impossible."""
+    """Return the SLA after a hypothetical change; raise SettingsError or ExperimentError."""
     terms = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
@@ -179,7 +179,7 @@ def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
 def sentence(
     before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
 ) -> str:
-    """Return a sentence on the chance and on the remaining runs."""
+    """Return a sentence on the change of the chance and the use of the remaining runs."""
     reached = after.goal is not None and after.goal.reached_by is not None
     if after.is_over:
         without = "" if after.goal is None else ", and the goal would not be reached"

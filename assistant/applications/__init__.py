@@ -114,13 +114,13 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 
 
 def generators(*, fitted: bool) -> Mapping[str, str]:
-    """Return the summaries of generators by name: those with a fit, or those published."""
+    """Return the summary of each workload generator by name, of those that fit if ``fitted``."""
     entries = (generator for generator in GENERATORS if fitted or generator.published is not None)
     return {generator.name: generator.summary for generator in entries}
 
 
 def policy_names() -> Mapping[str, tuple[str, ...]]:
-    """Return the registered names of the ``order`` and the ``backfill`` of a cluster."""
+    """Return the names of all queue orders and backfill policies that the simulator knows."""
     from sim.api import known_names
 
     names = known_names()

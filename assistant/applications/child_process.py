@@ -36,14 +36,14 @@ _CHUNK = 1 << 16
 
 
 class StreamTail:
-    """The last `KEPT_BYTES` of a stream, and its total length."""
+    """The last `KEPT_BYTES` bytes of an output stream, with the total length of the stream."""
 
     def __init__(self) -> None:
         self.total = 0
         self._kept = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Append bytes that were read."""
+        """Append bytes that were read from the stream."""
         self.total += len(data)
         self._kept += data
         if len(self._kept) > 2 * KEPT_BYTES:
@@ -51,18 +51,18 @@ class StreamTail:
 
     @property
     def cut(self) -> bool:
-        """Return whether the beginning is lost."""
+        """Whether the beginning of the stream was discarded."""
         return self.total > KEPT_BYTES
 
     @property
     def text(self) -> str:
-        """Return the kept bytes as text; invalid UTF-8 becomes a replacement character."""
+        """The stored bytes as text, with replacement characters for invalid UTF-8."""
         return bytes(self._kept[-KEPT_BYTES:]).decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """The result of a child process.
+    """The exit code and the output of a child process that has ended.
 
     Attributes:
         code: exit code, negative for a signal.
@@ -87,7 +87,7 @@ class ProcessObserver(Protocol):
         """Receive output that the child has just written to ``stdout`` or ``stderr``."""
 
     def wants_end(self) -> bool:
-        """Return whether the child must end now; called about ten times a second."""
+        """Return whether to end the child now (called about ten times a second)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def run_child(
     limits: ProcessLimits | None = None,
     company: ProcessObserver | None = None,
 ) -> ProcessResult:
-    """Run a program to its end or to the limit; all processes that it has started end with it.
+    """Run a program to its end or time limit, and end all processes that it has started.
 
     Args:
         argv: program and arguments, passed unchanged; never a shell.
@@ -186,7 +186,7 @@ class _StreamReader:
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def listen(self, deadline_s: float | None) -> _StopReason | None:
-        """Read until the child has ended; return a reason if it must be ended before."""
+        """Read output until the child has ended, or return the reason to end the child early."""
         while not _is_over(self._child):
             now_s = time.monotonic()
             if deadline_s is not None and now_s >= deadline_s:
@@ -202,7 +202,7 @@ class _StreamReader:
         return None
 
     def part(self) -> None:
-        """Stop asking the limits and the observer."""
+        """Stop checking the process limits and notifying the observer."""
         self._watch = self._company = None
 
     def _asked(self, now_s: float) -> _StopReason | None:
@@ -236,7 +236,7 @@ class _StreamReader:
         return True
 
     def drain(self) -> None:
-        """Read what the pipes still hold; stop after `DRAIN_S`, as a daemon may hold them open."""
+        """Read the rest of the output for at most `DRAIN_S`, as a daemon may hold the pipes."""
         if self._pidfd is not None:
             self._selector.unregister(self._pidfd)
             os.close(self._pidfd)
@@ -319,7 +319,7 @@ class _SessionGuard:
         )  # fmt: skip
 
     def watch(self, session: int) -> None:
-        """Set the session to guard."""
+        """Send the id of the process session to guard to the guard process."""
         self._say(f"{session}\n")
 
     def _say(self, line: str) -> None:

@@ -57,7 +57,7 @@ _CLUES = (
 
 
 def check_patterns(patterns: Iterable[str]) -> None:
-    """Raise ApplicationError for a text that is not a pattern of variable names."""
+    """Raise ApplicationError if a text is not a valid pattern of environment variable names."""
     for pattern in patterns:
         if not pattern or "=" in pattern or not pattern.isprintable():
             raise ApplicationError(
@@ -66,7 +66,7 @@ def check_patterns(patterns: Iterable[str]) -> None:
 
 
 def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
-    """Return the variables that a program inherits from an environment.
+    """Return the environment variables that a program may inherit from an environment.
 
     >>> inherited_variables({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
     {'PATH': '/bin', 'CUDA_HOME': '/cuda'}
@@ -80,14 +80,14 @@ def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str])
 
 
 def thread_variables(cores: int | None) -> dict[str, str]:
-    """Return the variables that limit the threads of numerical libraries."""
+    """Return the environment variables that limit the threads of numerical libraries."""
     return {} if cores is None else dict.fromkeys(THREADS, str(cores))
 
 
 def missing_variable_hint(
     words: str, environment: Mapping[str, str], passed: Mapping[str, str]
 ) -> str:
-    """Return a hint about a variable that a failed program did not inherit; empty if there is none.
+    """Return a hint about a variable that a failed program did not inherit, or an empty text.
 
     >>> missing_variable_hint("KeyError: 'KEY'", {"KEY": "1"}, {})
     "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
@@ -108,7 +108,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed text with ``{name}`` placeholders: literals and names in turn.
+    """A text with ``{name}`` placeholders, parsed into literal parts and placeholder names.
 
     >>> Template.parse("--size={size}x{{1}}", "the command").fill({"size": "a b; rm"})
     '--size=a b; rmx{1}'
@@ -119,7 +119,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, where: str) -> "Template":
-        """Parse a text; ``where`` names it in errors. Raises ApplicationError for a bad text."""
+        """Parse a text that errors call ``where``. Raises ApplicationError for a bad text."""
         if "\0" in text:
             raise ApplicationError(f"{where} holds a NUL character, which no program can be given")
         parts: list[tuple[str, str | None]] = []
@@ -143,11 +143,11 @@ class Template:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the placeholders."""
+        """The names of the placeholders."""
         return frozenset(name for _, name in self.parts if name is not None)
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Return the text with every name replaced; inserted values are not parsed again."""
+        """Return the text with every placeholder replaced by its value, which is not parsed."""
         return "".join(
             literal + (texts[name] if name is not None else "") for literal, name in self.parts
         )
@@ -165,7 +165,7 @@ class Template:
 
 
 def value_text(value: Level) -> str:
-    """Return a level as the text that a program receives; booleans are ``true`` and ``false``.
+    """Return a level as the text for a program, with booleans as ``true`` and ``false``.
 
     >>> value_text(0.1), value_text(16), value_text(True), value_text("a b")
     ('0.1', '16', 'true', 'a b')
@@ -174,7 +174,7 @@ def value_text(value: Level) -> str:
 
 
 def why_missing(program: str, cwd: str, search: str) -> str | None:
-    """Return why a program cannot be started; None if it can."""
+    """Return the reason why a program cannot be started, or None if it can."""
     if "/" not in program:
         if shutil.which(program, path=search) is None:
             here = is_file(Path(cwd) / program)
@@ -193,12 +193,12 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
 
 
 def last_output_lines(ended: ProcessResult) -> str:
-    """Return the last lines of stderr, or else of stdout, in one line; may be empty."""
+    """Return the last lines of stderr, or of stdout if stderr is empty, joined into one line."""
     return last_lines(ended.stderr.text) or last_lines(ended.stdout.text)
 
 
 def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> str | None:
-    """Return why a program failed, with the last lines of its output; None if it succeeded."""
+    """Return the reason why a program failed, with its last output, or None if it succeeded."""
     words = last_output_lines(ended)
     details = f"; {hint}" * bool(hint)
     details += f"; its last words: {words}" if words else "; it said nothing"
@@ -214,7 +214,7 @@ def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> s
 
 
 def why_not_started(program: str, error: Exception) -> str:
-    """Return why the operating system did not start a program."""
+    """Return an error message for a program that the operating system did not start."""
     if isinstance(error, OSError) and error.strerror == "Exec format error":
         return (
             f"the program '{program}' could not be started: it is neither a binary for this "
@@ -241,7 +241,7 @@ MOST_VALUE_BYTES = 100_000
 
 @dataclass(frozen=True)
 class Command:
-    """A program that runs once per configuration, with its values as arguments.
+    """An external program that runs once per configuration, with its values as arguments.
 
     Args:
         argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}`` (an
@@ -317,7 +317,7 @@ class Command:
 
     @property
     def deterministic(self) -> bool | None:
-        """Return whether equal values give equal results, as the user stated; None if unknown."""
+        """Whether equal values give equal results, by the user's statement, or None."""
         return None if self.noisy is None else not self.noisy
 
     def _check_placeholders(self) -> None:
@@ -402,7 +402,7 @@ class Command:
 
     @property
     def apart(self) -> bool:
-        """Return whether two runs at once never write the same file of measures."""
+        """Whether parallel runs always write their measures to different files."""
         if self._file is None:
             return True
         varied = {p.name for p in self.space.parameters if p.n_levels > 1}
@@ -426,7 +426,7 @@ class Command:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the command, its folder, its limits, and the source of its measures."""
+        """The command line, working folder, limits and source of the measures, for display."""
         reading = self._read_from
         limit = "no time" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         variables = [*(["inherits " + ", ".join(self.inherit)] if self.inherit else [])]
@@ -446,13 +446,13 @@ class Command:
         return self.reading
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run the program once. Raises RunError if it fails, is too slow, or gives no measures."""
+        """Run the program once. Raises RunError if it fails, times out or gives no measures."""
         return self._once(values, seed, self.limit_s)
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Run the program once, within the tighter of ``limit_s`` and the own limit."""
+        """Run the program once, within ``limit_s`` or its own time limit if that is shorter."""
         return self._once(values, seed, self._tighter_s(limit_s))
 
     def evaluate_watched(
@@ -462,7 +462,7 @@ class Command:
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Run the program once and report its intermediate results; see `MeasureFollower`.
+        """Run the program once, and report its intermediate results to the run control.
 
         Raises:
             StoppedError: the run control ended the run.

@@ -30,7 +30,7 @@ from strategies import Level, ParameterSpace
 
 @dataclass(frozen=True)
 class Function:
-    """A Python function that is called once per run.
+    """An application that calls a Python function once per run.
 
     Args:
         function: function that takes every parameter by name, and ``seed`` if it has that argument.
@@ -86,14 +86,14 @@ class Function:
         folder: Path | str = "",
         noisy: bool | None = None,
     ) -> "Function":
-        """Load ``module:function`` from ``folder`` or the packages. Raises ApplicationError."""
+        """Import ``module:function``, from ``folder`` if given. Raises ApplicationError."""
         where = str(Path(folder).absolute()) if folder else ""
         function = _find(reference, where)
         return cls(function, space, objective, baseline, reference, where, noisy)
 
     @property
     def deterministic(self) -> bool | None:
-        """Return whether equal values give equal results, as the user stated; None if unknown."""
+        """Whether equal values give equal results, by the user's statement, or None."""
         return None if self.noisy is None else not self.noisy
 
     @property
@@ -125,7 +125,7 @@ class Function:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the name of the function and the first line of its docstring."""
+        """The name of the function and the first line of its docstring."""
         words = (inspect.getdoc(self.function) or "").partition("\n")[0]
         where = f" in {self.folder}" if self.folder else ""
         seed = "is given the run's seed" if self._takes_seed else "is given no seed"
@@ -135,7 +135,7 @@ class Function:
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Call the function once. Raises RunError if it raises or returns no measures."""
+        """Call the function once. Raises RunError if it fails or returns no measures."""
         arguments = {**values, SEED: seed} if self._takes_seed else dict(values)
         started_s = time.perf_counter()
         try:

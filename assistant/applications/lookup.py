@@ -13,7 +13,7 @@ from strategies import Level, MeasuredTable, ParameterSpace
 
 @dataclass(frozen=True)
 class Lookup:
-    """A table of measured configurations; a run of a combination that is not in it fails.
+    """A table of measured configurations, in which a run looks up the measures.
 
     Args:
         table: parameter columns, ``objective`` (minimised), optionally ``duration_s``.
@@ -28,37 +28,37 @@ class Lookup:
 
     @classmethod
     def read(cls, path: Path | str) -> "Lookup":
-        """Read a CSV file. Raises TableError with file, line and field if it is invalid."""
+        """Read a measured table from a CSV file. Raises TableError if the file is invalid."""
         return cls(MeasuredTable.read(path), Path(path).name)
 
     @classmethod
     def parse(cls, text: str, source: str = "a table") -> "Lookup":
-        """Read CSV text. Raises TableError with line and field if it is invalid."""
+        """Parse a measured table from CSV text. Raises TableError if the text is invalid."""
         return cls(MeasuredTable.parse(text, source), source)
 
     @property
     def space(self) -> ParameterSpace:
-        """Return the product of the levels that occur in the table."""
+        """The parameter space of all combinations of the levels that occur in the table."""
         return self.table.space
 
     @property
     def objective(self) -> Objective:
-        """Minimise the column ``objective``."""
+        """The objective: a minimal value in the column ``objective``."""
         return Objective(SingleMeasure("objective"), "minimise")
 
     @property
     def baseline(self) -> None:
-        """Return None: a table has no current configuration."""
+        """None, because a table has no current configuration."""
         return
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the source of the table and the number of its rows."""
+        """The source of the table and the number of its rows, for display."""
         measured = f"{self.table.n_rows:,} of {self.space.size:,} combinations measured"
         return (Fact("Table", f"{self.source}: {measured}; a missing one is a failed run"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
-        """Return the measured row. Raises RunError if the combination was not measured."""
+        """Return the measures in the table. Raises RunError if the row does not exist."""
         measurement = self.table.lookup(self.space.from_values(values))
         if measurement is None:
             raise RunError("this combination is not in the table: it failed, or is not valid")

@@ -37,7 +37,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """Standard output as JSON: the ``whole`` of it, or its ``last_line`` that is not empty."""
+    """Measures as JSON on standard output: all of it, or only its last line that is not empty."""
 
     part: Literal["whole", "last_line"] = "last_line"
 
@@ -45,7 +45,7 @@ class JsonOutput:
         return "JSON, " + ("all of stdout" if self.part == "whole" else "the last line of stdout")
 
     def of(self, stdout: StreamTail) -> object:
-        """Return the JSON value on stdout. Raises RunError if there is none."""
+        """Return the JSON value on standard output. Raises RunError if there is none."""
         if self.part == "whole":
             if stdout.cut:
                 raise RunError(
@@ -63,7 +63,7 @@ class JsonOutput:
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A file into which the program writes its measures as JSON; ``path`` may hold placeholders."""
+    """A JSON file, with optional placeholders in its path, to which a program writes measures."""
 
     path: str
 
@@ -73,7 +73,7 @@ class JsonFile:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Regular expressions with named groups, one measure each; the last of several matches counts.
+    """Regular expressions whose named groups are measures, where the last match counts.
 
     ``^`` and ``$`` match at every line. Every pattern must match.
 
@@ -107,14 +107,14 @@ class Patterns:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the measures."""
+        """The names of the measures."""
         return frozenset(name for p in self.patterns for name in _compiled(p).groupindex)
 
     def __str__(self) -> str:
         return f"in {self.stream}: " + ", ".join(self.patterns)
 
     def of(self, text: str) -> dict[str, float | None]:
-        """Return the numbers (or None) of the last match. Raises RunError without one."""
+        """Return the numbers in the last match (or None). Raises RunError without a match."""
         measures: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
@@ -141,7 +141,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def from_json(text: str, where: str) -> object:
-    """Return the value of a JSON text. Raises RunError if the text is not JSON."""
+    """Return the value that a JSON text contains. Raises RunError if the text is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -160,7 +160,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
-    """Return the measures in an output: a mapping, or one value if the objective needs only one.
+    """Return the measures in the output of a program: a mapping, or a single required value.
 
     Names in nested mappings are joined by a point: ``{"wait": {"mean": 1}}`` is ``wait.mean``.
 
@@ -202,7 +202,7 @@ def measures_of(output: object, objective: Objective, giver: str) -> dict[str, M
 
 
 def intermediate_measures(output: object, objective: Objective) -> dict[str, Measure]:
-    """Return the readable part of an intermediate result; never raise an error.
+    """Return the valid measures in an intermediate result, without ever raising an error.
 
     Numbers that are not finite become None (unknown). With more than `MAX_MEASURES`, none is read.
     """
@@ -294,7 +294,7 @@ def _ending(text: str) -> str:
 
 
 def last_lines(text: str, count: int = 4, width: int = 160) -> str:
-    """Return the last lines that are not empty, joined into one line for a terminal or a table."""
+    """Return the last lines of a text that are not empty, joined into one line."""
     lines = [_one_line(line) for line in text[-MAX_BYTES:].splitlines()[-200:]]
     return " | ".join(line[-width:] for line in [line for line in lines if line][-count:])
 
@@ -312,7 +312,7 @@ _Mark = tuple[int, int, int, int]
 
 
 class MeasuredFile:
-    """A file that a run must write; a version from before the run does not count.
+    """A file that a run must write, of which any version from before the run is ignored.
 
     Its modification time is set back before the run, so that even an equal file, rewritten in the
     same instant, is recognised as new.
@@ -333,7 +333,7 @@ class MeasuredFile:
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def news(self) -> object | None:
-        """Return the value of the file if it is complete and new since the last call, else None."""
+        """Return the value of the file if complete and changed since the last call, or None."""
         mark = self._mark()
         if mark is None or mark in (self._before, self._seen):
             return None
@@ -344,7 +344,7 @@ class MeasuredFile:
             return None
 
     def value(self) -> object:
-        """Return the value of the file. Raises RunError if the run did not write a valid one."""
+        """Return the value of the file. Raises RunError if the run wrote no valid file."""
         where = f"the file '{self._path}'"
         try:
             status = self._path.stat()
@@ -370,7 +370,7 @@ KEPT_BYTES = 1 << 16  # Number of bytes kept of the output since the last interm
 
 
 class MeasureFollower:
-    """A reader that reports the intermediate results of one program to a run control.
+    """An observer of a program that reports its intermediate results to a run control.
 
     Args:
         reading: where the measures are; ignored if there is a ``file``.
@@ -398,14 +398,14 @@ class MeasureFollower:
         self._next_s = clock()
 
     def on_output(self, stream: str, data: bytes) -> None:
-        """Add output that the program has just printed."""
+        """Store output of the program that may contain an intermediate result."""
         if stream == self._stream:
             self._fresh += data
             if len(self._fresh) > 2 * KEPT_BYTES:
                 del self._fresh[:-KEPT_BYTES]
 
     def wants_end(self) -> bool:
-        """Report new measures, a few times a second at most; return whether the run must end."""
+        """Report new measures, a few times a second, and return whether the run must end."""
         now_s = self._clock()
         if now_s >= self._next_s:
             measures = self._measured()

@@ -23,7 +23,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class SessionProcess:
-    """A living process.
+    """A running process of an operating system session.
 
     Attributes:
         started: start time in ticks of the kernel; unique together with the pid.
@@ -38,12 +38,12 @@ class SessionProcess:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Return the identity of the process: pid and start time."""
+        """The identity of the process: its pid and start time."""
         return (self.pid, self.started)
 
 
 def session_processes(session: int) -> tuple[SessionProcess, ...]:
-    """Return the processes of a session, and those that they started in other sessions.
+    """Return the processes of a session, including their children in other sessions.
 
     A daemon whose parent has ended is not found.
     """
@@ -81,7 +81,7 @@ def _living() -> list[SessionProcess]:
 
 
 def held_bytes(of: Iterable[SessionProcess]) -> int:
-    """Return the bytes that processes use together: shared memory once, no mapped files."""
+    """Return the memory of several processes in bytes, with shared memory counted once."""
     return sum(_share_bytes(member) for member in of)
 
 
@@ -100,7 +100,7 @@ def _share_bytes(member: SessionProcess) -> int:
 
 
 def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess, ...]:
-    """Signal the process group of a leader and all `session_processes`; return the latter.
+    """Send a signal to all processes of a session and return `session_processes`.
 
     Commands such as ``timeout``, and shells with job control, give their children other groups.
     """
@@ -113,7 +113,7 @@ def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess
 
 
 def kill_session(session: int, processes: Iterable[SessionProcess] = ()) -> None:
-    """End all processes of a session, also those that start in the meantime.
+    """Kill all processes of a session, including those that start in the meantime.
 
     They are stopped until no new ones appear, then killed until none is left; a process that the
     kernel does not release is awaited for at most `GONE_WITHIN_S`.
@@ -167,7 +167,7 @@ _TOO_LARGE = "File too large"
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Limits of one run.
+    """The limits of one run on processes, memory and file size.
 
     Args:
         processes: number of processes at once, without threads.
@@ -217,7 +217,7 @@ class ProcessLimits:
         return ", ".join(parts)
 
     def hint(self, code: int, words: str) -> str:
-        """Return which limit probably made a program fail; empty if none did."""
+        """Return a hint on the limit that probably made a program fail, or an empty text."""
         if self.file_bytes is not None and (code == -signal.SIGXFSZ or _TOO_LARGE in words):
             return (
                 f"it wrote a file of more than {format_size(self.file_bytes)}, the limit; allow "
@@ -232,7 +232,7 @@ class ProcessLimits:
 
 
 def apply_limits(leader: int, limits: ProcessLimits) -> None:
-    """Set the resource limits of a child, and of the processes that it has started already.
+    """Set the resource limits of a child process and of its existing descendants.
 
     Raises:
         PermissionError: the child runs as another user now, so its limits cannot be set.
@@ -266,7 +266,7 @@ def _wall(pid: int, walls: Iterable[tuple[int, int]]) -> None:
 
 
 class LimitMonitor:
-    """A monitor that checks the limits of a session from time to time."""
+    """A monitor that periodically checks the resource limits of a process session."""
 
     def __init__(
         self, session: int, limits: ProcessLimits, clock: Callable[[], float] = time.monotonic
@@ -275,7 +275,7 @@ class LimitMonitor:
         self.next_s = clock() + LOOK_S
 
     def look(self) -> str | None:
-        """Return a message about the limit that is exceeded; None if there is none."""
+        """Return a message about the limit that the session exceeds, or None."""
         started_s = self._clock()
         if started_s < self.next_s:
             return None

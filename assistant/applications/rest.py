@@ -21,7 +21,7 @@ from strategies import Level, ParameterSpace
 
 @dataclass(frozen=True)
 class Rest:
-    """A program that is called over HTTP for every run.
+    """An external program that executes each run on an HTTP request.
 
     Args:
         objective: objective over its measures; `WALL` is the duration of a run.
@@ -57,12 +57,12 @@ class Rest:
 
     @property
     def deterministic(self) -> bool | None:
-        """Return whether equal values give equal results, as the user stated; None if unknown."""
+        """Whether equal values give equal results, by the user's statement, or None."""
         return None if self.noisy is None else not self.noisy
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the address of the program and the time limit of a run."""
+        """The address of the program and the time limit of a run, for display."""
         limit = "none" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         return (
             Fact("Program", self.url or "asks for its runs itself, over HTTP"),
@@ -70,13 +70,13 @@ class Rest:
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Execute one run. Raises RunError without a timely answer with measures."""
+        """Execute one run over HTTP. Raises RunError if no measures arrive in time."""
         return self.evaluate_watched(values, seed, None, _NullRunControl())
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Execute one run, within the tighter of ``limit_s`` and the own limit."""
+        """Execute one run, within ``limit_s`` or its own time limit if that is shorter."""
         return self.evaluate_watched(values, seed, limit_s, _NullRunControl())
 
     def evaluate_watched(
@@ -86,7 +86,7 @@ class Rest:
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Execute one run; report its intermediate results, and end it if the control wants that.
+        """Execute one run, report its intermediate results, and end it early on request.
 
         Raises:
             StoppedError: the run control ended the run.
@@ -116,5 +116,5 @@ class _NullRunControl:
         """Ignore an intermediate result."""
 
     def wants_end(self) -> bool:
-        """Return False."""
+        """Return False, as no run is ended early."""
         return False

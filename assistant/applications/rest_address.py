@@ -21,7 +21,7 @@ _SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 def check_url(url: str) -> str:
-    """Return the address unchanged if it is allowed.
+    """Return the URL of a program unchanged if it is valid and safe.
 
     Raises:
         ApplicationError: the address is invalid, holds a user name, query or fragment, or leaves
@@ -47,7 +47,7 @@ def check_url(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address, in normal form.
+    """Return the scheme, host and port of a URL in normalised form.
 
     >>> origin_of("HTTPS://Tuner.example/runs")
     'https://tuner.example:443'
@@ -62,7 +62,7 @@ def origin_of(url: str) -> str:
 
 
 def address_within(url: str, location: str) -> str:
-    """Return the absolute address in an answer. Raises RunError for another origin."""
+    """Return the absolute URL of a Location header. Raises RunError for another origin."""
     is_plain = _ALLOWED.fullmatch(location) is not None and "#" not in location
     target = urljoin(url, location) if is_plain else ""
     parts = _parts(target)
@@ -75,7 +75,7 @@ def address_within(url: str, location: str) -> str:
 
 
 def token() -> str | None:
-    """Return the token of every request, or None. Raises RunError if a header cannot hold it."""
+    """Return the secret token for HTTP requests, or None. Raises RunError if it is malformed."""
     secret = os.environ.get(TOKEN)
     if not secret:
         return None

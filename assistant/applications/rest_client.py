@@ -42,7 +42,7 @@ _MOST_WORDS = 400
 
 @dataclass(frozen=True, slots=True)
 class FinalMessage:
-    """The last message of a conversation: its result."""
+    """The last message of an HTTP conversation with a program: the measures of the run."""
 
     measures: object
 
@@ -52,7 +52,7 @@ ProgramMessage = FinalMessage | Exception | dict[str, Measure]
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A complete HTTP answer."""
+    """A complete HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -60,7 +60,7 @@ class HttpAnswer:
 
 
 class ProgramRequest(ABC):
-    """A conversation with one program; each request is repeated until there is an answer."""
+    """An HTTP conversation with one program, in which failed requests are repeated."""
 
     def __init__(self, url: str, secret: str | None) -> None:
         self.url, self._secret = url, secret
@@ -68,14 +68,14 @@ class ProgramRequest(ABC):
 
     @abstractmethod
     async def converse(self, client: Any, messages: "SimpleQueue[ProgramMessage]") -> FinalMessage:
-        """Send the requests of the conversation and return the result."""
+        """Send the HTTP requests of the conversation and return the final message."""
 
     async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
-        """Ask the program to end its work; return a clause for the error message."""
+        """Request that the program ends its run, and return a clause for the error message."""
         return ""
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of every request."""
+        """Return the HTTP headers of every request."""
         headers = {
             "Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "copperline",
         }  # fmt: skip
@@ -93,7 +93,7 @@ class ProgramRequest(ABC):
         body: bytes | None = None,
         tries: int | None = None,
     ) -> HttpAnswer:
-        """Return the answer to a request. Raises RunError if there is none."""
+        """Send a request and return the response. Raises RunError if there is none."""
         tries = TRIES if tries is None else tries
         for attempt in range(1, tries + 1):
             pause_s = FIRST_PAUSE_S * 2 ** (attempt - 1)
@@ -138,7 +138,7 @@ class ProgramRequest(ABC):
 
     @property
     def program(self) -> str:
-        """Return the name of the program for messages."""
+        """The name of the program in error messages."""
         return f"the program at {self.url}"
 
     async def _read(self, response: Any) -> HttpAnswer:
@@ -170,15 +170,15 @@ class ProgramRequest(ABC):
         return HttpAnswer(response.status_code, headers, self.hidden(text))
 
     def hidden(self, text: str) -> str:
-        """Return a text with the token hidden, in case the program repeats it."""
+        """Return a text with the secret token masked, in case the program repeats the token."""
         return text if self._secret is None else text.replace(self._secret, f"${TOKEN}")
 
     def clipped(self, text: str) -> str:
-        """Return the last lines of a text, joined in one line for a terminal or a table."""
+        """Return the last lines of a text without the token, joined into one short line."""
         return last_lines(self.hidden(text))[:_MOST_WORDS]
 
     def object_of(self, answer: HttpAnswer) -> dict[str, object]:
-        """Return the JSON object of an answer. Raises RunError for everything else."""
+        """Return the JSON object in a response. Raises RunError for any other content."""
         if answer.status >= 400:
             raise RunError(f"{self.program} answered with {answer.status}{self.words(answer)}")
         if 300 <= answer.status < 400:
@@ -202,7 +202,7 @@ class ProgramRequest(ABC):
         return body
 
     def words(self, answer: HttpAnswer) -> str:
-        """Return the program's own message as a clause of one line."""
+        """Return the error message in a response of the program as a one-line clause."""
         text = answer.text
         try:
             body = json.loads(text)
@@ -243,7 +243,7 @@ def _unreached(program: str, error: Exception) -> _UnreachableError:
 
 
 def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
-    """Return the pause before the next request in seconds, within bounds."""
+    """Return the seconds to wait before the next request, from Retry-After within bounds."""
     try:
         wished_s = float(answer.headers.get("retry-after", ""))
     except ValueError:  # absent, or a date
@@ -264,7 +264,7 @@ _UNASKED = Objective(SingleMeasure(WALL))
 def request_run(
     url: str, values: Mapping[str, Any], seed: int, limit_s: float | None, oversight: RunControl
 ) -> object:
-    """Request one run from a program and return its measures unchanged.
+    """Request one run from a program over HTTP and return its measures unchanged.
 
     Raises:
         StoppedError: the run control ended the run; the program was informed if possible.
@@ -289,7 +289,7 @@ def request_run(
 
 
 def request_description(url: str) -> dict[str, object]:
-    """Return the program's JSON description. Raises RunError without a usable answer."""
+    """Fetch a program's JSON description of itself. Raises RunError without a usable one."""
     with _RequestThread(_DescriptionRequest(url, token())) as talk:
         while True:
             message = talk.hear(ANSWER_S)
@@ -398,14 +398,14 @@ class _RequestThread(threading.Thread):
         self._wish = asyncio.Event()
 
     def hear(self, wait_s: float) -> ProgramMessage | None:
-        """Return the next message, or None after ``wait_s``; the last one is the result."""
+        """Return the next message of the conversation, or None after ``wait_s`` seconds."""
         try:
             return self._said.get(timeout=wait_s)
         except Empty:
             return None
 
     def end(self) -> str:
-        """End the conversation; return a clause for the error message."""
+        """End the conversation and return a clause for the error message."""
         self._wish_end()
         try:
             return self._ended.get(timeout=2 * END_S)
@@ -413,7 +413,7 @@ class _RequestThread(threading.Thread):
             return "; it does not answer"
 
     def run(self) -> None:
-        """Run the conversation in an event loop of its own."""
+        """Run the conversation in an event loop of this thread."""
         asyncio.set_event_loop(self._loop)
         try:
             self._said.put(self._loop.run_until_complete(self._main()))
@@ -469,7 +469,7 @@ class _RequestThread(threading.Thread):
 
 @cache
 def sample_url() -> str:
-    """Return the address of the sample program; it runs until this process ends."""
+    """Start the sample program, a local HTTP server, and return its URL."""
     server = _SampleServer(("127.0.0.1", 0), _SampleHandler)
     Thread(target=server.serve_forever, name="copperline-sample", daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/runs"
@@ -484,7 +484,7 @@ class _SampleHandler(BaseHTTPRequestHandler):
     """A known function of x and mode; x = 3 is a failure."""
 
     def do_POST(self) -> None:
-        """Answer a request for a run."""
+        """Answer an HTTP request for a run with sample measures."""
         request_body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         x, mode = request_body["values"]["x"], request_body["values"]["mode"]
         reply: dict[str, object] = {"failure": "three is too many"}
@@ -500,4 +500,4 @@ class _SampleHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is named there
-        """Log nothing."""
+        """Ignore a log message."""

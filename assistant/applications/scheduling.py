@@ -79,7 +79,7 @@ DEFAULT_PRESET = "paper"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A question about a cluster, with the parameters that it opens.
+    """A named question about a cluster, with the parameters that may vary and their levels.
 
     Attributes:
         levels: levels of the parameters besides the split, by name; the current level is added.
@@ -95,7 +95,7 @@ class Preset:
 
     @property
     def exists(self) -> bool:
-        """Return whether all policies that the preset names are registered."""
+        """Whether all policies that the preset names are registered."""
         names = known_names()
         by_kind = {kind: self.levels.get(kind, ()) for kind in KINDS}
         return all(levels == EVERY or set(levels) <= {*names[k]} for k, levels in by_kind.items())
@@ -149,7 +149,7 @@ def preset_named(name: str) -> Preset:
 
 @dataclass(frozen=True, slots=True)
 class PresetLevels:
-    """The levels of a preset for one cluster.
+    """The parameter levels that a preset gives for one cluster and workload.
 
     Attributes:
         levels: levels by name, with the current one; a parameter with only one level is not opened.
@@ -164,7 +164,7 @@ class PresetLevels:
 def fill_preset(
     preset: Preset, today: Mapping[str, Level], check: Callable[[Kind, str], None]
 ) -> PresetLevels:
-    """Return the parameters that a preset opens."""
+    """Return the levels of a preset for one cluster, without policies that fail ``check``."""
     opened: dict[str, tuple[Level, ...]] = {}
     left_out: list[tuple[str, str]] = []
     candidates: tuple[Level, ...]
@@ -196,7 +196,7 @@ def _able(kind: Kind, check: Callable[[Kind, str], None]) -> tuple[tuple[Level, 
 
 @dataclass(frozen=True, slots=True)
 class CurrentPolicies:
-    """The current order and backfill of the cluster, which has one partition."""
+    """The queue order and backfill policy currently used on the unpartitioned cluster."""
 
     order: str = "fcfs"
     backfill: str = "easy"
@@ -204,7 +204,7 @@ class CurrentPolicies:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """A simulated cluster over one workload whose partitions and policies vary.
+    """A simulated cluster that runs one workload with varying partitions and policies.
 
     Args:
         procs: processors of the cluster; the number in the log if None.
@@ -336,7 +336,7 @@ class Scheduling:
 
     @cached_property
     def has_split(self) -> bool:
-        """Return whether a part of the cluster may be reserved for small jobs."""
+        """Whether a partition of the cluster may be reserved for small jobs."""
         return self._preset.split if self.split is None else self.split
 
     @cached_property
@@ -363,7 +363,7 @@ class Scheduling:
 
     @cached_property
     def variation(self) -> SchedulingVariation:
-        """Return the parameters that vary besides the split."""
+        """The parameters that vary, except those of the split into two partitions."""
         levels = {**self._filled.levels, **self.levels}
         beside = {
             name: several for name, several in levels.items() if name not in COMPUTED and several
@@ -372,7 +372,7 @@ class Scheduling:
 
     @cached_property
     def cluster_procs(self) -> int:
-        """Return the current number of processors of the cluster."""
+        """The current number of processors of the cluster."""
         procs = self.procs if self.procs is not None else self.workload.max_procs
         if procs is None:
             raise ApplicationError(
@@ -383,7 +383,7 @@ class Scheduling:
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """Return the paper's three parameters, then those of the preset or of ``levels``.
+        """The parameters of the split into partitions, then those of the preset or ``levels``.
 
         The baseline has no small partition. Its thresholds then have no meaning, so exactly one of
         their combinations is allowed. The same holds for every parameter without a meaning in some
@@ -422,24 +422,24 @@ class Scheduling:
 
     @cached_property
     def baseline(self) -> Mapping[str, Level]:
-        """Return the current configuration."""
+        """The current configuration of the cluster."""
         if not self.has_split:
             return self.variation.now
         return {**scheduling_parameters.baseline_split(self._split_levels), **self.variation.now}
 
     @property
     def deterministic(self) -> bool:
-        """Return True: a simulation gives the same result every time."""
+        """True, because a simulation gives the same result every time."""
         return True
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Return the names of all measures that a run may have."""
+        """The names of all measures that a run may have."""
         return MEASURES if self.has_split else OF_ONE_PARTITION
 
     @property
     def objective(self) -> Objective:
-        """Minimise the mean response time; limit the wait of small jobs; reject no job."""
+        """The objective: minimal mean response, limited wait of small jobs, no rejection."""
         return Objective(
             SingleMeasure("mean_response_s"),
             "minimise",
@@ -459,7 +459,7 @@ class Scheduling:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the data, the rules by which it was read, and the assumptions."""
+        """The workload data, the rules for reading the data, and the assumptions."""
         load = self.workload
         width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
         too_wide = {
@@ -508,7 +508,7 @@ class Scheduling:
     def simulated(
         self, values: Mapping[str, Level], seed: int
     ) -> tuple[Scenario, SimulationResult]:
-        """Simulate one configuration; return its scenario and schedule. Raises as `evaluate`."""
+        """Simulate one configuration and return scenario and result. Raises as `evaluate`."""
         try:
             scenario = self.scenario(values, seed)
             return scenario, simulate(scenario)
@@ -554,7 +554,7 @@ class Scheduling:
             raise RunError(str(error)) from error
 
     def measured(self, scenario: Scenario, result: SimulationResult) -> Mapping[str, Measure]:
-        """Return the measures of a schedule."""
+        """Return the measures of a simulation result."""
         measures: dict[str, Measure] = dict(measures_of(scenario, result))
         measures["small_jobs_max_wait_s"] = max_wait_s(
             scenario, result, requested_below_s=self.small_job_below_s
@@ -565,7 +565,7 @@ class Scheduling:
     def scenario(
         self, values: Mapping[str, Level], seed: int = 0, workload: Workload | None = None
     ) -> Scenario:
-        """Return the scenario of a configuration, on its own or another workload.
+        """Return the scenario of a configuration, with ``workload`` or the application's own.
 
         Raises:
             RunError: no processor is left for the main partition.

@@ -51,7 +51,7 @@ _KEPT_DRAWS = 2
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFutures:
-    """Settings of the futures: how they are drawn, and how their measures are combined.
+    """Settings for drawing futures (generated workloads) and combining their measures.
 
     Attributes:
         count: number of futures, 1 to 1,000.
@@ -94,18 +94,18 @@ class WorkloadFutures:
             )
 
     def draw(self, of_run: int | None = None) -> tuple[Workload, ...]:
-        """Return the futures, a run's own if ``anew``. Raises SimError for an impossible model."""
+        """Draw the futures, new ones for each run if ``anew``. Raises SimError on failure."""
         run_seed = of_run if self.anew else None
         return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, run_seed)
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of all futures in hexadecimal; it is the same on every machine."""
+        """The SHA-256 of all futures in hexadecimal, which is equal on every machine."""
         digests = "\n".join(workload.digest for workload in self.draw())
         return hashlib.sha256(digests.encode()).hexdigest()
 
     def judged(self, each: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
-        """Return the measures of one run from its measures on every future.
+        """Combine the measures of one run on every future into the measures of the run.
 
         A future without a value (the wait of small jobs if there are none) is left out. The worst
         is the lowest utilisation, and the highest value of every other measure; a quantile counts
@@ -147,7 +147,7 @@ class WorkloadFutures:
 
 
 def measured_over_futures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the measures over futures, from the names for one simulation."""
+    """Return the names of the measures over all futures, with those of their statistics."""
     more = (f"{name}.{s}" for name in names if name not in SAME for s in STATISTICS)
     return (*names, *more)
 
@@ -173,7 +173,7 @@ _COLUMNS = (
 
 
 def concatenated_workload(workloads: Sequence[Workload], name: str) -> Workload:
-    """Return the jobs of several workloads as one workload to look at; it must not be simulated."""
+    """Join the jobs of several workloads for display only, as the result cannot be simulated."""
     first = workloads[0]
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(item, name) for item in workloads]) for name in _COLUMNS
@@ -203,7 +203,7 @@ FUTURES_DIGEST = "Futures digest"
 
 @dataclass(frozen=True)
 class FutureScheduling(Scheduling):
-    """A cluster over the futures of its workload; `future_scheduling` makes one.
+    """A simulated cluster whose configurations are measured on several generated workloads.
 
     Levels are computed from the jobs of all futures together, so that every configuration can be
     simulated on every future.
@@ -217,17 +217,17 @@ class FutureScheduling(Scheduling):
 
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
-        """Return the futures."""
+        """The futures: generated workloads on which each configuration is simulated."""
         return self.futures.draw()
 
     @cached_property
     def have_tasks(self) -> bool:
-        """Return whether jobs of the futures consist of tasks."""
+        """Whether the jobs of the futures consist of tasks."""
         return any(workload.tasks is not None for workload in self.workloads)
 
     @property
     def deterministic(self) -> bool:
-        """Return whether a configuration meets the same futures in every run.
+        """Whether every run of a configuration uses the same futures.
 
         Then a second run gives the same result: a future is not a replicate.
         """
@@ -235,12 +235,12 @@ class FutureScheduling(Scheduling):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Return the names of the measures over futures, with their statistics."""
+        """The names of the measures over all futures, with their statistics."""
         return measured_over_futures(super().measures)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Return the facts of the cluster and of the futures."""
+        """Facts on the cluster and on the futures, for display."""
         workload, *more = super().facts
         digest = Fact(FUTURES_DIGEST, self.futures.digest[:16])
         source = Fact("Model", self.futures.model.source or self.futures.model.generator)
@@ -248,7 +248,7 @@ class FutureScheduling(Scheduling):
         return (workload, Fact(FUTURES, str(self.futures)), source, *rigid, *more, digest)
 
     def evaluate(self, values: Values, seed: int) -> Mapping[str, Measure]:
-        """Simulate one configuration on every future. Raises RunError if one is refused."""
+        """Simulate one configuration on every future. Raises RunError if a scenario fails."""
         return self.futures.judged(self.each(values, seed))
 
     def each(self, values: Values, seed: int = 0) -> tuple[Mapping[str, Measure], ...]:
@@ -265,7 +265,7 @@ class FutureScheduling(Scheduling):
         return tuple(results)
 
     def simulated(self, values: Values, seed: int) -> tuple[Scenario, SimulationResult]:
-        """Simulate the first future of a configuration; return it with its schedule."""
+        """Simulate a configuration on the first future and return scenario and result."""
         try:
             scenario = self.scenario(values, seed, self.futures.draw(seed)[0])
             return scenario, simulate(scenario)
@@ -279,7 +279,7 @@ class FutureScheduling(Scheduling):
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[tuple[Values, Mapping[str, Measure]]]:
-        """Simulate many configurations on every future, in parallel; yield them in order.
+        """Simulate configurations on every future in parallel, and yield them in order.
 
         All meet the futures of the settings' own seed. For the rest see `Scheduling.evaluate_many`;
         ``progress`` counts configurations.
@@ -313,7 +313,7 @@ class FutureScheduling(Scheduling):
 def future_scheduling(
     futures: WorkloadFutures, *, threads: int | None = None, **settings: Any
 ) -> FutureScheduling:
-    """Return the scheduling application over futures. Raises as `Scheduling` and drawing do."""
+    """Draw the futures and return the scheduling application that simulates them."""
     workloads: Sequence[Workload] = futures.draw()
     jobs = concatenated_workload(
         workloads, f"{futures.count:,} futures of '{futures.model.generator}' together"

@@ -40,7 +40,7 @@ BESIDE = ("procs", *KINDS, "overrun", "grace_s")  # Parameters that can be varie
 
 @dataclass(frozen=True, slots=True)
 class OptionalParameter:
-    """A parameter that a cluster may have besides its split.
+    """A parameter of a cluster besides the three of its split into two partitions.
 
     Attributes:
         choices: all possible levels, if they are few.
@@ -56,7 +56,7 @@ class OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class OptionOwner:
-    """An option together with a policy that has it."""
+    """An option of a scheduling policy, together with that policy."""
 
     kind: Kind
     policy: str
@@ -64,12 +64,12 @@ class OptionOwner:
 
     @property
     def owner(self) -> str:
-        """Return kind and name of the policy, for messages."""
+        """The kind and the name of the policy, for messages."""
         return f"{self.kind} '{self.policy}'"
 
 
 def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[OptionOwner, ...]]:
-    """Return the options of policies by name, with their owners. Raises UnknownNameError."""
+    """Return the options of policies by option name. Raises UnknownNameError."""
     options: dict[str, tuple[OptionOwner, ...]] = {}
     for kind in KINDS:
         for policy in dict.fromkeys(policies[kind]):
@@ -82,7 +82,7 @@ def options_of(policies: Mapping[Kind, Iterable[str]]) -> dict[str, tuple[Option
 
 
 def every_option() -> dict[str, tuple[OptionOwner, ...]]:
-    """Return the options of all registered policies by name."""
+    """Return the options of all registered policies by option name."""
     names = known_names()
     return options_of({kind: names[kind] for kind in KINDS})
 
@@ -90,7 +90,7 @@ def every_option() -> dict[str, tuple[OptionOwner, ...]]:
 def option_values(
     owners: Mapping[str, tuple[OptionOwner, ...]], options: Mapping[str, Level]
 ) -> dict[str, float]:
-    """Return values of known options as the simulator takes them; times may be texts such as '2h'.
+    """Convert option values to numbers for the simulator, where times may be texts such as '2h'.
 
     Raises:
         ApplicationError: a text is not a time.
@@ -106,7 +106,7 @@ def option_values(
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
-    """Return the parameters besides the split for some policies. Raises UnknownNameError."""
+    """Return the parameters, besides the split, of a cluster with the given policies."""
     names = known_names()
     return (
         OptionalParameter("procs", "size of the whole cluster", "processors"),
@@ -133,7 +133,7 @@ def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicies:
-    """Settings of one run besides its split; ``options`` has only those of its policies."""
+    """The settings of one run except the split, with only the options of its own policies."""
 
     procs: int
     order: str
@@ -145,7 +145,7 @@ class RunPolicies:
 
 @dataclass(frozen=True)
 class SchedulingVariation:
-    """The current values of all parameters besides the split, and the levels of those that vary.
+    """The current values of all parameters besides the split, with the levels to vary.
 
     Args:
         today: current value of each of `BESIDE`.
@@ -186,17 +186,17 @@ class SchedulingVariation:
                 )
 
     def among(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a parameter; only the current value if it is not varied."""
+        """Return the levels of a parameter, or its current value if it does not vary."""
         return tuple(self.levels.get(name, (self.today[name],)))
 
     @cached_property
     def option_owners(self) -> dict[str, tuple[OptionOwner, ...]]:
-        """Return the options of all policies that a run may have."""
+        """The options of all policies that a run may have, by name."""
         return options_of({kind: [str(name) for name in self.among(kind)] for kind in KINDS})
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the varied parameters, in the order of ``levels``."""
+        """The parameters that vary, in the order of ``levels``."""
         policies = {kind: [str(name) for name in self.among(kind)] for kind in KINDS}
         about = {entry.name: entry for entry in optional_parameters(policies)}
         return tuple(
@@ -208,12 +208,12 @@ class SchedulingVariation:
 
     @cached_property
     def now(self) -> dict[str, Level]:
-        """Return the current level of varied parameters. Raises ApplicationError if missing."""
+        """The current levels of the varied parameters. Raises ApplicationError if missing."""
         return {name: self._now(name) for name in self.levels}
 
     @cached_property
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """Return exclusions that leave one level of a parameter in runs where it has no effect."""
+        """Exclusions that fix a parameter at one level in runs where it has no effect."""
         return tuple(
             Exclusion.parse(f"{where} and {name} != {self.now[name]!r}")
             for name in self.levels
@@ -222,7 +222,7 @@ class SchedulingVariation:
         )
 
     def run_settings(self, values: Mapping[str, Level]) -> RunPolicies:
-        """Return the settings of a run with these values."""
+        """Return the settings of a run with the given parameter values."""
         have = {**self.today, **{name: values[name] for name in BESIDE if name in values}}
         order, backfill = str(have["order"]), str(have["backfill"])
         option_levels = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
@@ -330,7 +330,7 @@ class SchedulingVariation:
 
 
 def whole_number(name: str, value: Level, least: int) -> int:
-    """Return a level that is a number of processors. Raises ApplicationError if it is not one."""
+    """Return a level as a whole number of processors, or raise ApplicationError."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
         return int(value)
@@ -340,7 +340,7 @@ def whole_number(name: str, value: Level, least: int) -> int:
 
 
 def seconds(name: str, value: Level, least: float) -> Level:
-    """Return a level as seconds, also from '2h'. Raises ApplicationError if below ``least``."""
+    """Convert a level, such as 7200 or '2h', to seconds, or raise ApplicationError."""
     try:
         duration_s = parse_duration(value)
     except (SimError, TypeError) as error:
@@ -362,7 +362,7 @@ def _plain(value: Any) -> Level:
 
 
 def numbers_in_order(levels: Iterable[Level]) -> Iterator[Level]:
-    """Yield the levels, in ascending order if all are numbers."""
+    """Yield the levels of a parameter, in ascending order if all are numbers."""
     ordered = list(levels)
     if all(isinstance(level, int | float) for level in ordered):
         ordered.sort(key=float)
@@ -380,7 +380,7 @@ N_SPLITS, N_TIMES, N_WIDTHS = 22, 20, 20
 def computed_levels(
     workload: Workload, cluster_procs: int, too_wide: TooWide, machine_procs: int = 1
 ) -> dict[str, tuple[Level, ...]]:
-    """Return the levels of each of `COMPUTED`, ascending.
+    """Compute the levels of the three parameters of the split from the jobs, ascending.
 
     Args:
         workload: jobs of the log.
@@ -413,7 +413,7 @@ _ROUND_TIMES_S = tuple(
 
 
 def time_levels(least_s: float, most_s: float) -> tuple[Level, ...]:
-    """Return up to 20 round durations, in seconds, that cover the requested times."""
+    """Return up to 20 round durations, in seconds, from ``least_s`` to at least ``most_s``."""
     inside = [int(t) for t in _ROUND_TIMES_S if least_s <= t < most_s]
     last = next((int(t) for t in _ROUND_TIMES_S if t >= most_s), int(-(-most_s // 60)) * 60)
     if len(inside) > N_TIMES - 1:
@@ -423,13 +423,13 @@ def time_levels(least_s: float, most_s: float) -> tuple[Level, ...]:
 
 
 def width_levels(least: int, most: int) -> tuple[Level, ...]:
-    """Return up to 20 numbers of processors, evenly spaced on a log scale, up to the widest job."""
+    """Return up to 20 numbers of processors from ``least`` to ``most``, evenly on a log scale."""
     raw = np.unique(np.geomspace(least, most, N_WIDTHS).round().astype(int)).tolist()
     return fill_gaps(raw, N_WIDTHS, step=1)
 
 
 def fill_gaps(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
-    """Add multiples of ``step`` in the widest gaps (by ratio) until there are ``count`` levels.
+    """Insert multiples of ``step`` into the widest gaps until there are ``count`` levels.
 
     The result is shorter only if there is no room between the first and the last level.
     """
@@ -460,7 +460,7 @@ _DESCRIBED: Mapping[str, tuple[str, str]] = {
 
 
 def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return valid levels of one of `COMPUTED`; times may be '2h'. Raises ApplicationError."""
+    """Return checked levels of a parameter of the split, with times such as '2h' in seconds."""
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
     return tuple(whole_number(name, value, 0 if name == SMALL_PROCS else 1) for value in levels)
@@ -476,7 +476,7 @@ def _above_zero(value: Level) -> Level:
 
 
 def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, ...]:
-    """Return the three parameters of the split with these levels."""
+    """Return the three parameters of the split into partitions with the given levels."""
     return tuple(
         Parameter(name, tuple(levels[name]), unit=unit, description=description)
         for name, (unit, description) in _DESCRIBED.items()
@@ -484,7 +484,7 @@ def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, 
 
 
 def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
-    """Return the levels that stand for one partition. Raises ApplicationError without them."""
+    """Return the split levels of a cluster with one partition. Raises ApplicationError."""
     if 0 not in levels[SMALL_PROCS]:
         raise ApplicationError(
             f"today's {SMALL_PROCS}, 0, is not among its levels "
@@ -495,7 +495,7 @@ def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
 
 
 def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusion:
-    """Return the exclusion that leaves one combination of thresholds without a small partition."""
+    """Return the exclusion of redundant thresholds in runs without a small partition."""
     last_s, last_procs = levels[SMALL_MAX_REQUESTED][-1], levels[SMALL_MAX_PROCS][-1]
     return Exclusion.parse(
         f"{SMALL_PROCS} == 0 and ({SMALL_MAX_REQUESTED} != {last_s!r} "
@@ -504,7 +504,7 @@ def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusi
 
 
 def split_cluster(values: Mapping[str, Level], total: int) -> ClusterSpec:
-    """Return the cluster of some values. Raises RunError if the main partition is empty."""
+    """Return the cluster that ``values`` describe. Raises RunError without a main partition."""
     small = int(values.get(SMALL_PROCS, 0))
     if small == 0:
         return ClusterSpec.single(total)

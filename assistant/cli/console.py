@@ -36,7 +36,7 @@ StoreOption = Annotated[
 
 
 def store_path(option: Path | None) -> Path:
-    """Return the path of the store: from the option, the environment, or the current folder."""
+    """Return the path of the store from the option, the environment or the current folder."""
     if option is not None:
         return option
     from_environment = os.environ.get("COPPERLINE_STORE")
@@ -44,12 +44,12 @@ def store_path(option: Path | None) -> Path:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object; unknown values are null."""
+    """Print a mapping as one JSON object, with null for unknown values."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False, default=str))
 
 
 def table_of(*names: str, left: int = 1) -> Table:
-    """Return a plain table; only the first ``left`` columns are left-aligned."""
+    """Return an empty table with these columns, of which the first ``left`` are left-aligned."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for i, name in enumerate(names):
         table.add_column(name, justify="left" if i < left else "right")
@@ -57,13 +57,13 @@ def table_of(*names: str, left: int = 1) -> Table:
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a line of progress on standard error."""
+    """Print a progress message on standard error."""
     ERR.print(text, style=style, soft_wrap=True)
 
 
 @contextmanager
 def progress_spinner(description: str) -> Iterator[None]:
-    """Show a description and the elapsed time on standard error during the block."""
+    """Show a spinner with a description and the elapsed time on stderr during a block."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True) as progress:
         progress.add_task(description, total=None)

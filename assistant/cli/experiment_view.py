@@ -40,7 +40,7 @@ CHANCE_EVERY_S = 1.0  # between two forecasts, because a forecast may take longe
 
 
 class LiveView:
-    """Live view of a steered session: a table on a terminal, else lines."""
+    """A live view of a sweep in progress: a table on a terminal, otherwise lines of text."""
 
     def __init__(self, session: ExperimentQueries, console: Console) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class LiveView:
             self._live = Live(self._picture(), console=console, refresh_per_second=8)
 
     def on_change(self, run: Run) -> None:
-        """Update the view for a run that started or ended; report the first unknown cost."""
+        """Update the view for a run that started or ended, and warn of an unknown cost."""
         unknown = "" if self._warned_of_cost else unknown_cost(self._session.experiment, run)
         if unknown:
             self._warned_of_cost = True
@@ -63,7 +63,7 @@ class LiveView:
             self._console.print(self._headline(), soft_wrap=True)
 
     def on_advice(self, advice: MissWarning) -> None:
-        """Print a warning above the table, where it stays."""
+        """Print a warning and its alternatives permanently above the live table."""
         self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
         for alternative in advice.alternatives:
             self._console.print(f"  - {proposal(alternative)}", style="yellow", soft_wrap=True)
@@ -161,7 +161,7 @@ N_EFFECTS = 3
 
 
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
-    """Return the result of a sweep as JSON."""
+    """Return the result of a sweep as a JSON object."""
     best, today = experiment.best, experiment.baseline
     return {
         "experiment": data.experiment_id,
@@ -224,7 +224,7 @@ def _recommended(
 
 
 def print_summary(data: ReportData, report: Path) -> None:
-    """Print the answer, what to change, what matters, and the path of the report."""
+    """Print the finding, the changes from the baseline, the effects and the report path."""
     OUT.print()
     OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
@@ -270,7 +270,7 @@ def _print_front(data: ReportData) -> None:
 
 
 def warning_object(experiment: Experiment) -> dict[str, Any] | None:
-    """Return the open warning as JSON, with alternatives numbered from 1; None if there is none."""
+    """Return the open warning as a JSON object with numbered alternatives, or None."""
     advice = experiment.open_advice
     if advice is None or experiment.finished is not None:
         return None
@@ -291,7 +291,7 @@ def warning_object(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def print_warning(experiment: Experiment, console: Console, store: Path | None) -> None:
-    """Print the open warning, its alternatives and how to answer it; nothing if none is open."""
+    """Print the open warning, if any, with its alternatives and the commands to answer it."""
     advice = experiment.open_advice
     if advice is None or experiment.finished is not None:
         return
@@ -305,7 +305,7 @@ def print_warning(experiment: Experiment, console: Console, store: Path | None) 
 
 
 def fresh_session(path: Path) -> Session:
-    """Return a session of a sweep file; nothing is stored."""
+    """Return a session for a sweep file without storing the experiment."""
     built = build_sweep(check_settings(read_settings(path), str(path)))
     session = open_sweep(built, MemoryStore(), path.stem, "")
     session.import_results(past_results(built), replicates=built.settings.replicates)
@@ -313,12 +313,12 @@ def fresh_session(path: Path) -> Session:
 
 
 def stored_session(experiment: str, store: Path | None) -> Session:
-    """Return a stored session; ``latest`` is the one opened last. Never makes a new store."""
+    """Return the session of a stored experiment, or of the one opened last for ``latest``."""
     return session_in(open_store(existing(store)), experiment)
 
 
 def existing(store: Path | None) -> Path:
-    """Return the path of the store. Raises StoreError if there is none."""
+    """Return the path of an existing store. Raises StoreError if there is no store."""
     path = store_path(store)
     if not is_there(path):
         raise StoreError(
@@ -328,7 +328,7 @@ def existing(store: Path | None) -> Path:
 
 
 def session_in(opened: Store, experiment: str) -> Session:
-    """Return a session of a store; ``latest`` is the one opened last."""
+    """Return the session of an experiment in a store, where ``latest`` is the one opened last."""
     if experiment == "latest":
         stored = opened.experiments()
         if not stored:

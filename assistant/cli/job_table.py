@@ -39,7 +39,7 @@ from sim.api import (
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before any slow step."""
+    """Raise SettingsError for a file that cannot be written, before any slow step."""
     why = None
     try:
         if path.is_dir():
@@ -55,7 +55,7 @@ def check_writable(path: Path) -> None:
 
 
 def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write one line per job of a simulation without placed instances.
+    """Write a table with one line per job of a simulation without instances on machines.
 
     Raises SettingsError if the file cannot be written.
     """
@@ -89,7 +89,7 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
 
 
 def write_placed_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write one line per job of a simulation that places instances, with all machines of the job.
+    """Write a table with one line per job of a simulation, with all machines of the job.
 
     Raises SettingsError if the file cannot be written.
     """
@@ -126,7 +126,7 @@ MOST_NAMED = 3  # jobs by number that ended or started in a phase
 
 
 def print_explanation(explained: JobExplanation, workload: Workload) -> None:
-    """Print why a job started when it did."""
+    """Print the reasons why a job started at its start time."""
     OUT.print(f"Job {explained.job.job_id} of {workload.name}", style="bold")
     for line in _about(explained):
         OUT.print(f"  {line}")
@@ -140,7 +140,7 @@ def print_explanation(explained: JobExplanation, workload: Workload) -> None:
 
 
 def clock(at_s: float) -> str:
-    """Return a time since the first submission.
+    """Format seconds since the first submission as days and a time of day.
 
     >>> clock(273600.0), clock(59.25)
     ('3 d 04:00:00', '00:00:59.25')
@@ -436,7 +436,7 @@ Throttles = Annotated[
 def check_machines(
     machines: Path | None, rigid_only: Mapping[str, Any], placed_only: Mapping[str, Any]
 ) -> None:
-    """Refuse options that have no effect with, or without, --machines. Raises SettingsError."""
+    """Refuse options that conflict with --machines or require it. Raises SettingsError."""
     for option, value in (placed_only if machines is None else rigid_only).items():
         if value is None or value == []:
             continue
@@ -448,7 +448,7 @@ def check_machines(
 
 
 def cluster_of(machines: Path, workload: Workload) -> ClusterSpec:
-    """Return the cluster of a file of machines.
+    """Read a cluster from a file of machines.
 
     Raises SettingsError if the workload has no tasks to place, SimError for an invalid file.
     """
@@ -461,7 +461,7 @@ def cluster_of(machines: Path, workload: Workload) -> ClusterSpec:
 
 
 def throttle_of(text: str) -> ThrottleWindow:
-    """Return a throttle window from a text such as ``gpu1,gpu2:1h:2h:cpu=0.6``.
+    """Parse a throttle window such as ``gpu1,gpu2:1h:2h:cpu=0.6``.
 
     Raises:
         SettingsError: the form is wrong; SimError: a time or the window is invalid.
@@ -487,7 +487,7 @@ def throttle_of(text: str) -> ThrottleWindow:
 
 
 def rigid_note(workload: Workload) -> str | None:
-    """Return a note that the tasks of a workload are not placed; None if it has none."""
+    """Return a note that the tasks of a workload are not placed, or None without tasks."""
     if workload.tasks is None:
         return None
     return (
@@ -497,7 +497,7 @@ def rigid_note(workload: Workload) -> str | None:
 
 
 def place(scenario: Scenario, engine: str, per_job: Path | None, *, as_json: bool) -> int:
-    """Simulate instances on machines, print the metrics and return the exit code.
+    """Simulate the placement of instances, print the metrics and return the exit code.
 
     Raises SettingsError if the table of jobs cannot be written, SimError for an invalid scenario.
     """

@@ -200,14 +200,14 @@ GROUPS: Mapping[str, str] = {
 
 
 class DeferredCommand(TyperCommand):
-    """A command known by its name and one line of help until it is called."""
+    """A command that shows its name and help line before its module is imported."""
 
     def __init__(self, name: str, target: str, line: str) -> None:
         super().__init__(name, help=line, rich_markup_mode=None)
         self.target = target
 
     def load(self) -> Any:
-        """Import the command and return it with its options."""
+        """Import the command's module and return the command with its options."""
         module, function = self.target.split(":")
         app = typer.Typer(
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -218,15 +218,15 @@ class DeferredCommand(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """A group that imports a command when it is called, and none for its own help."""
+    """A group of commands that imports a command's module only when the command is called."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with its options; None if there is none of that name."""
+        """Return a command with its options, or None for an unknown name."""
         command = super().get_command(ctx, cmd_name)
         return command.load() if isinstance(command, DeferredCommand) else command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (of the base class)
-        """Write the names and first lines of the commands."""
+        """Write the names and help lines of the commands."""
         limit = formatter.width - 6 - max(map(len, self.commands))
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -235,7 +235,7 @@ class CommandGroup(TyperGroup):
 
 
 class RootGroup(CommandGroup):
-    """All commands of the table; those of two words stand in groups."""
+    """The root group with all commands of `COMMANDS`, those of two words in subgroups."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -289,7 +289,7 @@ def _options(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with a documented code."""
+    """Run the command line and exit the process with a documented exit code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -101,7 +101,7 @@ Exclude = Annotated[
 
 
 def sweep_tables(file: Path | None) -> dict[str, Any]:
-    """Return the tables of a sweep file, or the default tables of a testbed by name.
+    """Return the TOML tables of a sweep file, or the default tables of a named testbed.
 
     Raises SettingsError if there is no such file, or it is not TOML.
     """
@@ -132,7 +132,7 @@ def merge_options(
     also: str | None = None,
     **top: Any,
 ) -> None:
-    """Put the given options into ``tables``, where they override the file.
+    """Merge command-line options into the tables of a sweep file, which they override.
 
     Raises SettingsError if an option cannot be read, or two contradict each other.
     """
@@ -172,7 +172,7 @@ def merge_options(
 
 
 def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
-    """Return the options of a strategy with their types; the strategy refuses invalid values.
+    """Parse ``name=value`` texts into typed options of a strategy.
 
     Raises SettingsError if one is not of the form name=value, or a name is given twice.
     """
@@ -211,7 +211,7 @@ def _lists(
 
 
 def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
-    """Return the user's first configurations, from the file and from ``--include``.
+    """Return the user's first configurations from the sweep file and from ``--include``.
 
     A parameter without a value takes that of the baseline, if there is one. The baseline itself
     is left out, because it runs anyway.
@@ -248,7 +248,7 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
 def further_configurations(
     experiment: Experiment, texts: list[str]
 ) -> tuple[dict[str, Level], ...]:
-    """Return the user's configurations for a running experiment, from ``--include``.
+    """Return the user's ``--include`` configurations for a running experiment.
 
     A parameter without a value takes that of the baseline, if there is one.
 
@@ -281,7 +281,7 @@ def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
 
 
 def results_of(session: Session, built: BuiltSweep) -> list[Result]:
-    """Return the results of another experiment that fit into this sweep's space.
+    """Return the results of another experiment whose values fit into a sweep's space.
 
     Raises SettingsError if none fits, because parameters or levels differ.
     """
@@ -306,7 +306,7 @@ def results_of(session: Session, built: BuiltSweep) -> list[Result]:
 
 
 def pair(text: str, option: str, example: str) -> tuple[str, str]:
-    """Return name and value of ``name=value``. Raises SettingsError with an example."""
+    """Parse ``name=value`` into name and value. Raises SettingsError with an example."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise SettingsError(f"{option} '{text}' is not of the form {example}")
@@ -314,7 +314,7 @@ def pair(text: str, option: str, example: str) -> tuple[str, str]:
 
 
 def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
-    """Return the names and values of texts. Raises SettingsError also for a repeated name."""
+    """Parse ``name=value`` texts. Raises SettingsError for a bad text or a repeated name."""
     values: dict[str, str] = {}
     for text in texts:
         name, value = pair(text, option, example)
@@ -327,7 +327,7 @@ def pairs(texts: list[str], option: str, example: str) -> list[tuple[str, str]]:
 
 
 def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
-    """Return values by the number of a queue or user in the log.
+    """Parse ``number=value`` texts, where the number is a queue or user id in the log.
 
     Raises SettingsError if a number or value is no number, or a number is repeated.
     """
@@ -357,7 +357,7 @@ def _value(text: str) -> Level:
 
 
 def policy_options(texts: list[str]) -> dict[str, float]:
-    """Return options of policies, which are numbers.
+    """Parse ``name=value`` texts into numeric options of scheduling policies.
 
     Raises SettingsError for the wrong form, a repeated name, or no number.
     """
@@ -373,7 +373,7 @@ def policy_options(texts: list[str]) -> dict[str, float]:
 
 
 def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
-    """Return ``[executor]`` with ``NAME``, ``NAME=ADDRESS`` or ``NAME=SYSTEM`` from the option."""
+    """Return the ``[executor]`` table of a sweep file changed by the ``--executor`` option."""
     name, _, where = text.partition("=")
     base = dict(table) if table is not None and table.get("kind") == name else {}
     if not where:
@@ -385,7 +385,7 @@ def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
 def environment_table(
     table: dict[str, Any] | None, cores: int | None, memory: str | None
 ) -> dict[str, Any]:
-    """Return ``[environment]`` with the options merged into the table of the file."""
+    """Return the ``[environment]`` table of a sweep file with the options merged in."""
     options = {"cores": cores, "memory": memory}
     return {
         **(table or {}),
@@ -431,7 +431,7 @@ CostUnit = Annotated[str | None, typer.Option(help="Unit of the cost, e.g. EUR."
 
 @dataclass(frozen=True, slots=True)
 class SlaOptions:
-    """Options of the SLA as typed; None means not given."""
+    """The command-line options for the SLA as typed, None if not given."""
 
     runs: str | None = None
     deadline: str | None = None
@@ -446,11 +446,11 @@ class SlaOptions:
 
     @property
     def is_given(self) -> bool:
-        """Whether any option is given."""
+        """Whether any SLA option is given."""
         return self != SlaOptions()
 
     def tables(self) -> dict[str, Any]:
-        """Return the options as tables of a sweep file, without the removed terms.
+        """Return the options as sweep file tables, without terms removed by ``none``.
 
         Raises SettingsError for an invalid number.
         """
@@ -476,7 +476,7 @@ class SlaOptions:
         return file_tables
 
     def laid_over(self, tables: dict[str, Any]) -> None:
-        """Put the options into the tables of a sweep file, which they override.
+        """Merge the options into the tables of a sweep file, which they override.
 
         A cost measure replaces a price, and vice versa. Raises SettingsError for an invalid number.
         """
@@ -499,7 +499,7 @@ class SlaOptions:
         tables["cost"] = {**present, **cost}
 
     def changed(self, sla: Sla, now_s: float) -> Sla:
-        """Return an SLA with these terms in place of its own; ``none`` removes one.
+        """Return an SLA changed by the options, where the value ``none`` removes a term.
 
         Raises SettingsError for an invalid term, or terms that contradict each other.
         """
@@ -589,7 +589,7 @@ def _number(option: str, text: str | None) -> float | None:
 
 
 def number_of(option: str, text: str) -> float:
-    """Return a typed number. Raises SettingsError if it is invalid."""
+    """Parse the number given to an option. Raises SettingsError if it is invalid."""
     number = parse_number(text.strip())
     if number is None:
         raise SettingsError(f"{option} '{text}' is no number; write it with a point for decimals")
@@ -626,7 +626,7 @@ def hook_tables(
     on_failure: str | None,
     timeout: str | None,
 ) -> dict[str, Any] | None:
-    """Return the table of hooks with the options merged into it; None if there are none.
+    """Merge options into the table of hooks of a sweep file. Returns None without any hook.
 
     A program path in an option is relative to the current folder. Raises SettingsError if an
     option cannot be split into a program and its arguments.

@@ -40,12 +40,12 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 def new_key() -> str:
-    """Return a new idempotency key."""
+    """Return a new random idempotency key for a request."""
     return secrets.token_hex(16)
 
 
 class ApiClient:
-    """HTTP client of one service.
+    """HTTP client of one assistant service, with retries and idempotency keys.
 
     Every change has an idempotency key and is repeated under it until an answer comes, so that it
     is made once.
@@ -72,7 +72,7 @@ class ApiClient:
         self._connect(url, token)
 
     def get(self, path: str, **query: str | int | None) -> Json:
-        """Send a GET request and return its JSON.
+        """Send a GET request and return the decoded JSON reply.
 
         Raises:
             AssistantError, StrategyError, SimError: the service refuses, with the same error that a
@@ -91,7 +91,7 @@ class ApiClient:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Json:
-        """Send a change, which is made once however often it is repeated; raises as `get` does.
+        """Send a changing request that has effect only once, even if repeated.
 
         A change for another ``version`` than the present one is refused; None accepts any. ``key``
         is the idempotency key of an earlier call without an answer. ``timeout_s`` is per attempt.
@@ -104,7 +104,7 @@ class ApiClient:
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, Json]]:
-        """Yield the events of a stream with their positions, from ``since``, without gaps.
+        """Yield (position, event) pairs of an event stream from ``since`` on, without gaps.
 
         A broken connection is made again and continues where it ended. ``stop`` is called after
         every message; the service sends one every few seconds. Raises ServiceError if it cannot be
@@ -165,7 +165,7 @@ class ApiClient:
         return True
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the HTTP connection."""
         self._http.close()
 
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -240,13 +240,13 @@ PAGE = 10_000
 
 
 class HttpStore:
-    """Store of a service, for sessions in this process; needs the token of the owner."""
+    """Store of event logs in a remote service; requires the owner's API token."""
 
     def __init__(self, link: ApiClient) -> None:
         self._link = link
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events; see `Store.append`. Raises ServiceError if the service does not answer."""
+        """Append events at ``position``, or raise ServiceError without a reply."""
         body = {
             "position": position,
             "events": [json.loads(encode_event(event)) for event in events],
@@ -254,7 +254,7 @@ class HttpStore:
         self._link.change("POST", f"/v1/experiments/{experiment_id}/journal", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events; see `Store.load`. Raises ServiceError without an answer."""
+        """Return the events from number ``since`` on, or raise ServiceError without a reply."""
         events: list[Event] = []
         path = f"/v1/experiments/{experiment_id}/events"
         while True:
@@ -264,12 +264,12 @@ class HttpStore:
                 return tuple(events)
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, see `Store.experiments`. Raises ServiceError."""
+        """Return the stored experiments, the latest first, or raise ServiceError."""
         return tuple(
             StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
             for entry in self._link.get("/v1/experiments")
         )
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the HTTP connection."""
         self._link.close()

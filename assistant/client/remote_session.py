@@ -44,7 +44,7 @@ _WATCH: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 
 @dataclass(frozen=True, slots=True)
 class ExecutionStatus:
-    """State of the execution of an experiment's runs.
+    """Status of run execution at the service: whether workers may lease runs, and notes.
 
     Args:
         active: whether workers may lease its runs.
@@ -61,7 +61,7 @@ class ExecutionStatus:
 
 
 class RemoteSession(ExperimentQueries):
-    """One experiment of a service, steered from here.
+    """Session that steers one experiment of a remote service over HTTP.
 
     Calls may come from several threads; each is atomic.
     Raises StoreError: there is no such experiment; ServiceError: the service cannot be reached.
@@ -78,30 +78,30 @@ class RemoteSession(ExperimentQueries):
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold of the received events."""
+        """Current state of the experiment, computed from the received events."""
         return self._experiment
 
     def now_s(self) -> float:
-        """Return the local time, in seconds since 1970-01-01 UTC."""
+        """Return the time of the local clock, in seconds since 1970-01-01 UTC."""
         return self._clock.now_s()
 
     def catch_up(self) -> None:
-        """Apply the new events of the service."""
+        """Fetch and apply the new events of the service."""
         with self._lock:
             self._take(self._kept.load(self._name, self._experiment.n_events))
 
     def events(self) -> tuple[Event, ...]:
-        """Return the event log so far."""
+        """Return all events in the event log."""
         return self._kept.load(self._name)
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` with every event that comes from now on."""
+        """Register a listener that is called with each event received from now on."""
         self._listeners.append(listener)
 
     def follow(
         self, on_event: Callable[[Event], None], stop: Callable[[], bool] = lambda: False
     ) -> None:
-        """Apply the events of the service as they happen, until ``stop`` returns true.
+        """Apply and pass on the events of the service as they arrive, until ``stop()``.
 
         Broken connections are made again: each event comes once, and none is left out. ``stop`` is
         called after every event, and every few seconds without one.
@@ -118,15 +118,15 @@ class RemoteSession(ExperimentQueries):
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """See `Session.initial_evaluation`."""
+        """Propose up to ``n`` initial configurations as a batch."""
         return self._suggest(n, "initial")
 
     def suggest(self, n: int) -> BatchSuggested:
-        """See `Session.suggest`."""
+        """Propose a batch of up to ``n`` configurations, chosen by the strategy."""
         return self._suggest(n, "next")
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """See `Session.confirm`."""
+        """Propose a batch of up to ``n`` replicates that would confirm the recommendation."""
         return self._suggest(n, "confirmation")
 
     def _suggest(self, n: int, kind: str) -> BatchSuggested:
@@ -139,7 +139,7 @@ class RemoteSession(ExperimentQueries):
         keep: Iterable[int] | None = None,
         edits: Mapping[int, Mapping[str, Level]] | None = None,
     ) -> tuple[Run, ...]:
-        """See `Session.submit`."""
+        """Submit the suggestions of a batch at positions ``keep`` (from 0; None for all)."""
         body = {
             "keep": None if keep is None else list(keep),
             "edits": {str(position): dict(levels) for position, levels in (edits or {}).items()},
@@ -147,19 +147,19 @@ class RemoteSession(ExperimentQueries):
         return self._submitted(self._decide(f"/batches/{batch.number}/submission", body))
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
-        """See `Session.include`."""
+        """Submit one run of a configuration that the analyst has chosen."""
         body = {"values": dict(values), "reason": reason}
         return self._submitted(self._decide("/runs", body))[0]
 
     def replicate(
         self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
     ) -> tuple[Run, ...]:
-        """See `Session.replicate`."""
+        """Submit ``n`` replicates of a run, given by its number or parameter values."""
         body = {"of": of if isinstance(of, int) else dict(of), "n": n, "reason": reason}
         return self._submitted(self._decide("/replicates", body))
 
     def submit_baseline(self) -> Run | None:
-        """See `Session.submit_baseline`."""
+        """Submit the baseline configuration; return its run, or None without a baseline."""
         self._decide("/baseline")
         return self._experiment.baseline
 
@@ -172,7 +172,7 @@ class RemoteSession(ExperimentQueries):
     def answer_advice(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
-        """See `Session.answer_advice`."""
+        """Answer the open warning with ``accepted``, ``changed`` or ``ignored``."""
         body = {"answer": answer, "exploitation": exploitation, "alternative": alternative}
         events = self._decide("/advice/answer", body)
         return next((event for event in events if isinstance(event, BatchSuggested)), None)
@@ -185,7 +185,7 @@ class RemoteSession(ExperimentQueries):
         options: Mapping[str, Level] | None = None,
         exploitation: float | Keep | None = "keep",
     ) -> None:
-        """See `Session.change_strategy`."""
+        """Change the strategy, its options or the exploitation level."""
         option_values = None if options is None else dict(options)
         self._decide(
             "/steering",
@@ -193,78 +193,78 @@ class RemoteSession(ExperimentQueries):
         )
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """See `Session.weigh_region`."""
+        """Set the weight of a region (default 1) for the exploiting suggestions."""
         self._decide("/weights", {"region": region_id, "weight": weight})
 
     def change_budget(self, sla: Sla) -> None:
-        """See `Session.change_budget`."""
+        """Replace the SLA (budget, deadline, cost limit and goal)."""
         self._decide("/agreement", asdict(sla))
 
     def change_watch(self, watch: WarningPolicy) -> None:
-        """See `Session.change_watch`."""
+        """Replace the warning policy, including the rules for regions."""
         self._decide("/watch", {"watch": _WATCH.dump_python(watch, mode="json")})
 
     def reprioritise(self, run_id: int, priority: float) -> None:
-        """See `Session.reprioritise`."""
+        """Set the priority of a waiting run (default 0, higher starts first)."""
         self._decide(f"/runs/{run_id}", {"priority": priority}, method="PATCH")
 
     def run_first(self, run_id: int) -> None:
-        """See `Session.run_first`."""
+        """Give a waiting run the highest priority, so that it starts next."""
         self._decide(f"/runs/{run_id}", {"priority": "first"}, method="PATCH")
 
     def hold(self, run_id: int) -> None:
-        """See `Session.hold`."""
+        """Put a waiting run on hold until it is released."""
         self._decide(f"/runs/{run_id}/hold")
 
     def release(self, run_id: int) -> None:
-        """See `Session.release`."""
+        """Release a held run, so that it may start again."""
         self._decide(f"/runs/{run_id}/release")
 
     def cancel(self, run_id: int, reason: str = "") -> None:
-        """See `Session.cancel`."""
+        """Cancel a waiting or running run; a run that never started costs nothing."""
         self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
-        """See `Session.stop`."""
+        """End a running run now, using its last intermediate result as its result."""
         self._decide(f"/runs/{run_id}/stop", {"reason": reason, "keep": keep})
 
     def rate(self, run_id: int, good: bool | None) -> None:
-        """See `Session.rate`."""
+        """Rate a result good or bad, or withdraw the rating (None)."""
         self._decide(f"/runs/{run_id}/rating", {"good": good})
 
     def close_level(self, parameter: str, value: Level) -> None:
-        """See `Session.close_level`."""
+        """Close a level for further suggestions, without changing past runs."""
         self._change_level("close", parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
-        """See `Session.reopen_level`."""
+        """Open a closed level again."""
         self._change_level("reopen", parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
-        """See `Session.add_level`."""
+        """Add a level to a parameter."""
         self._change_level("add", parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
-        """See `Session.prefer_level`."""
+        """Mark a level as preferred, to be used in more suggestions."""
         self._change_level("prefer", parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
-        """See `Session.unprefer_level`."""
+        """Remove the preferred mark from a level."""
         self._change_level("unprefer", parameter, value)
 
     def _change_level(self, change: str, parameter: str, value: Level) -> None:
         self._decide("/levels", {"change": change, "parameter": parameter, "value": value})
 
     def exclude(self, condition: str) -> None:
-        """See `Session.exclude`."""
+        """Exclude all parameter combinations that meet a condition."""
         self._decide("/exclusions", {"condition": condition})
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """See `Session.plan`."""
+        """Set the levels that the analyst plans to try, by parameter (section 2.2)."""
         self._decide("/plan", {"levels": {name: list(values) for name, values in levels.items()}})
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
-        """See `Session.import_results`."""
+        """Import earlier results, all or none, and return the number of new ones."""
         rows = [
             {"values": dict(values), "measures": dict(measures)} for values, measures in results
         ]
@@ -279,7 +279,7 @@ class RemoteSession(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute the waiting runs on this side, beside other workers; see `Session.run_queued`."""
+        """Execute waiting runs in this process, beside the workers of the service."""
         self._link.change("POST", f"{self._path}/start")
         claims = HttpLeaseSource(self._link, only=self.id)
 
@@ -299,32 +299,32 @@ class RemoteSession(ExperimentQueries):
             self._listeners.remove(hear)
 
     def recover(self) -> int:
-        """See `Session.recover`."""
+        """Requeue the runs of a process that has died, and return their number."""
         return len(self._decide("/recovery"))
 
     def finish(self, reason: str) -> None:
-        """See `Session.finish`."""
+        """Finish the experiment, or raise ExperimentError if it is finished already."""
         self._decide("/finish", {"reason": reason})
 
     def reopen(self) -> None:
-        """See `Session.reopen`."""
+        """Reopen a finished experiment, or raise ExperimentError if it is not finished."""
         self._decide("/reopen")
 
     def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
-        """See `Session.hand_over`."""
+        """Start auto-steering, or (None) end it so that a person decides again."""
         limits = None if automatic is None else asdict(automatic)
         self._decide("/automatic", {"automatic": limits, "reason": reason})
 
     def start(self) -> None:
-        """Let the workers of the service lease its runs from now on."""
+        """Allow workers to lease the experiment's runs from now on."""
         self._link.change("POST", f"{self._path}/start")
 
     def pause(self) -> None:
-        """Let workers lease no more of its runs; running ones may end."""
+        """Stop workers from leasing the experiment's runs; running runs go on."""
         self._link.change("POST", f"{self._path}/pause")
 
     def execution(self) -> ExecutionStatus:
-        """Return the state of execution at the service."""
+        """Return the status of run execution at the service."""
         reply = self._link.get(f"{self._path}/execution")
         return ExecutionStatus(
             reply["active"], reply["executes"], tuple(reply["notes"]), reply["by_program"],
@@ -332,14 +332,14 @@ class RemoteSession(ExperimentQueries):
         )  # fmt: skip
 
     def look(self) -> Experiment:
-        """Return a copy of the present state."""
+        """Return a copy of the experiment's current state."""
         with self._lock:
             self.catch_up()
             return self._experiment.supposing(())
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
-        """See `Session.only_on`; checked at each decision of the block."""
+        """Make each decision in the block fail unless the experiment is at this version."""
         with self._lock:
             self._expected = version
             try:
@@ -384,7 +384,7 @@ def open_remote(
     clock: Clock | None = None,
     **described: Unpack[ExperimentDescription],
 ) -> RemoteSession:
-    """Open an experiment at a service whose runs execute on this side; see `open_session`.
+    """Create an experiment at a service, with runs that execute in this process.
 
     The service has only the space and the objective of the application.
     """
@@ -394,6 +394,6 @@ def open_remote(
 
 
 def open_settings(link: ApiClient, tables: Mapping[str, Any], name: str = "") -> RemoteSession:
-    """Open an experiment at a service by the tables of a sweep file whose files it can read."""
+    """Create an experiment at a service from the tables of a sweep file."""
     answer = link.change("POST", "/v1/experiments", {"settings": dict(tables), "name": name})
     return RemoteSession(link, answer["experiment"])

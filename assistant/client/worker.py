@@ -38,26 +38,26 @@ GONE = (LeaseLostError, UnknownLeaseError, AccessDeniedError)
 
 
 class LeaseSource(Protocol):
-    """Source of leases."""
+    """Interface from which a worker obtains and renews leases of runs."""
 
     def claim(self) -> RunLease | None:
         """Lease the next run; None if no run may start."""
 
     def heartbeat(self, token: str) -> float:
-        """Renew a lease. Raises LeaseLostError if it has ended."""
+        """Renew a lease and return its length in seconds, or raise LeaseLostError."""
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Send an intermediate result. Raises as `heartbeat` does."""
+        """Send an intermediate result of a leased run, or raise LeaseLostError."""
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
-        """Send the result of a run. Raises LeaseLostError if it is refused."""
+        """Send the result of a leased run, or raise LeaseLostError if it is refused."""
 
     def give_back(self, token: str, reason: str) -> None:
-        """Return a run to the queue."""
+        """Return a leased run to the queue without a result."""
 
 
 class LeaseHeartbeat:
-    """Thread that renews leases and sends intermediate results.
+    """Background thread that renews leases and sends intermediate results.
 
     A lease is renewed after a third of its length, at most after `BEAT_S`. ``on_lost`` is called in
     that thread for a lost lease, whose token is then in ``lost``.
@@ -75,26 +75,26 @@ class LeaseHeartbeat:
         self._thread.start()
 
     def hold(self, token: str, lease_s: float) -> None:
-        """Renew this lease from now on."""
+        """Start to renew a lease of ``lease_s`` seconds regularly."""
         with self._changed:
             self._due_s[token] = (_next_s(lease_s), lease_s)
             self._changed.notify()
 
     def drop(self, token: str) -> None:
-        """Stop to renew this lease and to send results of its run."""
+        """Stop renewing a lease and sending the intermediate results of its run."""
         with self._changed:
             for by_token in (self._due_s, self._reports, self._told_s):
                 by_token.pop(token, None)
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Send an intermediate result soon, unless a newer one comes first."""
+        """Queue an intermediate result for sending, replacing an older unsent one."""
         with self._changed:
             if token in self._due_s:
                 self._reports[token] = measures
                 self._changed.notify()
 
     def end(self) -> None:
-        """End the thread."""
+        """Stop the background thread."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -173,7 +173,7 @@ MOST_WORDS = 4000
 
 
 class HttpLeaseSource:
-    """Source of leases at a service.
+    """Source of leases from a remote service over HTTP.
 
     ``only`` limits it to one experiment. ``worker`` is the display name of this worker, by default
     made of the token's name, the machine and the process.
@@ -193,7 +193,7 @@ class HttpLeaseSource:
         self._without: list[str] = []
 
     def claim(self) -> RunLease | None:
-        """Lease the next run; see `LeaseSource.claim`.
+        """Lease the next run; None if no run may start.
 
         A request without an answer is repeated under its idempotency key at the next call, so that
         a run leased meanwhile does not wait for the end of its lease.
@@ -212,7 +212,7 @@ class HttpLeaseSource:
         )  # fmt: skip
 
     def leave_out(self, experiment_id: str) -> None:
-        """Lease no more runs of an experiment. Raises ServiceError if the list is too long."""
+        """Lease no more runs of an experiment; raise ServiceError after too many."""
         if len(self._without) >= MOST_LEFT_OUT:
             raise ServiceError(
                 f"this worker executes none of {MOST_LEFT_OUT} experiments of the service at "
@@ -233,17 +233,17 @@ class HttpLeaseSource:
         return self.link.change("POST", "/v1/claims", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
-        """Renew a lease; see `LeaseSource.heartbeat`."""
+        """Renew a lease and return its length in seconds, or raise LeaseLostError."""
         path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
         return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Send an intermediate result; see `LeaseSource.report`."""
+        """Send an intermediate result of a leased run, or raise LeaseLostError."""
         path, timeout_s = f"/v1/claims/{token}/report", max(1.0, self._lease_s / 3)
         self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
-        """Send a result; see `LeaseSource.complete`."""
+        """Send the result of a leased run, or raise LeaseLostError if it is refused."""
         body = {
             "measures": None if completion.measures is None else _plain(completion.measures),
             "failure": None if completion.failure is None else completion.failure[:MOST_WORDS],
@@ -254,7 +254,7 @@ class HttpLeaseSource:
         self.link.change("POST", f"/v1/claims/{token}/result", body)
 
     def give_back(self, token: str, reason: str) -> None:
-        """Return a run to the queue; see `LeaseSource.give_back`."""
+        """Return a leased run to the queue without a result."""
         self.link.change("POST", f"/v1/claims/{token}/return", {"reason": reason})
 
 
@@ -270,7 +270,7 @@ def run_leased(
     pause: Callable[[float], object] = time.sleep,
     steady_s: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Lease and execute runs until none waits; return the number of accepted results.
+    """Lease and execute runs until none waits, and return the number of accepted results.
 
     Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
     service is waited for, for `NOT_YET_S`. An interruption returns the runs under way.
@@ -367,7 +367,7 @@ class _AbandonedError(BaseException):
 
 
 class Worker:
-    """Worker that executes the runs of any experiment of a service.
+    """Worker that leases and executes runs of any experiment of a remote service.
 
     An unreachable service is waited for, with the result in hand. A run that loses its lease is
     stopped where the process allows it, because its result would be refused.
@@ -402,7 +402,7 @@ class Worker:
         idle: Callable[[float], object],
         pause: Callable[[float], object] | None = None,
     ) -> int:
-        """Lease and execute runs, one at a time, until ``stop``; return the number of results.
+        """Lease and execute runs one at a time until ``stop()``; return the number of results.
 
         ``idle`` waits while there is no run, ``pause`` (by default ``idle``) while the service is
         away.
@@ -436,7 +436,7 @@ class Worker:
         return n_results
 
     def abandon(self) -> None:
-        """Stop the executing run if its lease is lost; called in the working thread."""
+        """Abort the executing run if its lease is lost; called in the working thread."""
         beats = self._beats
         if beats is not None and self._executed is not None and self._executed in beats.lost:
             self._executed = None

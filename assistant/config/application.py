@@ -91,13 +91,13 @@ DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
 
 
 class StrictModel(BaseModel):
-    """Table whose keys must all be known and of the right type."""
+    """Base model of a settings table that rejects unknown keys and wrong types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class RangeSettings(StrictModel):
-    """``range = {low, high, step}``: both ends are levels."""
+    """Settings ``range = {low, high, step}`` of evenly spaced levels, both ends included."""
 
     low: Number
     high: Number
@@ -105,7 +105,7 @@ class RangeSettings(StrictModel):
 
 
 class LogarithmicSettings(StrictModel):
-    """``logarithmic = {low, high, count, integer}``: both ends are levels."""
+    """Settings ``logarithmic = {low, high, count, integer}`` of geometrically spaced levels."""
 
     low: Number
     high: Number
@@ -114,7 +114,7 @@ class LogarithmicSettings(StrictModel):
 
 
 class ParameterSettings(StrictModel):
-    """``[[parameters]]``: a name and exactly one of levels, range and logarithmic."""
+    """Settings ``[[parameters]]``: a name, and levels, a range or logarithmic levels."""
 
     name: str
     levels: list[LevelValue] | None = None
@@ -135,7 +135,7 @@ class ParameterSettings(StrictModel):
         return self
 
     def build(self) -> Parameter:
-        """Return the parameter. Raises SpaceError if it is invalid."""
+        """Build the parameter, or raise SpaceError if it is invalid."""
         more: dict[str, Any] = {"unit": self.unit, "description": self.description}
         if self.kind is not None:
             more["kind"] = self.kind
@@ -151,7 +151,7 @@ class ParameterSettings(StrictModel):
 
 
 class MeasuresSettings(StrictModel):
-    """``measures``: exactly one of stdout, file and pattern."""
+    """Settings ``measures``: read measures from the output, a file or by a pattern."""
 
     stdout: Literal["json", "last_line"] | None = None
     file: str | None = None
@@ -171,7 +171,7 @@ class MeasuresSettings(StrictModel):
         return self
 
     def build(self) -> Reading:
-        """Return the reader of the measures. Raises ApplicationError for a bad pattern."""
+        """Build the reader of the measures, or raise ApplicationError if invalid."""
         if self.pattern is not None:
             return Patterns(tuple(self.pattern), self.stream or "stdout")
         if self.file is not None:
@@ -180,7 +180,7 @@ class MeasuresSettings(StrictModel):
 
 
 class CommandSettings(StrictModel):
-    """``[application]`` with ``kind = "command"``."""
+    """Settings ``[application]`` of kind ``command``: a program started for each run."""
 
     kind: Literal["command"]
     command: Annotated[list[str], BeforeValidator(_words)]
@@ -202,7 +202,7 @@ class CommandSettings(StrictModel):
         objective: Objective,
         environment: Environment,
     ) -> Command:
-        """Return the application. Raises ApplicationError or SpaceError."""
+        """Build the command application, or raise ApplicationError or SpaceError."""
         return Command(
             tuple(self.command),
             _space(parameters),
@@ -223,7 +223,7 @@ class CommandSettings(StrictModel):
 
 
 class FunctionSettings(StrictModel):
-    """``[application]`` with ``kind = "function"``."""
+    """Settings ``[application]`` of kind ``function``: a Python function called for each run."""
 
     kind: Literal["function"]
     function: str
@@ -232,7 +232,7 @@ class FunctionSettings(StrictModel):
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
-        """Return the application. Raises ApplicationError or SpaceError."""
+        """Build the function application, or raise ApplicationError or SpaceError."""
         return Function.load(
             self.function,
             _space(parameters),
@@ -244,7 +244,7 @@ class FunctionSettings(StrictModel):
 
 
 class RestSettings(StrictModel):
-    """``[application]`` with ``kind = "rest"``."""
+    """Settings ``[application]`` of kind ``rest``: an HTTP server, or an external client."""
 
     kind: Literal["rest"]
     url: str | None = None
@@ -253,7 +253,7 @@ class RestSettings(StrictModel):
     today: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
-        """Return the application. Raises ApplicationError or SpaceError."""
+        """Build the REST application, or raise ApplicationError or SpaceError."""
         return Rest(
             _space(parameters),
             objective,
@@ -265,18 +265,18 @@ class RestSettings(StrictModel):
 
 
 class FloodSettings(StrictModel):
-    """``[application]`` with ``kind = "flood"``."""
+    """Settings ``[application]`` of kind ``flood``: the built-in flood model."""
 
     kind: Literal["flood"]
     seed: int = Field(default=0, ge=0)
 
     def build(self) -> Flood:
-        """Return the application."""
+        """Build the flood application."""
         return Flood(self.seed)
 
 
 class MazeSettings(StrictModel):
-    """``[application]`` with ``kind = "maze"``."""
+    """Settings ``[application]`` of kind ``maze``: the built-in maze game."""
 
     kind: Literal["maze"]
     seed: int = Field(default=0, ge=0)
@@ -285,12 +285,12 @@ class MazeSettings(StrictModel):
     limit: DurationS = 300.0
 
     def build(self) -> MazeRunner:
-        """Return the application."""
+        """Build the maze application."""
         return MazeRunner(self.seed, self.games, self.enemies, self.limit)
 
 
 class AiPlatformSettings(StrictModel):
-    """``[application]`` with ``kind = "ai_platform"``."""
+    """Settings ``[application]`` of kind ``ai_platform``: a simulated AI platform."""
 
     kind: Literal["ai_platform"]
     seed: int = Field(default=0, ge=0)
@@ -302,7 +302,7 @@ class AiPlatformSettings(StrictModel):
     statistics: str | None = None
 
     def build(self) -> AiPlatform:
-        """Return the application. Raises SimError if its statistics cannot be loaded."""
+        """Build the AI platform application, or raise SimError."""
         return AiPlatform(
             self.seed,
             self.days,
@@ -326,7 +326,7 @@ GIB = 2**30
 
 
 class MachineSettings(StrictModel):
-    """``[[application.machines]]``: one kind of machine."""
+    """Settings ``[[application.machines]]``: type, count and price of machines."""
 
     name: str
     cores: int = Field(ge=1)
@@ -340,7 +340,7 @@ class MachineSettings(StrictModel):
     labels: dict[str, str] = Field(default_factory=dict)
 
     def build(self) -> MachineKind:
-        """Return the kind of machine. Raises SimError or ApplicationError."""
+        """Build the machine type, or raise SimError or ApplicationError."""
         labels = dict(self.labels)
         if self.gpu_model:
             labels["gpu.model"] = self.gpu_model
@@ -357,7 +357,7 @@ class MachineSettings(StrictModel):
 
 
 class PlacementSettings(StrictModel):
-    """``[application]`` with ``kind = "placement"``."""
+    """Settings ``[application]`` of kind ``placement``: simulated placement on machines."""
 
     kind: Literal["placement"]
     trace: str | None = None
@@ -403,7 +403,7 @@ class PlacementSettings(StrictModel):
         return self
 
     def build(self) -> FleetPlacement:
-        """Return the application with its workloads. Raises ApplicationError or SimError."""
+        """Build the placement application, or raise ApplicationError or SimError."""
         return FleetPlacement(
             workloads=self._workloads(),
             kinds=self._kinds(),
@@ -453,14 +453,14 @@ _KEPT_FITS = 4
 
 
 class BaselineSettings(StrictModel):
-    """``[application.today]``: current policies of the cluster."""
+    """Settings ``[application.today]``: current scheduling policies of the cluster."""
 
     order: str = "fcfs"
     backfill: str = "easy"
 
 
 class FuturesSettings(StrictModel):
-    """``[application.futures]``: generated workloads over which each run is evaluated."""
+    """Settings ``[application.futures]``: generated workloads that evaluate each run."""
 
     model: str | None = None
     generator: str | None = None
@@ -487,7 +487,7 @@ class FuturesSettings(StrictModel):
         return self
 
     def build(self, log: Workload | None) -> WorkloadFutures:
-        """Return the futures; the generator is fitted to ``log``, or as published if None.
+        """Build the workload futures, with a generator fitted to ``log`` if given.
 
         Raises:
             SettingsError: a log beside a fitted model, or knobs without a log.
@@ -528,7 +528,7 @@ def _fitted(generator: str, log: Workload, knobs: tuple[tuple[str, float | str],
 
 
 class SchedulingSettings(StrictModel):
-    """``[application]`` with ``kind = "scheduling"``."""
+    """Settings ``[application]`` of kind ``scheduling``: a simulated cluster scheduler."""
 
     kind: Literal["scheduling"] = "scheduling"
     preset: str = DEFAULT_PRESET
@@ -550,7 +550,7 @@ class SchedulingSettings(StrictModel):
     futures: FuturesSettings | None = None
 
     def build(self, workload: Workload, workers: int) -> Scheduling:
-        """Return the application. Raises AssistantError or SimError if it cannot be built."""
+        """Build the scheduling application, or raise AssistantError or SimError."""
         arguments: dict[str, Any] = {
             "procs": self.procs,
             "today": CurrentPolicies(self.today.order, self.today.backfill),

@@ -28,14 +28,14 @@ from strategies import ParameterSpace
 
 
 class RmseSettings(StrictModel):
-    """``rmse``: a series measure and its reference."""
+    """Settings ``rmse``: a series measure, and the reference series to compare with."""
 
     measure: str
     reference: list[float]
 
 
 class ConstraintSettings(StrictModel):
-    """``[[objective.constraints]]``: a bound on one measure."""
+    """Settings ``[[objective.constraints]]``: a bound on one measure."""
 
     measure: str
     at_most: float | None = None
@@ -44,7 +44,7 @@ class ConstraintSettings(StrictModel):
 
 
 class ObjectiveSettings(StrictModel):
-    """``[objective]``: one of minimise, maximise, weighted and rmse, and maybe a second measure."""
+    """Settings ``[objective]``: measures to optimise, their directions and constraints."""
 
     minimise: str | None = None
     maximise: str | None = None
@@ -71,12 +71,12 @@ class ObjectiveSettings(StrictModel):
 
     @property
     def names_one(self) -> bool:
-        """Whether it names a measure to optimise, not only constraints or a unit."""
+        """Whether the settings name a measure to optimise, not only constraints."""
         return self._n_named == 1
 
 
 def objective_of(settings: ObjectiveSettings | None, default: Objective) -> Objective:
-    """Return the objective of the settings, with the application's default for the rest.
+    """Build the objective from settings, with the application's default for missing parts.
 
     Raises:
         SettingsError: ``without`` names a measure that has no constraint.
@@ -129,7 +129,7 @@ def _constraints(
 
 
 def check_measures(objective: Objective, application: Application) -> None:
-    """Raise SettingsError for a measure that the application does not give."""
+    """Raise SettingsError if the objective uses a measure the application does not provide."""
     available = application.measures
     for name in objective.measures:
         if available is not None and name not in available:
@@ -140,7 +140,7 @@ def check_measures(objective: Objective, application: Application) -> None:
 
 
 class CostSettings(StrictModel):
-    """``[cost]``: price of a run, and cost limit of all runs together."""
+    """Settings ``[cost]``: the price of a run, and the cost limit of all runs together."""
 
     limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     unit: str = ""
@@ -150,14 +150,14 @@ class CostSettings(StrictModel):
 
     @property
     def tariff(self) -> Tariff:
-        """Tariff. Raises SettingsError unless there is exactly one price."""
+        """Pricing rule of the settings; raises SettingsError unless one price is set."""
         return Tariff(self.unit, self.per_hour, self.resources, self.measure)
 
 
 def check_tariff(
     tariff: Tariff, space: ParameterSpace, measures: Collection[str] | None, application: str
 ) -> None:
-    """Raise SettingsError for a tariff whose measure or resources do not exist or are no numbers.
+    """Raise SettingsError if a tariff uses a missing or non-numeric measure or parameter.
 
     ``measures`` are those of a run; None if they are known only after a run, so that an unknown
     name may be one of them.
@@ -195,7 +195,7 @@ _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,@+-]*$"
 
 
 class ExecutorSettings(StrictModel):
-    """``[executor]``: where runs execute."""
+    """Settings ``[executor]``: the executor of the runs and its options."""
 
     kind: Literal["serial", "process_pool", "dask", "slurm"]
     address: str | None = None
@@ -211,7 +211,7 @@ class ExecutorSettings(StrictModel):
     folder: str | None = None
 
     def build(self) -> ExecutorSpec:
-        """Return the executor specification. Raises SettingsError if it is invalid."""
+        """Build the executor specification, or raise SettingsError if invalid."""
         tls_files = (self.authority, self.certificate, self.key)
         if any(tls_files) and not all(tls_files):
             raise SettingsError(
@@ -241,13 +241,13 @@ LEAST_MEMORY_BYTES = 1 << 20
 
 
 class EnvironmentSettings(StrictModel):
-    """``[environment]``: computing environment of each run."""
+    """Settings ``[environment]``: cores and memory requested for each run."""
 
     cores: int | None = Field(default=None, ge=1)
     memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = None
 
     def build(self) -> Environment:
-        """Return the environment."""
+        """Build the requested computing environment of a run."""
         return Environment(self.cores, self.memory)
 
 
@@ -273,7 +273,7 @@ Argv = Annotated[list[str] | None, BeforeValidator(_words)]
 
 
 class HookSettings(StrictModel):
-    """``[hooks]``: programs for notices on warnings, the end and failures."""
+    """Settings ``[hooks]``: programs started on warnings, the end and failures."""
 
     on_warning: Argv = None
     on_finish: Argv = None
@@ -282,7 +282,7 @@ class HookSettings(StrictModel):
     cwd: str = "."
 
     def build(self) -> HookCommands:
-        """Return the hook commands. Raises SettingsError if one is invalid."""
+        """Build the hook commands, or raise SettingsError if one is invalid."""
         return HookCommands(
             tuple(self.on_warning or ()),
             tuple(self.on_finish or ()),

@@ -33,7 +33,7 @@ from strategies.space.parameter import parse_number
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
-    """Return the fact on the computing environment; empty if none was requested."""
+    """Return a fact for the report on the requested cores and memory, or an empty tuple."""
     environment = place.environment
     needs = []
     if environment.cores is not None:
@@ -48,7 +48,7 @@ def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
 
 
 def read_results(path: Path, space: ParameterSpace) -> tuple[Result, ...]:
-    """Read earlier results from a CSV file with a header.
+    """Read earlier results from a CSV file with one column per parameter and measure.
 
     Every parameter of the space is a column, each further column is a measure (an empty cell is
     unknown).
@@ -101,7 +101,7 @@ def _result(
 
 
 def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Session:
-    """Open the experiment of a built sweep; a deadline counts from now.
+    """Create the experiment of a built sweep in a store, and return its session.
 
     ``name`` is for a sweep without one. ``made_from`` is its `config_snapshot`, for resuming; empty
     if it shall not be resumed.
@@ -134,7 +134,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
 def config_snapshot(
     tables: Mapping[str, Any], configurations: Sequence[Mapping[str, Level]]
 ) -> str:
-    """Return the settings of a sweep as JSON with absolute paths, to build it again."""
+    """Return the settings of a sweep as JSON with absolute paths, for rebuilding the sweep."""
     application = dict(tables.get("application", {}))
     for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
@@ -154,7 +154,7 @@ def config_snapshot(
 
 
 def past_results(built: BuiltSweep) -> tuple[Result, ...]:
-    """Return the earlier results that the settings name.
+    """Read the earlier results from the CSV files named in the settings.
 
     Raises:
         SettingsError: a file cannot be read.
@@ -171,7 +171,7 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
-    """Return the analyst's initial configurations, with baseline levels. Raises StrategyError."""
+    """Return the set initial configurations with baseline levels, or raise StrategyError."""
     today = dict(built.application.baseline or {})
     configurations = tuple({**today, **values} for values in built.settings.run)
     for values in configurations:
@@ -187,7 +187,7 @@ def import_past_runs(
     *,
     today: bool,
 ) -> None:
-    """Import earlier results; submit the baseline (``today``) and initial configurations."""
+    """Import earlier results, and submit the baseline and the initial configurations."""
     session.import_results(past, replicates=built.settings.replicates)
     if today or configurations:
         session.submit_baseline()
@@ -198,7 +198,7 @@ def import_past_runs(
 
 
 def rebuild(opened: ExperimentOpened) -> Application:
-    """Build the application of a stored experiment again.
+    """Rebuild the application of a stored experiment from its stored settings.
 
     Raises:
         SettingsError: it was opened from Python, or its log or table has changed.
@@ -213,7 +213,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
-    """Build the sweep of a stored experiment with a recipe again. Raises as `rebuild` does."""
+    """Rebuild a stored experiment's sweep from stored settings; raise as `rebuild` does."""
     built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
@@ -235,7 +235,7 @@ def _drawn_from(facts: Iterable[Fact]) -> str | None:
 
 
 def job_log(opened: ExperimentOpened) -> str | None:
-    """Return the path of the job log that an experiment simulates; None if it simulates none."""
+    """Return the path of the job log that an experiment simulates; None without a log."""
     if not opened.recipe:
         return None
     log = json.loads(opened.recipe).get("application", {}).get("log")
@@ -243,7 +243,7 @@ def job_log(opened: ExperimentOpened) -> str | None:
 
 
 def stored_hooks(experiment: Experiment) -> HookCommands:
-    """Return the hooks of an experiment's sweep file; none if it was opened from Python."""
+    """Return the hook commands in an experiment's stored settings; empty without settings."""
     opened = experiment.opened
     if not opened.recipe:
         return HookCommands()
@@ -251,7 +251,7 @@ def stored_hooks(experiment: Experiment) -> HookCommands:
 
 
 def version() -> str:
-    """Return the installed version, or ``unknown`` in a bare checkout."""
+    """Return the installed version, or ``unknown`` if the package is not installed."""
     try:
         return installed_version("copperline")
     except PackageNotFoundError:

@@ -70,7 +70,7 @@ from strategies import (
 
 
 class LookupSettings(StrictModel):
-    """``[application]`` with ``kind = "lookup"``."""
+    """Settings ``[application]`` of kind ``lookup``: a table of measured configurations."""
 
     kind: Literal["lookup"]
     table: str
@@ -90,7 +90,7 @@ ApplicationSettings: TypeAlias = (
 
 
 class StrategySettings(BaseModel):
-    """``[strategy]``: a name, and the options of that strategy beside it."""
+    """Settings ``[strategy]``: the name of a strategy, and its options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -98,12 +98,12 @@ class StrategySettings(BaseModel):
 
     @property
     def options(self) -> dict[str, Level]:
-        """Options of the strategy."""
+        """Options of the strategy by name."""
         return dict(self.model_extra or {})
 
 
 class WatchSettings(StrictModel):
-    """``[watch]``: good results, pending runs, and when to warn."""
+    """Settings ``[watch]``: rules for good results, pending runs and warnings."""
 
     good: Literal["quantile", "threshold", "verdicts"] = "quantile"
     quantile: float = Field(default=0.3, gt=0, le=1)
@@ -126,7 +126,7 @@ DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limi
 
 
 class SweepSettings(StrictModel):
-    """All settings of a sweep file."""
+    """Validated settings of a sweep file, with all tables."""
 
     name: str = ""
     seed: int = Field(default=0, ge=0)
@@ -159,7 +159,7 @@ class SweepSettings(StrictModel):
 
     @property
     def max_runs(self) -> int | None:
-        """Budget of runs; by default 60, unless a deadline or a cost limit is set."""
+        """Budget of runs; by default 60, or None if a deadline or cost limit is set."""
         max_cost = None if self.cost is None else self.cost.limit
         if self.runs is None and self.deadline is None and max_cost is None:
             return DEFAULT_RUNS
@@ -167,12 +167,12 @@ class SweepSettings(StrictModel):
 
     @property
     def place(self) -> ExecutorSpec:
-        """Executor specification. Raises SettingsError if it is invalid."""
+        """Specification of the executor; raises SettingsError if it is invalid."""
         spec = LOCAL if self.executor is None else self.executor.build()
         return replace(spec, environment=self.environment.build())
 
     def agreement(self, now_s: float) -> Sla:
-        """Return the SLA, whose deadline counts from ``now_s``. Raises SettingsError."""
+        """Return the SLA, with the deadline relative to ``now_s``, or raise SettingsError."""
         return Sla(
             max_runs=self.max_runs,
             deadline_s=None if self.deadline is None else now_s + self.deadline,
@@ -184,14 +184,14 @@ class SweepSettings(StrictModel):
         )
 
     def check_cost(self, application: Application, space: ParameterSpace) -> None:
-        """Raise SettingsError for an impossible cost; see `check_tariff`."""
+        """Raise SettingsError if the price uses a missing or non-numeric measure."""
         if self.cost is not None:
             check_tariff(self.cost.tariff, space, application.measures, application.name)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltSweep:
-    """Built sweep: its settings with the application, space, objective and warning policy."""
+    """Sweep built from settings: its application, space, objective and warning policy."""
 
     settings: SweepSettings
     application: Application
@@ -201,7 +201,7 @@ class BuiltSweep:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the tables of a sweep file, with absolute paths. Raises SettingsError."""
+    """Read a sweep file, and return its tables with absolute paths, or raise SettingsError."""
     try:
         text = read_text(path, "the sweep file")
     except ValueError as error:
@@ -210,7 +210,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, Any]:
-    """Return the tables of the text of a sweep file, with absolute paths.
+    """Parse the text of a sweep file, and return its tables with absolute paths.
 
     ``label`` names it in messages, such as ``the sweep file 'a.toml'``; ``folder`` is the base of
     its paths; ``name`` is the default name of a sweep over one's own program.
@@ -242,7 +242,7 @@ def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, 
 
 
 def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
-    """Return validated settings. Raises SettingsError with one sentence for the first fault."""
+    """Validate the tables of a sweep file, or raise SettingsError for the first fault."""
     tables = dict(tables)
     application = tables.get("application")
     if isinstance(application, Mapping) and "kind" not in application:
@@ -259,7 +259,7 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
 
 
 def kind_of(application: Mapping[str, Any]) -> str:
-    """Return the kind of an application, by its other keys if it is not set."""
+    """Return the kind of an application from its table, inferred from other keys if unset."""
     kinds = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
     implied = next((kind for key, kind in kinds.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
@@ -269,7 +269,7 @@ SweepSource: TypeAlias = Workload | MeasuredTable
 
 
 def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> BuiltSweep:
-    """Read the log or table (unless ``source`` has it), and build the application and objective.
+    """Build the application, space, objective and warning policy of a sweep.
 
     Raises AssistantError, SimError or StrategyError with the first fault, in one sentence.
     """
@@ -310,7 +310,7 @@ def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
 
 
 def read_source(settings: SweepSettings) -> SweepSource | None:
-    """Return the log or the table; None for one's own program. Raises if it cannot be read."""
+    """Read the job log or lookup table that the application of a sweep needs, or return None."""
     application_settings = settings.application
     if isinstance(application_settings, LookupSettings):
         return MeasuredTable.read(application_settings.table)
@@ -442,7 +442,7 @@ _WIDTH = 96
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
-    """Return tables as a TOML document.
+    """Format tables as the text of a TOML document.
 
     Args:
         tables: texts, truth values, numbers, sequences and mappings of them; keys are texts.

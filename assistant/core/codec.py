@@ -64,7 +64,7 @@ _TAG_OF = {kind: tag for tag, kind in EVENT_TAGS.items()}
 
 
 def event_tag(event: Event) -> str:
-    """Return the tag of an event in a stored log."""
+    """Return the tag that names the type of an event in a stored event log."""
     return _TAG_OF[type(event)]
 
 
@@ -74,7 +74,7 @@ def _adapter(name: str) -> TypeAdapter[Any]:
 
 
 def encode_event(event: Event) -> str:
-    """Return one line of JSON. Raises CodecError for a value that JSON has no word for."""
+    """Encode an event as one line of JSON, or raise CodecError for an unsupported value."""
     try:
         name = event_tag(event)
         body = _adapter(name).dump_python(event, mode="json", warnings="error")
@@ -84,7 +84,7 @@ def encode_event(event: Event) -> str:
 
 
 def decode_event(text: str) -> Event:
-    """Return the event of one line of JSON. Raises CodecError if it is not one."""
+    """Decode an event from one line of JSON, or raise CodecError if the line is invalid."""
     try:
         body = _value(text)
         name, version = body.pop("type"), body.pop("v")

@@ -63,7 +63,7 @@ _PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
 
 
 def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
-    """Return the random stream of one batch, run or warning; it is the same in every replay."""
+    """Return the seed sequence of one batch, run or warning, the same in every replay."""
     return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
 
 
@@ -81,7 +81,7 @@ class RunRequest:
 
 
 def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
-    """Return the knowledge without any results, from which the initial runs are chosen.
+    """Return the knowledge with all results hidden, from which the initial runs are chosen.
 
     The baseline run may have ended by then, but one result is not enough to learn from.
     """
@@ -94,7 +94,7 @@ def requests_from_batch(
     keep: Iterable[int] | None,
     edits: Mapping[int, Mapping[str, Level]],
 ) -> tuple[RunRequest, ...]:
-    """Return requests for the suggestions of a batch at the positions ``keep`` (None for all).
+    """Return run requests for the suggestions of a batch at positions ``keep`` (None for all).
 
     ``edits`` has changed levels by position; an edited position is always included.
 
@@ -132,12 +132,12 @@ _EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
 
 
 def edited_reason(position: int, batch: int, edit: Mapping[str, Level]) -> str:
-    """Return the reason text of a run edited from a suggestion; `edited_from` parses it."""
+    """Return the reason text of a run whose suggestion was edited by the analyst."""
     return f"suggestion {position + 1} of batch {batch}, changed to {_values_text(edit)}"
 
 
 def edited_from(reason: str) -> tuple[int, int] | None:
-    """Return the position (from 0) and batch of the suggestion behind a reason text, or None.
+    """Parse a reason text into position (from 0) and batch of the suggestion, or return None.
 
     >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
     ((2, 5), None)
@@ -149,7 +149,7 @@ def edited_from(reason: str) -> tuple[int, int] | None:
 def submit_runs(
     experiment: Experiment, requests: Sequence[RunRequest], now_s: float
 ) -> tuple[RunSubmitted, ...]:
-    """Return the events that submit runs: all of them, or none.
+    """Return the events that submit all requested runs, or raise if any of them is refused.
 
     Raises:
         ExperimentError: the experiment is finished, over budget or over its cost limit, or a
@@ -199,7 +199,7 @@ def submit_runs(
 
 
 def cost_is_spent(experiment: Experiment) -> str:
-    """Return the sentence that says that the cost limit is used up."""
+    """Return the error message for an experiment whose cost limit is used up."""
     sla, spent = experiment.sla, experiment.cost
     used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
     return f"the cost of {sla.cost_text} is used up{used}; agree on a higher limit to go on"
@@ -235,7 +235,7 @@ def replicate_requests(
 
 
 def refuse_if_deterministic(experiment: Experiment) -> None:
-    """Raise ExperimentError if the application is deterministic, so that a replicate is useless."""
+    """Raise ExperimentError if the application is deterministic, as replicates are useless."""
     if experiment.opened.deterministic:
         raise ExperimentError(
             f"the application '{experiment.opened.application}' gives the same result for the same "
@@ -290,7 +290,7 @@ def _is_other_seed(
 def assess_completion(
     experiment: Experiment, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return the event that ends a run, under the experiment's objective and run limit."""
+    """Return the event that ends a run, by the experiment's objective and run time limit."""
     return assess_measures(
         experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
     )
@@ -299,7 +299,7 @@ def assess_completion(
 def assess_measures(
     objective: Objective, limit_s: float | None, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return RunCompleted or RunFailed for a run that ended.
+    """Return RunCompleted for a finished run with valid measures, otherwise RunFailed.
 
     A run that took longer than ``limit_s`` seconds has failed, whatever it measured.
     """
@@ -361,7 +361,7 @@ def change_steering(
 
 
 def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
-    """Return the event that rates a result. Raises ExperimentError if the run has no result."""
+    """Return the event that rates a result, or raise ExperimentError if the run has none."""
     run = experiment.run(run_id)
     if run.state is not RunState.COMPLETED:
         raise ExperimentError(f"run {run_id} is {run.state}; only a result can be rated")
@@ -369,7 +369,7 @@ def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: floa
 
 
 def close_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Return the event that closes a level; runs that used it stay."""
+    """Return the event that closes a level for new suggestions, without changing past runs."""
     refuse_if_finished(experiment)
     space = experiment.space.closing(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} closed")
@@ -394,7 +394,7 @@ def add_level(experiment: Experiment, parameter: str, value: Level, now_s: float
 def prefer_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Return the event that prefers a level: a share of the suggestions keeps to such levels."""
+    """Return the event that marks a level as preferred, to be used in more suggestions."""
     refuse_if_finished(experiment)
     space = experiment.space.preferring(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
@@ -403,14 +403,14 @@ def prefer_level(
 def unprefer_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Return the event that ends the preference of a level."""
+    """Return the event that removes the preferred mark from a level."""
     refuse_if_finished(experiment)
     space = experiment.space.unpreferring(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
 
 
 def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:
-    """Return the event that excludes the combinations that meet a condition."""
+    """Return the event that excludes all parameter combinations that meet a condition."""
     refuse_if_finished(experiment)
     space = experiment.space.excluding(Exclusion.parse(condition))
     space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
@@ -420,7 +420,7 @@ def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -
 def submit_plan(
     experiment: Experiment, levels: Mapping[str, Sequence[Level]], now_s: float
 ) -> PlanSubmitted:
-    """Return the event that sets the analyst's plan; parameters not named keep all their levels.
+    """Return the event that sets the levels that the analyst plans to try, by parameter.
 
     Raises:
         StrategyError: an unknown parameter or level.
@@ -458,7 +458,7 @@ def answer_warning(
     alternative: int | None,
     now_s: float,
 ) -> tuple[WarningAnswered, Alternative | None]:
-    """Return the answer to the open warning, and the alternative accepted with it, if any.
+    """Return the answer to the open warning, and the accepted alternative or None.
 
     A warning by the paper's rule proposes an exploitation level. A warning by the forecast proposes
     alternatives; accepting without a number takes the first.
@@ -503,7 +503,7 @@ def answer_warning(
 def weigh_region(
     experiment: Experiment, region_id: int, weight: float, now_s: float
 ) -> SteeringChanged:
-    """Return the event that sets the weight of a region; 1 is the default weight.
+    """Return the event that sets the weight of a region (default 1) among the suggestions.
 
     Raises:
         ExperimentError: there is no such region, or no exploitation level is set.
@@ -560,7 +560,7 @@ def change_warning_policy(
 def change_auto_steering(
     experiment: Experiment, automatic: AutoSteering | None, reason: str, now_s: float
 ) -> AutoSteeringChanged | None:
-    """Return the event that starts or (None) ends auto-steering; None if nothing changes.
+    """Return the event that starts or (None) ends auto-steering, or None without a change.
 
     Raises:
         ExperimentError: the experiment is finished, or its SLA has no limit to end it.
@@ -615,13 +615,13 @@ def prioritise_run(
 
 
 def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPrioritised:
-    """Return the event that gives a run a priority above all other waiting runs."""
+    """Return the event that gives a waiting run the highest priority of all waiting runs."""
     highest = max((run.priority for run in experiment.waiting if run.id != run_id), default=0.0)
     return prioritise_run(experiment, run_id, math.floor(highest) + 1.0, now_s)
 
 
 def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities that move waiting runs before all others, in their present order.
+    """Return priorities that move waiting runs ahead of all others, keeping their order.
 
     Empty if they are first already.
     Raises ExperimentError: one of the numbers is no run, or the run does not wait.
@@ -635,7 +635,7 @@ def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mappin
 
 
 def priorities_behind(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities that move waiting runs after all others; see `priorities_ahead`."""
+    """Return priorities that move waiting runs behind all others, keeping their order."""
     moved, rest = _parted(experiment, run_ids)
     if not rest or min(map(_turn, moved)) > max(map(_turn, rest)):
         return {}
@@ -656,7 +656,7 @@ def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run]
 
 
 def changes_since(earlier_runs: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
-    """Describe how runs have changed since they were displayed; empty if none has.
+    """Return one sentence for each run that has changed since it was displayed.
 
     A decision holds for the run as the analyst saw it, so callers refuse a stale one with these
     texts.
@@ -683,12 +683,12 @@ _BECAME = {
 
 
 def hold_run(experiment: Experiment, run_id: int, now_s: float) -> RunHeld | None:
-    """Return the event that holds a waiting run; None if it is held already."""
+    """Return the event that puts a waiting run on hold, or None if the run is held already."""
     return None if _waiting(experiment, run_id, "be held").held else RunHeld(now_s, run_id)
 
 
 def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunReleased | None:
-    """Return the event that releases a held run; None if it is not held."""
+    """Return the event that releases a held run, or None if the run is not held."""
     run = _waiting(experiment, run_id, "be released")
     return RunReleased(now_s, run_id) if run.held else None
 
@@ -696,7 +696,7 @@ def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunRelease
 def cancel_run(
     experiment: Experiment, run_id: int, reason: str, now_s: float
 ) -> RunCancelled | None:
-    """Return the event that cancels a run; None if it was. Raises ExperimentError if it ended."""
+    """Return the event that cancels a run, or None if done; raise ExperimentError if it ended."""
     run = experiment.run(run_id)
     if run.state is RunState.CANCELLED:
         return None
@@ -706,7 +706,7 @@ def cancel_run(
 
 
 def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
-    """Return the event that ends a run with its last intermediate result; None if already stopped.
+    """Return the event that ends a run with its last intermediate result, or None if stopped.
 
     Raises ExperimentError: it is not running, or it has no intermediate result that can be
     assessed.
@@ -743,7 +743,7 @@ def _waiting(experiment: Experiment, run_id: int, action: str) -> Run:
 
 
 def refuse_other_version(experiment: Experiment, version: int) -> None:
-    """Raise VersionConflictError if the experiment is not at the version the caller has seen."""
+    """Raise VersionConflictError if the experiment has changed since version ``version``."""
     if experiment.version != version:
         raise VersionConflictError(
             f"experiment '{experiment.opened.experiment_id}' is at version {experiment.version}, "

@@ -18,14 +18,14 @@ from strategies.space.errors import one_line
 
 
 class AssistantError(Exception):
-    """Root of all errors that the user can correct."""
+    """Base class of all errors that the user can correct."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class ObjectiveError(AssistantError):
-    """Error: a measure is missing, of the wrong shape, or unknown."""
+    """Error: a measure that the objective needs is missing, unknown or of the wrong shape."""
 
 
 class ExperimentError(AssistantError):
@@ -33,7 +33,7 @@ class ExperimentError(AssistantError):
 
 
 class ImpossibleValueError(ExperimentError):
-    """Error: a value that no state of the experiment could accept."""
+    """Error: a value is invalid in every state of the experiment."""
 
 
 class ApplicationError(AssistantError):
@@ -41,7 +41,7 @@ class ApplicationError(AssistantError):
 
 
 class RunError(AssistantError):
-    """Error: one run failed; it is recorded as a failure, never as an observation."""
+    """Error: one run failed, so that a failure is recorded instead of an observation."""
 
 
 class RunStoppedError(RunError):
@@ -95,31 +95,31 @@ class VersionConflictError(StoreError):
 
 
 class ServiceError(AssistantError):
-    """Error: a service cannot be started, found or trusted."""
+    """Error: the HTTP service cannot be started or reached, or is not trustworthy."""
 
 
 class AccessDeniedError(ServiceError):
-    """Error: the service refuses the API token, or refuses it for this request."""
+    """Error: the service rejects the API token, or the token lacks permission."""
 
 
 class StoreFullError(StoreError):
-    """Error: the disk is full; nothing was stored."""
+    """Error: the disk is full, so that nothing was stored."""
 
 
 class UnknownLeaseError(AssistantError):
-    """Error: no run was ever leased under this token."""
+    """Error: no run was ever leased under the given lease token."""
 
 
 class IdempotencyKeyReusedError(AssistantError):
-    """Error: the idempotency key was used for another request before."""
+    """Error: the idempotency key was used before for a different request."""
 
 
 class ExecutionRefusedError(AssistantError):
-    """Error: the operator of a worker does not allow it to execute this application."""
+    """Error: the worker's operator does not allow the application to be executed there."""
 
 
 class LeaseLostError(AssistantError):
-    """Error: the worker does not hold the lease of the run (any more)."""
+    """Error: the worker does not hold a lease of the run, or holds it no longer."""
 
 
 class CodecError(AssistantError):
@@ -127,11 +127,11 @@ class CodecError(AssistantError):
 
 
 class SettingsError(AssistantError):
-    """Error: a sweep file or an option is wrong."""
+    """Error: a setting in a sweep file, or an option, is invalid."""
 
 
 def hint(name: str, candidates: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: the closest name, and all names.
+    """Return the end of an error message: the closest valid name, and all valid names.
 
     >>> hint("nods", ["nodes", "rate"])
     "; did you mean 'nodes'? Known: nodes, rate."

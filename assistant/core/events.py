@@ -17,7 +17,7 @@ from strategies import Configuration, Level, ParameterSpace, Suggestion
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line about an application that a reader of the report should know."""
+    """Labelled line of text about an application, shown in the report."""
 
     label: str
     text: str
@@ -25,7 +25,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOpened:
-    """First event of every log: the experiment was opened, with all that it depends on.
+    """First event of every event log: the experiment was opened with its full definition.
 
     ``recipe`` is the sweep file as JSON, from which a command line can build the application
     again; empty if it was opened from Python. ``deterministic`` is None if that is unknown.
@@ -51,7 +51,7 @@ class ExperimentOpened:
 
 @dataclass(frozen=True, slots=True)
 class BatchSuggested:
-    """A batch was suggested; ``exhausted`` says that no allowed configuration is left."""
+    """Event: a batch was suggested; ``exhausted`` means that no configuration was left."""
 
     at_s: float
     number: int
@@ -61,7 +61,7 @@ class BatchSuggested:
 
 @dataclass(frozen=True, slots=True)
 class RunSubmitted:
-    """A run was submitted for execution."""
+    """Event: a run was submitted for execution."""
 
     at_s: float
     run_id: int
@@ -74,7 +74,7 @@ class RunSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run was started by a worker; without one both ``worker`` and ``token`` are empty."""
+    """Event: a run was started, with the worker's name and lease token if it was leased."""
 
     at_s: float
     run_id: int
@@ -84,7 +84,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunReturned:
-    """A run waits again; ``lost`` is true if its worker stopped responding."""
+    """Event: a running run was put back in the queue; ``lost`` if its worker disappeared."""
 
     at_s: float
     run_id: int
@@ -94,7 +94,7 @@ class RunReturned:
 
 @dataclass(frozen=True, slots=True)
 class RunPrioritised:
-    """A run got another priority: higher ones start first; the default is 0."""
+    """Event: the priority of a waiting run was set (default 0, higher starts first)."""
 
     at_s: float
     run_id: int
@@ -103,7 +103,7 @@ class RunPrioritised:
 
 @dataclass(frozen=True, slots=True)
 class RunHeld:
-    """A run was put on hold; it does not start until it is released."""
+    """Event: a run was put on hold, so that it does not start until it is released."""
 
     at_s: float
     run_id: int
@@ -111,7 +111,7 @@ class RunHeld:
 
 @dataclass(frozen=True, slots=True)
 class RunReleased:
-    """A held run was released and may start again."""
+    """Event: a held run was released and may start again."""
 
     at_s: float
     run_id: int
@@ -119,7 +119,7 @@ class RunReleased:
 
 @dataclass(frozen=True, slots=True)
 class RunCancelled:
-    """A run was cancelled: it shall not run, or its result is not needed any more."""
+    """Event: a run was cancelled, and its result, if any, is not used."""
 
     at_s: float
     run_id: int
@@ -128,7 +128,7 @@ class RunCancelled:
 
 @dataclass(frozen=True, slots=True)
 class RunReported:
-    """A running program sent an intermediate result."""
+    """Event: a running program sent an intermediate result."""
 
     at_s: float
     run_id: int
@@ -137,7 +137,7 @@ class RunReported:
 
 @dataclass(frozen=True, slots=True)
 class ResultRefused:
-    """A result came after its worker had lost the lease; it is stored, and changes nothing."""
+    """Event: a result from a worker without a valid lease was logged but not used."""
 
     at_s: float
     run_id: int
@@ -149,7 +149,7 @@ class ResultRefused:
 
 @dataclass(frozen=True, slots=True)
 class RunCompleted:
-    """A run ended with measures."""
+    """Event: a run ended with measures."""
 
     at_s: float
     run_id: int
@@ -159,7 +159,7 @@ class RunCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """The analyst ended a run early; its last intermediate result counts as its result."""
+    """Event: a run was ended early, and its last intermediate result became its result."""
 
     at_s: float
     run_id: int
@@ -170,7 +170,7 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True)
 class RunFailed:
-    """A run ended without measures; ``failure`` is the reason."""
+    """Event: a run ended without measures, for the reason ``failure``."""
 
     at_s: float
     run_id: int
@@ -190,7 +190,7 @@ COSTLESS: tuple[AlternativeKind, ...] = ("exploitation", "strategy", "close")
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One proposed change, with the forecast under it; None means unchanged.
+    """Proposed change in a warning, with the chance of reaching the goal after the change.
 
     Args:
         text: the change in words, such as "run 20 more, 80 in all".
@@ -210,7 +210,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class MissWarning:
-    """A warning that the goal or budget will be missed, with the alternatives.
+    """Warning that the goal or budget will probably be missed, with alternatives.
 
     Args:
         forecast: forecast by the paper's rule at that moment.
@@ -231,7 +231,7 @@ class MissWarning:
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:
-        """The answer of unattended auto-steering: the first alternative that keeps the SLA."""
+        """Answer in unattended auto-steering: accept the first change that keeps the SLA."""
         if self.basis == "paper":
             return "accepted", None
         for position, alternative in enumerate(self.alternatives):
@@ -245,7 +245,7 @@ Answer = Literal["accepted", "changed", "ignored"]
 
 @dataclass(frozen=True, slots=True)
 class ForecastChecked:
-    """The forecast was checked for a warning; the sequence of checks decides when one is due."""
+    """Event: the forecast was checked to decide whether a warning is due."""
 
     at_s: float
     check: WarningCheck
@@ -253,7 +253,7 @@ class ForecastChecked:
 
 @dataclass(frozen=True, slots=True)
 class WarningIssued:
-    """A warning was issued with a batch."""
+    """Event: a warning was issued together with a batch."""
 
     at_s: float
     advice: MissWarning
@@ -261,7 +261,7 @@ class WarningIssued:
 
 @dataclass(frozen=True, slots=True)
 class WarningAnswered:
-    """A warning was answered; ``alternative`` is the position of the accepted one, if named."""
+    """Event: a warning was answered; ``alternative`` is the accepted position, if any."""
 
     at_s: float
     number: int
@@ -272,7 +272,7 @@ class WarningAnswered:
 
 @dataclass(frozen=True, slots=True)
 class SteeringChanged:
-    """The strategy, its options or the exploitation level were changed."""
+    """Event: the strategy, its options, the exploitation level or region weights changed."""
 
     at_s: float
     steering: Steering
@@ -280,7 +280,7 @@ class SteeringChanged:
 
 @dataclass(frozen=True, slots=True)
 class BudgetChanged:
-    """The SLA was changed."""
+    """Event: the SLA (budget, deadline, cost limit and goal) was changed."""
 
     at_s: float
     sla: Sla
@@ -288,7 +288,7 @@ class BudgetChanged:
 
 @dataclass(frozen=True, slots=True)
 class WarningPolicyChanged:
-    """The warning policy was changed: how regions and pending runs are counted."""
+    """Event: the warning policy changed, including the rules for regions and pending runs."""
 
     at_s: float
     watch: WarningPolicy
@@ -296,7 +296,7 @@ class WarningPolicyChanged:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChanged:
-    """Levels were closed, reopened or added, or combinations excluded; ``text`` names them."""
+    """Event: the levels or exclusions of the parameter space changed, as ``text`` describes."""
 
     at_s: float
     space: ParameterSpace
@@ -305,7 +305,7 @@ class SpaceChanged:
 
 @dataclass(frozen=True, slots=True)
 class RunRated:
-    """The analyst rated a result good or bad, or withdrew the rating (None)."""
+    """Event: the analyst rated a result good or bad, or withdrew the rating (None)."""
 
     at_s: float
     run_id: int
@@ -314,7 +314,7 @@ class RunRated:
 
 @dataclass(frozen=True, slots=True)
 class PlanSubmitted:
-    """The analyst submitted a range of values as a plan (section 2.2); empty withdraws it."""
+    """Event: the analyst set or withdrew (empty) the levels planned for each parameter."""
 
     at_s: float
     levels: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
@@ -322,7 +322,7 @@ class PlanSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class AutoSteeringChanged:
-    """Auto-steering was started, or (None) ended; ``reason`` says why."""
+    """Event: auto-steering was started, or ended (None), for the reason ``reason``."""
 
     at_s: float
     automatic: AutoSteering | None
@@ -331,7 +331,7 @@ class AutoSteeringChanged:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFinished:
-    """The experiment was finished: the analyst is satisfied, or budget or space are used up."""
+    """Event: the experiment was finished by the analyst, a limit or an exhausted space."""
 
     at_s: float
     reason: str
@@ -339,7 +339,7 @@ class ExperimentFinished:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReopened:
-    """A finished experiment was reopened, for example with a larger budget."""
+    """Event: a finished experiment was reopened, for example with a larger budget."""
 
     at_s: float
 
@@ -382,7 +382,7 @@ Event = (
 
 
 def has_external_client(opened: ExperimentOpened) -> bool:
-    """Return whether an external client of the experiment asks for its runs over HTTP."""
+    """Return whether an external client, instead of a worker, requests the runs over HTTP."""
     return (
         opened.application == "rest"
         and bool(opened.recipe)
@@ -391,7 +391,7 @@ def has_external_client(opened: ExperimentOpened) -> bool:
 
 
 def is_external_application(application: Any) -> bool:
-    """Return whether the table ``[application]`` describes an external client."""
+    """Return whether a sweep file's table ``[application]`` describes an external client."""
     return (
         isinstance(application, dict)
         and application.get("kind") == "rest"

@@ -73,7 +73,7 @@ QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
 
 
 def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR0911, PLR0912 - a case each
-    """Return the run of an event as it is after the event.
+    """Return the run that an event refers to, in its state after the event.
 
     Raises ExperimentError: there is no such run, or the event does not fit its state.
     """
@@ -116,13 +116,13 @@ def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR091
 
 
 def waiting_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs that may start, in their order: by priority, then by number."""
+    """Return the runs that may start, sorted by priority, then by number."""
     ready = (run for run in runs if run.state is QUEUED and not run.held)
     return sorted(ready, key=lambda run: (-run.priority, run.id))
 
 
 def find_run(runs: Mapping[int, Run], run_id: int) -> Run:
-    """Return one run. Raises ExperimentError if there is none of that number."""
+    """Return the run with a number, or raise ExperimentError if there is none."""
     if run_id in runs:
         return runs[run_id]
     raise ExperimentError(
@@ -158,7 +158,7 @@ WORKER_EVENTS = get_args(WorkerEvent)
 
 
 class Experiment:
-    """State of one experiment, as the fold of its event log.
+    """State of one experiment, computed by applying the events of its event log in order.
 
     ``n_events`` counts all events. ``version`` counts the decided ones: events of workers leave it.
     """
@@ -185,7 +185,7 @@ class Experiment:
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Experiment:
-        """Return the state after a whole event log. Raises ExperimentError if it is invalid."""
+        """Return the state after a whole event log, or raise ExperimentError if invalid."""
         journal = iter(events)
         first = next(journal, None)
         if not isinstance(first, ExperimentOpened):
@@ -196,7 +196,7 @@ class Experiment:
         return experiment
 
     def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
-        """Apply one event. Raises ExperimentError, with the state unchanged, if it does not fit."""
+        """Apply one event, or raise ExperimentError and leave the state unchanged."""
         match event:
             case _ if isinstance(event, RUN_EVENTS):
                 self._runs[event.run_id] = reduce_run(self._runs, event)
@@ -283,44 +283,44 @@ class Experiment:
 
     @property
     def finished(self) -> ExperimentFinished | None:
-        """The event that finished the experiment; None while it is open."""
+        """The event that finished the experiment; None while the experiment is open."""
         return self._finished
 
     @property
     def automatic(self) -> AutoSteering | None:
-        """The settings of auto-steering; None while a person decides, or once it is finished."""
+        """Settings of auto-steering; None if it is off or the experiment is finished."""
         if self.handed_over is None or self._finished is not None:
             return None
         return self.handed_over.automatic
 
     def run(self, run_id: int) -> Run:
-        """Return one run. Raises ExperimentError if there is none of that number."""
+        """Return the run with a number, or raise ExperimentError if there is none."""
         return find_run(self._runs, run_id)
 
     @property
     def waiting(self) -> tuple[Run, ...]:
-        """The runs that may start, in their order; see `waiting_runs`."""
+        """The waiting runs that may start, sorted by priority, then by number."""
         return tuple(waiting_runs(self._runs.values()))
 
     def runs_in(self, *states: RunState) -> tuple[Run, ...]:
-        """Return the runs in any of the states, oldest first."""
+        """Return the runs in any of the given states, oldest first."""
         return tuple(run for run in self._runs.values() if run.state in states)
 
     @property
     def n_charged(self) -> int:
-        """Number of runs that count against the budget; see `Run.is_charged`."""
+        """Number of runs that count against the budget, by `Run.is_charged`."""
         return sum(run.is_charged for run in self._runs.values())
 
     @property
     def tried(self) -> tuple[int, int]:
-        """Numbers of configurations with a run: allowed now, and not allowed any more."""
+        """Number of configurations with a run: those allowed now, and those not allowed."""
         ever = {run.configuration for run in self._runs.values()}
         n_allowed = sum(map(self.space.is_allowed, ever))
         return n_allowed, len(ever) - n_allowed
 
     @property
     def remaining_runs(self) -> int | None:
-        """Runs that may still be submitted; None without a limit."""
+        """Number of runs that may still be submitted; None without a limit."""
         return self.sla.remaining_runs(self.n_charged)
 
     @property
@@ -335,7 +335,7 @@ class Experiment:
 
     @cached_property
     def spending(self) -> Spending | None:
-        """The cost of the runs that are over; None without a tariff."""
+        """Cost of the ended runs; None without a tariff."""
         tariff = self.sla.tariff
         return None if tariff is None else spending(self.runs, self.space.values, tariff)
 
@@ -362,7 +362,7 @@ class Experiment:
 
     @property
     def open_advice(self) -> MissWarning | None:
-        """The latest warning, until it is answered or has lapsed; None if there is none.
+        """The latest warning while it is unanswered and still valid, otherwise None.
 
         A later batch, another SLA or another warning policy makes it lapse.
         """
@@ -373,11 +373,11 @@ class Experiment:
 
     @property
     def checks(self) -> tuple[WarningCheck, ...]:
-        """The forecast at each batch since steering and SLA were last changed."""
+        """Forecast checks, one per batch, since the steering or SLA last changed."""
         return tuple(self._checks)
 
     def supposing(self, events: Iterable[Event]) -> Experiment:
-        """Return a copy of the experiment after further events. Raises ExperimentError."""
+        """Return a copy with further events applied, or raise ExperimentError."""
         other = copy(self)
         for name, value in vars(self).items():
             if name.startswith("_") and isinstance(value, dict | list | set):
@@ -392,12 +392,12 @@ class Experiment:
             self._lapsed.add(self.open_advice.number)
 
     def answer_to(self, advice: MissWarning) -> WarningAnswered | None:
-        """Return the answer to a warning; None if it has none."""
+        """Return the answer to a warning; None if the warning is unanswered."""
         return self._answers.get(advice.number)
 
     @property
     def open_batch(self) -> BatchSuggested | None:
-        """The latest batch, until one of its suggestions is submitted."""
+        """The latest batch while none of its suggestions is submitted, otherwise None."""
         if not self._batches or not self._batches[-1].suggestions:
             return None
         number = self._batches[-1].number
@@ -406,7 +406,7 @@ class Experiment:
 
     @property
     def confidence(self) -> float | None:
-        """Share of suggestions that were submitted unchanged (the paper's confidence), or None."""
+        """Share of suggestions that were submitted unchanged, 0 to 1, or None."""
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
         taken = sum(
@@ -417,7 +417,7 @@ class Experiment:
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What a strategy may know now: completed, failed, waiting and proposed configurations."""
+        """Input of strategies: completed, failed, pending and proposed configurations."""
         proposed = {
             suggestion.configuration
             for batch in self._batches
@@ -428,13 +428,13 @@ class Experiment:
 
     @cached_property
     def submitted_knowledge(self) -> Knowledge:
-        """The knowledge with only submitted runs as pending; used to count waiting runs."""
+        """The `knowledge` with only the queued configurations as pending."""
         queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
     @cached_property
     def measured_model(self) -> DesignModel:
-        """Main effects of the measured qualities, whether or not constraints were met.
+        """Main-effects model of measured qualities, including infeasible results.
 
         Strategies learn from responses, which include violations; people read measured values.
         """
@@ -442,7 +442,7 @@ class Experiment:
 
     @property
     def measured(self) -> tuple[Observation, ...]:
-        """Completed runs with their measured qualities, whether or not constraints were met."""
+        """Observations of all completed runs by measured quality, even if infeasible."""
         return tuple(
             Observation(run.configuration, run.outcome.quality)
             for run in self._runs.values()
@@ -451,7 +451,7 @@ class Experiment:
 
     @cached_property
     def measured_anova(self) -> AnovaModel | None:
-        """The ANOVA model of the measured qualities; None before the first result."""
+        """ANOVA model of the measured qualities; None before the first result."""
         measured = self.measured
         return AnovaModel(self.space, measured) if measured else None
 
@@ -462,16 +462,16 @@ class Experiment:
 
     @cached_property
     def standings(self) -> Mapping[Configuration, ConfigurationSummary]:
-        """The summary of every configuration with a completed run."""
+        """Summary of every configuration with a completed run, by configuration."""
         return configuration_summaries(self._runs.values())
 
     def standing(self, run: Run) -> ConfigurationSummary | None:
-        """Return the summary of the configuration of a run; None if none of its runs completed."""
+        """Return the summary of a run's configuration; None without a completed run."""
         return self.standings.get(run.configuration)
 
     @property
     def best(self) -> Run | None:
-        """The first run of the best configuration; the earlier one on a tie.
+        """First run of the best configuration; the earlier configuration on a tie.
 
         Ranked by feasibility, then by the mean quality of its runs. With two measures only the
         first counts; `front` has the trade-offs.
@@ -489,21 +489,21 @@ class Experiment:
 
     @property
     def baseline(self) -> Run | None:
-        """The run of the current configuration (baseline), whatever its source, or None."""
+        """The run of the baseline configuration, whatever its source, or None."""
         today = self.opened.baseline
         same = (run for run in self._runs.values() if run.configuration == today)
         return None if today is None else next(same, None)
 
     @property
     def is_noisy(self) -> bool | None:
-        """Whether results vary, by the application or else by its replicates; None if unknown."""
+        """Whether results vary between replicates, as declared or measured, or None."""
         if self.opened.deterministic is not None:
             return not self.opened.deterministic
         noise = estimate_noise(self.knowledge.observations)
         return None if noise is None else noise.variance > 0
 
     def free_in(self, batch: BatchSuggested) -> list[int]:
-        """Return the positions of a batch that can be submitted: no run yet, or a confirmation."""
+        """Return positions (from 0) of the suggestions in a batch that can be submitted."""
         configurations = {run.configuration for run in self._runs.values()}
         return [
             position
@@ -512,7 +512,7 @@ class Experiment:
         ]
 
     def best_so_far(self) -> tuple[ConfigurationSummary, ...]:
-        """Return the best summary after each completed run, in order of completion."""
+        """Return the best configuration summary after each completed run, in order."""
         return best_so_far(self._runs.values())
 
 

@@ -48,7 +48,7 @@ def read_text(path: Path, label: str) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether the path is a file; False for a name that no file can have."""
+    """Return whether the path is a file; False also for an invalid path name."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long, or with a NUL
@@ -56,7 +56,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether the path is a folder; False for a name that no folder can have."""
+    """Return whether the path is a folder; False also for an invalid path name."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -64,7 +64,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether the path exists; False for a name that no file can have."""
+    """Return whether the path exists; False also for an invalid path name."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -72,7 +72,7 @@ def is_there(path: Path) -> bool:
 
 
 def printable_path(path: Path | str, longest: int = 200) -> str:
-    """Return a path for a message: one line, shortened at its start if it is long."""
+    """Return a path for a message: one line, shortened at its start beyond ``longest``."""
     line = "".join(c if c.isprintable() else "?" for c in str(path))
     return line if len(line) <= longest else f"...{line[-longest:]}"
 
@@ -82,13 +82,13 @@ PRIVATE = 0o600
 
 
 def path_beside(store: Path, ending: str) -> Path:
-    """Return the path of ``<store>.<ending>``, beside the store with its links resolved."""
+    """Return the path ``<store>.<ending>`` next to the store file, with links resolved."""
     real = store.resolve()
     return real.with_name(f"{real.name}.{ending}")
 
 
 def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
-    """Return the content of a private file; None if there is none.
+    """Return the content of a file that only its owner may read; None if there is none.
 
     Raises ServiceError: it is a link or no plain file, is another user's, may be read by others, or
     is longer than ``most_bytes``.
@@ -123,7 +123,7 @@ def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
 
 
 def write_new_private(path: Path, content: bytes) -> bool:
-    """Write a new private file in one step; return False if it exists. Raises ServiceError."""
+    """Create a private file atomically, return False if it exists, or raise ServiceError."""
     draft = _draft(path, content)
     try:
         path.hardlink_to(draft)  # unlike a rename, it never replaces an existing file
@@ -137,7 +137,7 @@ def write_new_private(path: Path, content: bytes) -> bool:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write or replace a private file in one step. Raises ServiceError if it cannot be written."""
+    """Write or replace a private file atomically, or raise ServiceError."""
     draft = _draft(path, content)
     try:
         draft.replace(path)
@@ -147,7 +147,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def rewrite_private(path: Path, content: bytes) -> None:
-    """Replace a private file, and return once it would survive a loss of power.
+    """Replace a private file, and return once the content is synced to the disk.
 
     Raises ServiceError: it cannot be written; the old content is unchanged.
     """

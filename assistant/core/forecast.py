@@ -15,7 +15,7 @@ more than 85. With more left, chances and values are those of the next 100 runs.
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An uncertain number: its 10 %, 50 % and 90 % quantiles.
+    """Quantiles of an uncertain number: 10 %, 50 % and 90 %.
 
     Seconds count from the moment of the forecast, runs are further runs. ``high`` (or all three) is
     None where it is beyond the range of the forecast.
@@ -28,7 +28,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts of one region; ``pending`` is None where it cannot be counted."""
+    """Numbers of runs and results in one region; ``pending`` is None if uncountable."""
 
     id: int
     members: int
@@ -79,7 +79,7 @@ Term = Literal["max_runs", "deadline", "max_cost"]
 
 @dataclass(frozen=True, slots=True)
 class TermForecast:
-    """What remains of one term of the SLA.
+    """Forecast for one term of the SLA: its limit, the part used and the runs left.
 
     Args:
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.
@@ -95,7 +95,7 @@ class TermForecast:
 
 @dataclass(frozen=True, slots=True)
 class GoalForecast:
-    """Forecast of whether the goal will be reached within the remaining runs.
+    """Forecast of the chance that the goal is reached within the remaining runs.
 
     Args:
         reached_by: number of the first run that reached it; None if none has.
@@ -120,7 +120,7 @@ class GoalForecast:
 
 @dataclass(frozen=True, slots=True)
 class FanPoint:
-    """Best value after ``runs`` further runs: its 10 %, 50 % and 90 % quantiles.
+    """Quantiles (10 %, 50 %, 90 %) of the best value after ``runs`` further runs.
 
     ``low`` is always the better end. ``seconds`` is the median time until those runs are over; None
     while durations are unknown.
@@ -135,7 +135,7 @@ class FanPoint:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Whole forecast of an experiment at one moment.
+    """Complete forecast of an experiment: remaining runs, goal and best value.
 
     Args:
         at_s: time of the forecast, seconds since 1970-01-01 UTC.
@@ -171,7 +171,7 @@ class Forecast:
 
     @property
     def miss(self) -> float | None:
-        """Probability of missing the goal; None without a goal or chance, or beyond `MOST_LEFT`."""
+        """Probability of missing the goal, 0 to 1; None without a goal or an estimate."""
         goal = self.goal
         if goal is None or goal.chance is None or (self.is_beyond and goal.reached_by is None):
             return None
@@ -179,7 +179,7 @@ class Forecast:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether more runs are left than `MOST_LEFT`, the largest number with a chance."""
+        """Whether more than `MOST_LEFT` runs are left, too many for a forecast."""
         left = None if self.remaining is None else self.remaining.median
         return left is not None and left > MOST_LEFT
 
@@ -212,7 +212,7 @@ def is_late(used: float, left: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WarningCheck:
-    """State of the forecast at one moment, for the warning rule.
+    """Input of the warning rule at one check: runs used and left, and miss probability.
 
     Args:
         used: ended runs of the budget.
@@ -226,20 +226,20 @@ class WarningCheck:
 
     @property
     def may_warn(self) -> bool:
-        """Whether a warning can still help: enough runs are left, and there is a chance."""
+        """Whether a warning is possible: enough runs are left, and the chance is known."""
         return self.miss is not None and self.left is not None and not is_late(self.used, self.left)
 
 
 @dataclass(frozen=True, slots=True)
 class PastWarning:
-    """An issued warning: runs used and miss probability at that moment."""
+    """Runs used and miss probability at the time of an issued warning."""
 
     used: int
     miss: float
 
 
 def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
-    """Return whether the warning is on after a sequence of checks, the oldest first.
+    """Return whether the miss alarm is on after a sequence of checks, oldest first.
 
     It goes on after 2 checks in a row at the threshold or above, and off below the threshold less
     0.1. It is never on in the last 20 % of the budget, with fewer than 4 runs left, or without a
@@ -254,7 +254,7 @@ def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
 
 
 def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool, ...]:
-    """Return whether the warning is on after each of the checks; see `is_alarm_on`."""
+    """Return whether the miss alarm is on after each check, by the rule of `is_alarm_on`."""
     states, in_a_row, is_on = list[bool](), 0, False
     counted: int | None = None
     for check in checks:
@@ -300,7 +300,7 @@ _SHARES = (
 
 
 def percent(chance: float) -> str:
-    """Return a chance in whole percent, never as 0 or 100 because both outcomes are possible.
+    """Return a probability as text in whole percent, never 0 or 100.
 
     >>> percent(0.254), percent(0.0), percent(0.004), percent(0.999)
     ('25 %', 'below 1 %', 'below 1 %', 'above 99 %')
@@ -311,7 +311,7 @@ def percent(chance: float) -> str:
 
 
 def band_words(band: tuple[float, float]) -> str:
-    """Return a band of chances in percent.
+    """Return a range of probabilities as text in percent, such as ``11 to 48 %``.
 
     >>> band_words((0.11, 0.48)), band_words((0.004, 0.02)), band_words((0.999, 1.0))
     ('11 to 48 %', 'below 1 to 2 %', 'above 99 %')
@@ -323,7 +323,7 @@ def band_words(band: tuple[float, float]) -> str:
 
 
 def share_phrase(share: float) -> str:
-    """Return a share of at most 0.3, or at least 0.7, in words.
+    """Return a share of at most 0.3 or at least 0.7 as words, such as ``about 3 in 4``.
 
     >>> share_phrase(0.25), share_phrase(0.75), share_phrase(0.985), share_phrase(0.01)
     ('about 1 in 4', 'about 3 in 4', 'nearly all', 'hardly any')

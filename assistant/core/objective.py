@@ -19,7 +19,7 @@ LIMIT = 1e150
 
 
 def finite(value: Measure) -> Measure:
-    """Return the measure, or None (unknown) if any of its numbers is not finite, as in JSON.
+    """Return the measure, or None if any of its numbers is infinite or NaN.
 
     >>> finite(float("nan")), finite((1.0, 2.0))
     (None, (1.0, 2.0))
@@ -35,7 +35,7 @@ Goal = Literal["minimise", "maximise"]
 
 @dataclass(frozen=True, slots=True)
 class SingleMeasure:
-    """Wrapper that takes one measure as it is.
+    """Wrapper that uses one measure unchanged as the objective value.
 
     >>> SingleMeasure("mean_wait_s").of({"mean_wait_s": 12.0})
     12.0
@@ -44,7 +44,7 @@ class SingleMeasure:
     measure: str
 
     def of(self, measures: Mapping[str, Measure]) -> float:
-        """Return the measure. Raises ObjectiveError if it is missing, unknown or a series."""
+        """Return the measure, or raise ObjectiveError if it is missing or no single number."""
         return _number(measures, self.measure)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class SingleMeasure:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """Wrapper that sums several measures with weights.
+    """Wrapper that uses a weighted sum of several measures as the objective value.
 
     >>> WeightedSum((("wait_s", 1.0), ("cost", 10.0))).of({"wait_s": 3.0, "cost": 0.5})
     8.0
@@ -71,7 +71,7 @@ class WeightedSum:
                 )
 
     def of(self, measures: Mapping[str, Measure]) -> float:
-        """Return the sum. Raises ObjectiveError if a measure is missing, unknown or a series."""
+        """Return the weighted sum, or raise ObjectiveError for a missing or invalid measure."""
         return sum(weight * _number(measures, name) for name, weight in self.terms)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class WeightedSum:
 
 @dataclass(frozen=True, slots=True)
 class Rmse:
-    """Wrapper: root mean squared error of a series against a reference (section 2.2, calibration).
+    """Wrapper that uses the root mean squared error of a series against a reference.
 
     >>> Rmse("level_m", (1.0, 2.0)).of({"level_m": (1.0, 4.0)})
     1.4142135623730951
@@ -97,7 +97,7 @@ class Rmse:
             )
 
     def of(self, measures: Mapping[str, Measure]) -> float:
-        """Return the error. Raises ObjectiveError if the series is missing or of another length."""
+        """Return the root mean squared error, or raise ObjectiveError for an invalid series."""
         series = _known(measures, self.measure)
         if not isinstance(series, tuple):
             raise ObjectiveError(
@@ -121,7 +121,7 @@ Wrapper = SingleMeasure | WeightedSum | Rmse
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Bound on one measure; an unknown measure (None) does not violate it.
+    """Upper or lower bound on one measure; an unknown measure (None) does not violate it.
 
     >>> Constraint("max_wait_s", at_most=100.0).violation({"max_wait_s": 150.0})
     0.5
@@ -145,7 +145,7 @@ class Constraint:
             )
 
     def violation(self, measures: Mapping[str, Measure]) -> float:
-        """Return the excess over the bound as a share of the bound (of 1 if it is smaller)."""
+        """Return the excess over the bounds, relative to the bound (at least 1)."""
         if self.measure in measures and measures[self.measure] is None:
             return 0.0
         value = _number(measures, self.measure)
@@ -169,7 +169,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """Assessment of one run; ``second_value`` and ``second`` are None without a second measure."""
+    """Objective value, quality and constraint violation of one run."""
 
     value: float
     quality: float
@@ -181,7 +181,7 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class SecondObjective:
-    """Second measure of an objective, with its own direction.
+    """Second measure to optimise in an objective, with its own direction.
 
     >>> SecondObjective(SingleMeasure("utilisation"), "maximise").quality_of(0.75)
     0.75
@@ -195,11 +195,11 @@ class SecondObjective:
         _check_goal(self.goal)
 
     def quality_of(self, value: float) -> float:
-        """Return the quality of a measured value; `value_of` is the inverse."""
+        """Convert a measured value to a quality (greater is better)."""
         return -value if self.goal == "minimise" else value
 
     def value_of(self, quality: float) -> float:
-        """Return the measured value of a quality."""
+        """Convert a quality back to the measured value."""
         return -quality if self.goal == "minimise" else quality
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ class SecondObjective:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Objective of a sweep: one wrapper, its direction, constraints, and maybe a second measure.
+    """Objective of a sweep: measure to optimise, direction, constraints, second measure.
 
     With a second measure there is a front of trade-offs; the best run, regions and the comparison
     with the baseline use the first.
@@ -233,7 +233,7 @@ class Objective:
             )
 
     def assess(self, measures: Mapping[str, Measure]) -> Assessment:
-        """Return the assessment of one run's measures.
+        """Return the value, quality and constraint violation of one run's measures.
 
         Raises ObjectiveError: a measure that the objective or a constraint names is missing,
         unknown, infinite, or a series where a number is needed.
@@ -254,18 +254,18 @@ class Objective:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures that the wrappers and the constraints use."""
+        """Names of the measures that the objective and its constraints use."""
         names = list(_looked_at(self.wrapper))
         if self.second is not None:
             names += _looked_at(self.second.wrapper)
         return tuple(dict.fromkeys([*names, *(c.measure for c in self.constraints)]))
 
     def quality_of(self, value: float) -> float:
-        """Return the quality of a measured value; `value_of` is the inverse."""
+        """Convert a measured value to a quality (greater is better)."""
         return -value if self.goal == "minimise" else value
 
     def value_of(self, quality: float) -> float:
-        """Return the measured value of a quality."""
+        """Convert a quality back to the measured value."""
         return -quality if self.goal == "minimise" else quality
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from strategies import Level, ParameterSpace
 
 @runtime_checkable
 class Application(Protocol):
-    """Program with discrete parameters: its space, its objective and how to run it once.
+    """Program to tune: its parameter space, its objective and how to execute one run.
 
     ``evaluate`` depends only on (values, seed). It raises `RunError` when the run fails, which is
     recorded as a failure. An application must be picklable, because other processes execute it.
@@ -20,54 +20,54 @@ class Application(Protocol):
 
     @property
     def name(self) -> str:
-        """Name in the registry of applications."""
+        """Name of the application in the registry."""
 
     @property
     def space(self) -> ParameterSpace:
-        """Space of the parameters."""
+        """Parameter space of the application."""
 
     @property
     def objective(self) -> Objective:
-        """Default objective."""
+        """Default objective of the application."""
 
     @property
     def baseline(self) -> Mapping[str, Level] | None:
-        """Current configuration, a point of the space; None if there is none."""
+        """Baseline configuration (current settings); None if there is none."""
 
     @property
     def measures(self) -> tuple[str, ...] | None:
-        """Names of all measures of a run; None if they are known only after a run."""
+        """Names of all measures of a run; None if known only after a run."""
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether the same values give the same measures whatever the seed; None if unknown."""
+        """Whether measures do not depend on the seed; None if unknown."""
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Facts for the report: the data, the rules, the assumptions."""
+        """Facts for the report, such as data sources, rules and assumptions."""
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run once and return the measures. Raises RunError if the run failed."""
+        """Execute one run and return its measures, or raise RunError if it failed."""
 
 
 @runtime_checkable
 class StoppableApplication(Protocol):
-    """Application that can end a run early, because a run is a process of its own."""
+    """Application whose runs can be ended early, as each is a separate process."""
 
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Run once, as `Application.evaluate`; raise RunError after ``limit_s`` seconds."""
+        """Execute one run, or raise RunError after ``limit_s`` seconds."""
 
 
 class RunControl(Protocol):
-    """Control of a running run: it receives intermediate results and may request the end."""
+    """Control of an executing run: receives intermediate results and may request its end."""
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """Receive an intermediate result, from the thread that executes the run."""
+        """Receive an intermediate result, in the thread that executes the run."""
 
     def wants_end(self) -> bool:
-        """Return whether the run shall end now; it must be cheap enough for ten calls a second."""
+        """Return whether the run should end now; called up to ten times a second."""
 
 
 @runtime_checkable
@@ -81,7 +81,7 @@ class MonitoredApplication(Protocol):
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Run once under a run control; ``limit_s`` None is no limit but the program's own.
+        """Execute one run under a run control, with a time limit.
 
         Raises:
             RunStoppedError: the run control requested the end, and the run has ended.
@@ -94,7 +94,7 @@ Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """One run to execute; ``limit_s`` is its time limit in seconds, None for no limit.
+    """Run to execute; ``limit_s`` is its time limit in seconds, or None.
 
     The limit is checked afterwards if the application is no `StoppableApplication`.
     """
@@ -107,7 +107,7 @@ class ExecutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """Result of one execution: measures, or the reason why there are none."""
+    """Result of one executed run: its measures, or the reason of the failure."""
 
     run_id: int
     measures: Mapping[str, Measure] | None
@@ -118,7 +118,7 @@ class ExecutionResult:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Requested computing environment of one run; None where nothing is requested."""
+    """Cores and memory (bytes) requested for one run; None where nothing is requested."""
 
     cores: int | None = None
     memory_bytes: int | None = None
@@ -129,30 +129,30 @@ ReportListener = Callable[[int, Mapping[str, Measure]], None]
 
 
 class Executor(Protocol):
-    """Place where runs execute; results may come back in any order."""
+    """Executor of runs, such as a process pool; results may arrive in any order."""
 
     @property
     def capacity(self) -> int:
-        """Number of runs that it can execute at once (at least 1)."""
+        """Number of runs that the executor can execute at once (at least 1)."""
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Start to execute one run."""
+        """Start the execution of one run."""
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait until at least one run is over, and return the results; empty without runs."""
+        """Wait until a run has ended, and return all new results; empty without runs."""
 
     def listen(self, reported: ReportListener) -> None:
-        """Send intermediate results to the listener from now on, in any thread."""
+        """Set the listener of intermediate results, called in any thread."""
 
     def stop(self, run_id: int) -> None:
-        """End one running run; callable from any thread.
+        """End one executing run early; callable from any thread.
 
         `collect` returns it soon, as stopped, or with its result if that was first. Unknown runs
         are ignored.
         """
 
     def cancel(self) -> None:
-        """Give up all runs under way; `collect` does not return them any more."""
+        """Abort all submitted runs, so that `collect` never returns their results."""
 
     def __enter__(self) -> Self: ...
 
@@ -161,7 +161,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """One entry of a store's list of experiments."""
+    """Entry in the list of a store's experiments."""
 
     id: str
     name: str
@@ -170,10 +170,10 @@ class StoredExperiment:
 
 
 class Store(Protocol):
-    """Store of event logs. An appended event survives; a refused one leaves no trace."""
+    """Store of event logs in which each append is durable and all or nothing."""
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events, the first of which has number ``position`` (from 0) in the event log.
+        """Append events to an event log, the first at number ``position`` (from 0).
 
         Raises:
             VersionConflictError: ``position`` is taken or leaves a gap, because of another writer.
@@ -182,22 +182,22 @@ class Store(Protocol):
         """
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from number ``since`` (from 0). Raises StoreError if it is unknown."""
+        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first."""
 
 
 class Clock(Protocol):
-    """Clock, passed as an argument so that tests can replace it."""
+    """Source of the current time, replaceable in tests."""
 
     def now_s(self) -> float:
-        """Return seconds since 1970-01-01 UTC."""
+        """Return the current time in seconds since 1970-01-01 UTC."""
 
 
 class SystemClock:
-    """Clock of the machine."""
+    """Clock that returns the system time."""
 
     def now_s(self) -> float:
-        """Return seconds since 1970-01-01 UTC."""
+        """Return the system time in seconds since 1970-01-01 UTC."""
         return time.time()

@@ -27,7 +27,7 @@ an imported result (free of charge), or a replicate of a configuration that has 
 
 
 class RunState(StrEnum):
-    """State of a run."""
+    """State of a run, such as queued, running or completed."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -41,7 +41,7 @@ LONGEST_S = 3.2e13  # Longest duration that is accepted, in seconds (a million y
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a completed run; the second values are None without a second measure."""
+    """Assessed measures of a completed run: value, quality and constraint violation."""
 
     measures: Mapping[str, Measure]
     value: float
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run and its facts so far.
+    """Record of one run: its configuration, origin, times and result so far.
 
     ``good`` is the analyst's rating, None without one. ``attempts`` counts its starts, ``lost`` the
     workers that stopped responding. ``worker`` and ``token`` belong to the latest attempt; both are
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """State derived from the facts."""
+        """State of the run, derived from its recorded times and result."""
         if self.cancelled is not None:
             return RunState.CANCELLED
         if self.outcome is not None:
@@ -100,13 +100,13 @@ class Run:
 
     @property
     def is_charged(self) -> bool:
-        """Whether it counts against the budget: not an imported result, nor a run never started."""
+        """Whether the run counts against the budget: not imported, and started or open."""
         never_ran = self.state is RunState.CANCELLED and self.attempts == 0
         return self.source != "imported" and not never_ran
 
 
 def measured_s(seconds: float | None) -> float | None:
-    """Return a duration; None if it is negative, not a number or too long.
+    """Return a duration in seconds, or None if it is negative, NaN or too long.
 
     >>> measured_s(2.5), measured_s(-1.0), measured_s(float("inf"))
     (2.5, None, None)
@@ -116,19 +116,19 @@ def measured_s(seconds: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSummary:
-    """Summary of one configuration: its completed runs, oldest first, and their mean outcome."""
+    """Completed runs of one configuration, oldest first, and their mean outcome."""
 
     runs: tuple[Run, ...]
     outcome: Outcome
 
     @property
     def run(self) -> Run:
-        """The first of the runs."""
+        """The first completed run of the configuration."""
         return self.runs[0]
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration of the runs."""
+        """The configuration that all the runs share."""
         return self.runs[0].configuration
 
     @property
@@ -138,7 +138,7 @@ class ConfigurationSummary:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Sort key, greater is better: feasible first, then quality or less violation."""
+        """Sort key of summaries (greater is better), with feasible ones first."""
         return rank_key(self._observation)
 
     @property
@@ -154,7 +154,7 @@ class ConfigurationSummary:
 
 
 def configuration_summaries(runs: Iterable[Run]) -> Mapping[Configuration, ConfigurationSummary]:
-    """Return the summary of every configuration with a completed run, in the order of the runs."""
+    """Return the summary of each configuration with a completed run, in run order."""
     grouped: dict[Configuration, list[Run]] = {}
     for run in runs:
         if run.outcome is not None:
@@ -166,12 +166,12 @@ def configuration_summaries(runs: Iterable[Run]) -> Mapping[Configuration, Confi
 
 
 def best_of(stand: Iterable[ConfigurationSummary]) -> ConfigurationSummary | None:
-    """Return the best summary, the earlier one on a tie; None without any."""
+    """Return the best configuration summary, the earlier one on a tie; None if there is none."""
     return max(stand, key=lambda summary: summary.rank, default=None)
 
 
 def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[ConfigurationSummary, ...]:
-    """Return the summaries on the Pareto front of both measures; empty without a second one."""
+    """Return the summaries on the Pareto front of the two measures; empty with only one."""
     candidates = {
         summary.configuration: summary for summary in stand if summary.outcome.second is not None
     }
@@ -180,7 +180,7 @@ def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[Configuratio
 
 
 def best_so_far(runs: Iterable[Run]) -> tuple[ConfigurationSummary, ...]:
-    """Return the best summary after each completed run; it falls only by a replicate."""
+    """Return the best configuration summary after each completed run."""
     ended = in_order_of_completion(runs)
     summaries: dict[Configuration, ConfigurationSummary] = {}
     best: list[ConfigurationSummary] = []
@@ -213,7 +213,7 @@ def observation_of(run: Run) -> Observation | None:
 
 
 def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
-    """Return the completed runs in the order of their ends."""
+    """Return the completed runs sorted by end time."""
     ended = (run for run in runs if run.outcome is not None)
     return sorted(ended, key=lambda run: (run.ended_s or 0.0, run.id))
 
@@ -221,7 +221,7 @@ def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
 def knowledge_of(
     space: ParameterSpace, runs: Iterable[Run], proposed: Iterable[Configuration]
 ) -> Knowledge:
-    """Return what a strategy may know: completed, failed, running, waiting and proposed."""
+    """Return the input of strategies: completed, failed, running and pending configurations."""
     all_runs = tuple(runs)
     submitted = {run.configuration for run in all_runs}
     open_or_not_wanted = (RunState.QUEUED, RunState.CANCELLED)
@@ -278,7 +278,7 @@ def _mean_measure(values: Sequence[Measure]) -> Measure:
 
 
 def reaches(outcome: Outcome, objective: Objective, goal: float) -> bool:
-    """Return whether an outcome meets every constraint and is at least as good as the goal."""
+    """Return whether an outcome is feasible and at least as good as the goal."""
     value = outcome.value
     is_good = value <= goal if objective.goal == "minimise" else value >= goal
     return outcome.feasible and is_good

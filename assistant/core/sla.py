@@ -28,7 +28,7 @@ WARN_RULES: tuple[WarnRule, ...] = ("auto", "forecast", "paper")
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """Price of a run: of its resources for its duration, or one of its measures.
+    """Pricing rule for runs: resources times hours, or the value of one measure.
 
     Args:
         unit: unit of the cost, such as EUR or kWh.
@@ -65,7 +65,7 @@ class Tariff:
         return price if self.resources is None else f"{price} for each of {self.resources}"
 
     def amount(self, cost: float | None) -> str:
-        """Return a cost with its unit, as text.
+        """Return a cost as text with its unit.
 
         >>> Tariff("EUR", per_hour=0.5).amount(1234.5)
         '1,234.5 EUR'
@@ -78,7 +78,7 @@ class Tariff:
         measures: Mapping[str, object],
         duration_s: float | None,
     ) -> float | None:
-        """Return the cost of a run; None where a number that is needed is missing."""
+        """Return the cost of a run in units of the tariff, or None if a number is missing."""
         if self.measure is not None:
             return _known(measures.get(self.measure))
         if duration_s is None or self.per_hour is None:
@@ -90,7 +90,7 @@ class Tariff:
 
 
 def number_text(value: float | None) -> str:
-    """Return a number for the sentences about an SLA.
+    """Return a number as text with thousands separators, or ``unknown`` for None.
 
     >>> number_text(12000.0), number_text(0.1 + 0.2), number_text(None)
     ('12,000', '0.3', 'unknown')
@@ -113,7 +113,7 @@ AT_GOAL: tuple[AtGoal, ...] = ("stop", "go_on")
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """Limits of a sweep: runs, deadline, cost and goal; the tightest limit counts.
+    """Limits of a sweep: number of runs, deadline, cost limit and goal.
 
     Args:
         max_runs: runs that may be executed in all, failed ones too; None is no limit.
@@ -155,7 +155,7 @@ class Sla:
             raise SettingsError(f"the deadline must be a moment in time, not {self.deadline_s}")
 
     def remaining_runs(self, used: int) -> int | None:
-        """Return how many more runs may be submitted after ``used`` runs; None without a limit.
+        """Return how many runs may still be submitted after ``used`` runs, or None.
 
         >>> Sla(max_runs=60).remaining_runs(45)
         15
@@ -168,7 +168,7 @@ class Sla:
         return any(limit is not None for limit in (self.max_runs, self.deadline_s, self.max_cost))
 
     def is_spent(self, cost: float | None) -> bool:
-        """Return whether the cost limit is used up; an unknown cost does not use it up.
+        """Return whether the cost limit is used up; False for an unknown cost.
 
         >>> Sla(max_cost=20.0, tariff=Tariff(measure="energy_j")).is_spent(20.0)
         True
@@ -185,7 +185,7 @@ class Sla:
     def runs_until_deadline(
         self, now_s: float, mean_duration_s: float | None, workers: int
     ) -> int | None:
-        """Return how many runs can end by the deadline, ``workers`` at a time.
+        """Return how many runs can end by the deadline with ``workers`` workers.
 
         None without a deadline, or while no duration is known.
 
@@ -205,7 +205,7 @@ class Sla:
         return int(min((self.deadline_s - now_s) / mean_duration_s, MOST_RUNS)) * workers
 
     def runs_until_cost(self, cost: float | None, mean_cost: float | None) -> int | None:
-        """Return how many runs the rest of the cost limit pays for, at their mean cost.
+        """Return how many runs of mean cost the rest of the cost limit pays for.
 
         None without a cost limit, or if a cost is unknown or 0.
 
@@ -223,7 +223,7 @@ class Sla:
 
 @dataclass(frozen=True, slots=True)
 class WarningPolicy:
-    """Warning policy: how regions and pending runs are counted, and when warnings are given.
+    """Warning policy: rules for good regions and pending runs, and when to warn.
 
     Args:
         regions: rule of which observations are good, and of how they are clustered.
@@ -263,7 +263,7 @@ class WarningPolicy:
             )
 
     def warns_by_forecast(self, sla: Sla) -> bool:
-        """Return whether the forecast gives the warnings. Raises SettingsError without a goal."""
+        """Return whether the forecast gives warnings, or raise SettingsError without a goal."""
         if self.rule == "forecast" and sla.goal is None:
             raise SettingsError(
                 "warnings shall go by the forecast, which needs a goal; agree on one, or let them "
@@ -274,7 +274,7 @@ class WarningPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """Steering: how the next suggestions are chosen.
+    """Settings that choose suggestions: strategy, its options and exploitation level.
 
     Args:
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
@@ -311,7 +311,7 @@ OnWarning = Literal["wait", "accept", "ignore"]
 
 @dataclass(frozen=True, slots=True)
 class AutoSteering:
-    """Auto-steering: suggestions are taken without a person, ``batch`` at a time if it is set."""
+    """Settings of auto-steering, in which suggestions are submitted without a person."""
 
     batch: int | None = None
     initial: int = 10
@@ -335,7 +335,7 @@ def _number(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Cost of the runs that are over.
+    """Cost of the ended runs, with the numbers of known and unknown costs.
 
     Args:
         measured_sum: sum over the runs with known cost, in units of the tariff.
@@ -348,7 +348,7 @@ class Spending:
 
     @property
     def total(self) -> float | None:
-        """The cost so far, with unknown costs at the mean of the known; None if all are unknown.
+        """Total cost so far, with unknown costs set to the mean; None if all are unknown.
 
         >>> Spending(6.0, 3, 1).total, Spending().total, Spending(0.0, 0, 1).total
         (8.0, 0.0, None)
@@ -361,14 +361,14 @@ class Spending:
 
     @property
     def mean(self) -> float | None:
-        """Mean cost of a run; None if no cost is known."""
+        """Mean cost per run; None if no cost is known."""
         return self.measured_sum / self.n_known if self.n_known else None
 
 
 def cost_of(
     run: Run, values_of: Callable[[Configuration], Mapping[str, Level]], tariff: Tariff
 ) -> float | None:
-    """Return the cost of a run that is over; None if unknown, 0 for an imported result.
+    """Return the cost of an ended run: None if unknown, 0 for an imported result.
 
     A failed run has no measures, so its cost comes from its duration or is unknown.
     """
@@ -383,7 +383,7 @@ def spending(
     values_of: Callable[[Configuration], Mapping[str, Level]],
     tariff: Tariff,
 ) -> Spending:
-    """Return the cost of all runs that are over."""
+    """Return the cost of all ended runs."""
     costs = [
         cost_of(run, values_of, tariff)
         for run in runs

@@ -5,7 +5,7 @@ from importlib.metadata import version as installed_version
 
 
 def version() -> str:
-    """Return the installed version, or ``unknown`` in a bare checkout."""
+    """Return the installed version, or ``unknown`` if the package is not installed."""
     try:
         return installed_version("copperline")
     except PackageNotFoundError:

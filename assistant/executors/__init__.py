@@ -12,7 +12,7 @@ from assistant.executors.spec import LOCAL, ExecutorSpec, check_capacity
 
 @dataclass(frozen=True, slots=True)
 class ExecutorEntry:
-    """A registered executor: ``build(application, workers)``."""
+    """Registry entry of an executor, with its function ``build(application, workers)``."""
 
     name: str
     summary: str
@@ -53,7 +53,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
 
 
 def make_executor(application: Application, workers: int, place: ExecutorSpec = LOCAL) -> Executor:
-    """Return the specified executor; by default serial for one worker and a process pool for more.
+    """Build the specified executor, by default serial for 1 worker and a process pool for more.
 
     Raises:
         SettingsError: ``workers`` is below 1, or above for the serial executor.

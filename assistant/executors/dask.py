@@ -55,7 +55,7 @@ NO_PAGES: dict[str, list[str]] = {
 
 
 class EmbeddedCluster(Protocol):
-    """Scheduler of Dask in this process, with its own workers.
+    """Dask scheduler in this process, together with the workers that it manages.
 
     ``starts_at_once`` is False where a batch system starts the workers later.
     """
@@ -65,20 +65,20 @@ class EmbeddedCluster(Protocol):
     starts_at_once: bool
 
     def restart(self, client: Any) -> None:
-        """Abort the runs of the workers, and restart the workers."""
+        """Abort the executing runs and restart the workers."""
 
     def progressed(self) -> None:
-        """Note that a run has returned."""
+        """Record that a run has ended, so that its worker is known to function."""
 
     def look(self, nobody_s: float) -> None:
-        """Check the cluster after ``nobody_s`` seconds without a worker. Raises ExecutorError."""
+        """Check the cluster after ``nobody_s`` seconds without a worker; raise ExecutorError."""
 
     def close(self) -> None:
-        """Stop it, and kill its processes that do not stop in time."""
+        """Stop the cluster, and kill worker processes that do not stop in time."""
 
 
 class LocalDaskWorkers:
-    """Worker processes on this machine, on loopback only, each with one run at a time."""
+    """Dask worker processes on this machine (loopback only), with one run each at a time."""
 
     place = "on this machine"
     starts_at_once = True
@@ -100,17 +100,17 @@ class LocalDaskWorkers:
             )
 
     def restart(self, client: Any) -> None:
-        """Abort the runs of the workers, and restart the workers."""
+        """Abort the executing runs and restart the workers."""
         client.restart(timeout=30)
 
     def progressed(self) -> None:
-        """Note that a run has returned."""
+        """Do nothing when a run has ended, as local workers need no check."""
 
     def look(self, nobody_s: float) -> None:
-        """Do nothing: Dask restarts the workers, or the executor replaces the cluster."""
+        """Do nothing, as Dask restarts workers or the executor replaces the cluster."""
 
     def close(self) -> None:
-        """Stop it, and kill its processes that do not stop in time."""
+        """Stop the cluster, and kill worker processes that do not stop in time."""
         processes = [
             getattr(worker.process, "process", None) for worker in self.cluster.workers.values()
         ]
@@ -123,7 +123,7 @@ class LocalDaskWorkers:
 
 
 def scheduler_options(host: str) -> dict[str, Any]:
-    """Return the options of an embedded scheduler: its address, and empty web pages."""
+    """Return the options of an embedded Dask scheduler, with the dashboard disabled."""
     return {
         "host": host,
         "dashboard": False,
@@ -138,7 +138,7 @@ WITHIN_S = 30.0
 
 
 def make_certificates(folder: Path) -> TlsCertificates:
-    """Create a key and a self-signed certificate with `openssl`. Raises SettingsError."""
+    """Create a TLS key and self-signed certificate with `openssl`, or raise SettingsError."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     os.close(os.open(key, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     command = [
@@ -166,7 +166,7 @@ GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", 
 
 
 class DaskWorkerJobs:
-    """Slurm jobs of one executor, and the folder that they share with it.
+    """Slurm jobs of one Dask executor, with the folder shared with the nodes.
 
     Attributes:
         host: address of this machine for the nodes.
@@ -202,16 +202,16 @@ class DaskWorkerJobs:
 
     @property
     def path(self) -> Path:
-        """The private folder."""
+        """Path of the private folder that this machine and the jobs share."""
         return self._folder.path
 
     @property
     def threads(self) -> int:
-        """Threads that libraries may use in a run."""
+        """Number of threads that libraries may use in a run."""
         return self._environment.cores or 1
 
     def submit(self, script: str) -> str:
-        """Submit a job, and return its name; `going` shows whether Slurm accepted it."""
+        """Submit a job script to Slurm, and return the job name even if Slurm fails."""
         job_id = new_id()
         write_private(self._folder.ticket(job_id), script.encode())
         self.in_vain += 1
@@ -234,7 +234,7 @@ class DaskWorkerJobs:
         return frozenset(n for n, jobs in job_states.items() if any(j.state in GOING for j in jobs))
 
     def end(self, name: str) -> None:
-        """Cancel a job, and forget it if Slurm responds."""
+        """Cancel a job, and remove its ticket if Slurm responds."""
         job_id = name.removeprefix(PREFIX)
         self._last_over = self._folder.last_words(job_id) or self._last_over
         with contextlib.suppress(ExecutorError):
@@ -247,7 +247,7 @@ class DaskWorkerJobs:
         return self._last_over or self.refused or "nothing"
 
     def close(self) -> None:
-        """Cancel all jobs; if Slurm does not respond, the next executor in this folder does."""
+        """Cancel all jobs, or leave that to the next executor if Slurm does not respond."""
         try:
             jobs.cancel_jobs(self.going() or ())
         except ExecutorError:
@@ -286,7 +286,7 @@ MOST_IN_VAIN = 3  # Times that all jobs may be submitted anew without a returned
 
 
 class SlurmDaskWorkers:
-    """Dask workers in Slurm jobs, one each, each with one run at a time.
+    """Dask workers in Slurm jobs, with one worker per job and one run at a time.
 
     ``demand`` returns the number of runs under way, in any thread. The certificates are in files
     that the nodes can read; None makes them in the job folder.
@@ -317,15 +317,15 @@ class SlurmDaskWorkers:
             raise
 
     def restart(self, client: Any) -> None:
-        """Abort the runs of the workers; the workers or other jobs return."""
+        """Abort the executing runs and restart the workers, possibly in new jobs."""
         client.restart(timeout=30, wait_for_workers=False)
 
     def progressed(self) -> None:
-        """Note that a run has returned."""
+        """Record that a run has ended, so that its job is known to function."""
         self._jobs.in_vain = 0
 
     def look(self, nobody_s: float) -> None:
-        """Check the jobs after ``nobody_s`` seconds without a worker.
+        """Check the Slurm jobs after ``nobody_s`` seconds without a worker.
 
         Raises ExecutorError if jobs end before any run returns, or Slurm does not respond.
         """
@@ -346,7 +346,7 @@ class SlurmDaskWorkers:
                 )
 
     def close(self) -> None:
-        """Stop the scheduler and cancel all jobs, also those that it has forgotten."""
+        """Stop the scheduler, and cancel all jobs, even those unknown to the scheduler."""
         with contextlib.suppress(Exception):
             self.cluster.close(timeout=STOP_S)
         self._jobs.close()
@@ -491,7 +491,7 @@ _one_at_a_time = threading.Lock()
 
 
 def plugin(token: str, application: Application) -> Any:
-    """Return the plugin that gives every worker the application, also later ones."""
+    """Return the Dask plugin that holds the application in each worker."""
     from distributed import WorkerPlugin
 
     class Holder(WorkerPlugin):  # type: ignore[misc]
@@ -505,7 +505,7 @@ def plugin(token: str, application: Application) -> Any:
 
 
 def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
-    """Execute one run, in a Dask worker."""
+    """Execute one run in a Dask worker, and return its result."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -521,7 +521,7 @@ def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
 
 
 def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Replace the set of runs to end, in a Dask worker."""
+    """Replace the set of runs that a Dask worker should end early (``keys``)."""
     dask_worker.plugins[token].ended = keys
 
 
@@ -546,7 +546,7 @@ def _versions() -> tuple[str, str]:
 
 
 class DaskExecutor:
-    """Executor on workers of Dask, each with one run at a time.
+    """Executor that sends runs to Dask workers, one run at a time each.
 
     Args:
         application: application; the workers must be able to import it.
@@ -730,7 +730,7 @@ class DaskExecutor:
     # Runs
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Start to execute one run."""
+        """Start the execution of one run."""
         self._ask(work)
 
     def _ask(self, work: ExecutionRequest) -> None:
@@ -745,7 +745,7 @@ class DaskExecutor:
         future.add_done_callback(lambda done: self._over.put(done.key))
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait for at least one run, and return those that are over."""
+        """Wait until at least one run has ended, and return all new results."""
         over: list[ExecutionResult] = []
         while self._under_way and not over:
             keys = self._told_keys()
@@ -811,7 +811,7 @@ class DaskExecutor:
         return self._deaths[work.run_id] >= MOST_DEATHS
 
     def listen(self, reported: ReportListener) -> None:
-        """Send intermediate results to the listener."""
+        """Set the listener of intermediate results."""
         self._reported = reported
 
     def _hear(self, event: tuple[float, Any]) -> None:
@@ -821,7 +821,7 @@ class DaskExecutor:
             self._reported(run_id, measure_values)
 
     def stop(self, run_id: int) -> None:
-        """End one running run; callable from any thread."""
+        """End one executing run early; callable from any thread."""
         if any(work.run_id == run_id for _, work in tuple(self._under_way.values())):
             self._stopped.add(run_id)
             self._over.put("")  # wakes `collect`
@@ -839,7 +839,7 @@ class DaskExecutor:
         self._wished_s = time.monotonic()
 
     def cancel(self) -> None:
-        """Give up the runs under way, and restart the workers of an embedded cluster.
+        """Abort all submitted runs, and restart the workers of an embedded cluster.
 
         Other workers finish the runs that they began; those results are dropped.
         """

@@ -24,7 +24,7 @@ Ends = tuple[tuple[Connection, ...], Any]
 
 
 class WorkerPipes:
-    """Pipes to the workers of a pool, and the thread that reads them."""
+    """Pipes to the worker processes of a pool, read by a background thread."""
 
     def __init__(self, context: SpawnContext, n: int, reported: ReportListener) -> None:
         pairs = [context.Pipe() for _ in range(n)]
@@ -39,7 +39,7 @@ class WorkerPipes:
         self._thread.start()
 
     def stop(self, run_id: int) -> None:
-        """End a run, even if it begins only later."""
+        """End a run early, even if its execution has not begun yet."""
         with self._one:
             self._stopped.add(run_id)
             for end, active_run_id in self._begun.items():
@@ -47,12 +47,12 @@ class WorkerPipes:
                     self._pass_on(end, run_id)
 
     def over(self, run_id: int) -> None:
-        """Forget a run."""
+        """Discard the stop request of a run that has ended."""
         with self._one:
             self._stopped.discard(run_id)
 
     def close(self) -> None:
-        """Stop to read, and close all ends."""
+        """Stop the reading thread and close the pipes."""
         for end in self.ends[0]:  # a dead worker may have begun to send
             end.close()
         self._waker.send(None)
@@ -90,7 +90,7 @@ class WorkerPipes:
 
 
 class WorkerEndpoint:
-    """Worker end of a pipe, in a process with one run at a time."""
+    """Pipe end of one worker process, for intermediate results and stop requests."""
 
     def __init__(self, ends: Ends) -> None:
         lower, n_taken = ends
@@ -105,7 +105,7 @@ class WorkerEndpoint:
         self._one = threading.Lock()
 
     def oversight(self, run_id: int) -> RunReporter:
-        """Announce that a run begins, and return its run control."""
+        """Announce to the executor that a run begins, and return its run control."""
         self._stopped.clear()
         self._tell(run_id, None)
         return RunReporter(lambda measures: self._tell(run_id, measures), self._asker(run_id))
@@ -145,7 +145,7 @@ def _attempt(work: ExecutionRequest) -> ExecutionResult:
 
 
 class ProcessPoolExecutor:
-    """Executor with a pool of processes. Raises SettingsError if ``workers`` is below 1."""
+    """Executor with a pool of processes; raises SettingsError if ``workers`` is below 1."""
 
     def __init__(self, application: Application, workers: int) -> None:
         if workers < 1:
@@ -167,7 +167,7 @@ class ProcessPoolExecutor:
         )
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Start to execute one run; a broken pool is replaced first."""
+        """Start the execution of one run, replacing a broken pool first."""
         try:
             future = self._pool.submit(_attempt, work)
         except BrokenProcessPool:
@@ -176,7 +176,7 @@ class ProcessPoolExecutor:
         self._under_way[future] = work
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait for at least one run, and return those that are over."""
+        """Wait until at least one run has ended, and return all new results."""
         if not self._under_way:
             return ()
         done, _ = futures.wait(self._under_way, return_when=futures.FIRST_COMPLETED)
@@ -202,7 +202,7 @@ class ProcessPoolExecutor:
         self._pool = self._new_pool()
 
     def listen(self, reported: ReportListener) -> None:
-        """Send intermediate results to the listener."""
+        """Set the listener of intermediate results."""
         self._reported = reported
 
     def _tell(self, run_id: int, measures: Mapping[str, Measure]) -> None:
@@ -210,12 +210,12 @@ class ProcessPoolExecutor:
             self._reported(run_id, measures)
 
     def stop(self, run_id: int) -> None:
-        """End one running run; callable from any thread."""
+        """End one executing run early; callable from any thread."""
         if any(work.run_id == run_id for work in tuple(self._under_way.values())):
             self._lines.stop(run_id)
 
     def cancel(self) -> None:
-        """Terminate the workers and forget the runs under way."""
+        """Terminate the worker processes and abort all submitted runs."""
         self._under_way.clear()
         workers = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)

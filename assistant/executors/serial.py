@@ -28,7 +28,7 @@ NOT_BEGUN = "it was stopped before it began"
 
 
 class RunReporter:
-    """Run control of one run: passes on its latest intermediate result, at a limited rate.
+    """Run control that forwards the latest intermediate result of a run at a limited rate.
 
     A result that came too early (``every_s``) is passed on at the next `wants_end`.
     """
@@ -47,13 +47,13 @@ class RunReporter:
         self._one = threading.Lock()
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """Receive an intermediate result; numbers that are not finite become unknown (None)."""
+        """Receive an intermediate result, with infinite and NaN numbers set to None."""
         with self._one:
             self._latest = {name: finite(value) for name, value in measures.items()}
             self._tell_if_due()
 
     def wants_end(self) -> bool:
-        """Return whether the run shall end; see `RunControl.wants_end`."""
+        """Return whether the run should end now."""
         with self._one:
             self._tell_if_due()
         return self._wanted()
@@ -70,7 +70,7 @@ class RunReporter:
 def execute_run(
     application: Application, work: ExecutionRequest, oversight: RunControl | None = None
 ) -> ExecutionResult:
-    """Execute one run and return its result; an exception becomes a failure.
+    """Execute one run and return its result, with an exception recorded as a failure.
 
     The run control has no effect during the run if the application is no `MonitoredApplication`.
     Numbers that are not finite become unknown (None). KeyboardInterrupt and SystemExit pass
@@ -91,7 +91,7 @@ def execute_run(
 
 
 def unstarted_completion(work: ExecutionRequest) -> ExecutionResult:
-    """Return the result of a run that was stopped before it began."""
+    """Build the result of a run that was stopped before its execution began."""
     return ExecutionResult(work.run_id, None, NOT_BEGUN, 0.0, stopped=True)
 
 
@@ -106,7 +106,7 @@ def _evaluate(
 
 
 class SerialExecutor:
-    """Executor that executes inside `collect`."""
+    """Executor that executes one run at a time, in the thread that calls `collect`."""
 
     capacity = 1
 
@@ -118,12 +118,12 @@ class SerialExecutor:
         self._reported: ReportListener | None = None
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Add one run to the queue."""
+        """Add one run to the queue of the executor."""
         with self._one:
             self._taken.append(work)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Execute the oldest run and return it."""
+        """Execute the oldest queued run and return its result."""
         if not self._taken:
             return ()
         work = self._taken[0]
@@ -144,17 +144,17 @@ class SerialExecutor:
         return execute_run(self._application, work, oversight)
 
     def listen(self, reported: ReportListener) -> None:
-        """Send intermediate results of runs that begin from now on to the listener."""
+        """Set the listener of intermediate results for runs that begin later."""
         self._reported = reported
 
     def stop(self, run_id: int) -> None:
-        """End one running run; callable from any thread."""
+        """End one queued or executing run early; callable from any thread."""
         with self._one:
             if any(work.run_id == run_id for work in self._taken):
                 self._stopped.add(run_id)
 
     def cancel(self) -> None:
-        """Forget all runs."""
+        """Remove all queued runs."""
         with self._one:
             self._taken.clear()
             self._stopped.clear()

@@ -15,7 +15,7 @@ from assistant.core.ports import Environment
 
 @dataclass(frozen=True)
 class TlsCertificates:
-    """TLS files in PEM format: certificate authority, client certificate and its key."""
+    """Paths of TLS files (PEM): certificate authority, client certificate and client key."""
 
     authority: Path
     certificate: Path
@@ -23,7 +23,7 @@ class TlsCertificates:
 
 
 def check_address(address: str | None, certificates: TlsCertificates | None) -> None:
-    """Check the address of a Dask scheduler.
+    """Raise SettingsError if the address of a Dask scheduler is invalid or not encrypted.
 
     Raises SettingsError if Dask is not installed, or the address is invalid, or neither on this
     machine nor encrypted.
@@ -60,7 +60,7 @@ def check_address(address: str | None, certificates: TlsCertificates | None) -> 
 
 
 def check_own_workers(address: str | None, certificates: TlsCertificates | None) -> None:
-    """Check the settings of Dask workers that a batch system starts.
+    """Raise SettingsError if Dask workers cannot be started through a batch system.
 
     Raises SettingsError if dask-jobqueue is not installed, or a scheduler address is set too.
     """
@@ -91,7 +91,7 @@ def _is_missing(package: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is a loopback address."""
+    """Return whether a host is a loopback address, such as 127.0.0.1."""
     if host == "localhost":
         return True
     try:
@@ -105,7 +105,7 @@ NAMES = ("serial", "process_pool", "dask", "slurm")
 
 @dataclass(frozen=True, slots=True)
 class BatchSystem:
-    """Batch system of a cluster, and the options of its jobs.
+    """Batch system of a cluster (Slurm), with the options for its jobs.
 
     Attributes:
         partition: partition of the cluster; None for the default.
@@ -135,7 +135,7 @@ class BatchSystem:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:
-    """Specification of an executor.
+    """Specification of an executor: its name, address, certificates and batch system.
 
     Attributes:
         executor: registered name; None is serial for one worker, and a pool for more.
@@ -166,7 +166,7 @@ class ExecutorSpec:
             )
 
     def check(self, workers: int) -> None:
-        """Raise SettingsError if the executor cannot have so many workers."""
+        """Raise SettingsError if the executor does not support this number of workers."""
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
         if self.executor == "serial" and workers > 1:
@@ -180,14 +180,14 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True, slots=True)
 class MachineCapacity:
-    """Cores and memory that programs may use."""
+    """Number of cores and bytes of memory that programs may use on a machine."""
 
     cores: int
     memory_bytes: int
 
 
 def this_machine() -> MachineCapacity:
-    """Return what this process may use, by its affinity and the limit of its container."""
+    """Return the cores and memory that this process may use, within its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
@@ -209,7 +209,7 @@ def is_here(place: ExecutorSpec) -> bool:
 def check_capacity(
     place: ExecutorSpec, workers: int, machine: MachineCapacity | None = None
 ) -> None:
-    """Raise SettingsError if the runs need more cores or memory than this machine has.
+    """Raise SettingsError if parallel runs need more cores or memory than the machine has.
 
     ``machine`` is this one if None; executors on other machines are not checked.
     """

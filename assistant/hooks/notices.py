@@ -42,7 +42,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """Progress of the experiment, without imported results.
+    """Numbers of executed, failed and remaining runs, without imported results.
 
     Args:
         executed: ended runs, failed ones included.
@@ -56,7 +56,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class BestConfiguration:
-    """The best configuration so far: its first run, and the mean value of all its runs."""
+    """Best configuration so far: its first run, and the mean value of all its runs."""
 
     run: int
     value: float
@@ -67,7 +67,7 @@ class BestConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NoticeAlternative:
-    """An alternative of a warning; ``number`` is the argument of `steer --accept`, from 1."""
+    """Alternative in a notice on a warning; ``number`` counts from 1, as in `steer --accept`."""
 
     number: int
     kind: AlternativeKind
@@ -77,7 +77,7 @@ class NoticeAlternative:
 
 @dataclass(frozen=True, slots=True)
 class WarningDetails:
-    """Details of a warning by the paper's rule or by the forecast, as ``basis`` says.
+    """Fields of a notice on a warning; ``basis`` is the paper's rule or the forecast.
 
     Args:
         basis: rule that gave it.
@@ -103,7 +103,7 @@ class WarningDetails:
 
 @dataclass(frozen=True, slots=True)
 class EndDetails:
-    """Reason of the end, and the state of the goal.
+    """Fields of a notice on the end of a sweep: the reason and the state of the goal.
 
     Args:
         finished: False if only auto-steering has ended, so that the experiment can go on.
@@ -120,7 +120,7 @@ class EndDetails:
 
 @dataclass(frozen=True, slots=True)
 class FailureDetails:
-    """Details of a failed run, or of a failed sweep (``run`` and ``values`` are None then).
+    """Fields of a notice on a failed run, or on a failed sweep (``run`` is None then).
 
     ``count`` is the number of failed runs since the last notice, this one included; ``text`` is
     about the latest of them.
@@ -135,7 +135,7 @@ class FailureDetails:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice for one hook; of the last three fields only that of its kind is set.
+    """Notice that is sent to one hook, on a warning, the end of a sweep or a failure.
 
     Args:
         test: whether this is only a test of the hook.
@@ -159,12 +159,12 @@ class Notice:
     version: int = VERSION
 
     def as_json(self) -> str:
-        """Return the notice as one line of JSON, the standard input of a hook."""
+        """Return the notice as one line of JSON, for the standard input of a hook."""
         return json.dumps(asdict(self), allow_nan=False) + "\n"
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Main fields as environment variables; unknown ones are empty."""
+        """Main fields as environment variables for a hook; unknown values are empty."""
         best, left = self.best, self.runs.remaining
         texts = {
             "KIND": self.kind,
@@ -190,7 +190,7 @@ def _plain(text: str) -> str:
 
 
 def iso(at_s: float) -> str:
-    """Return a time in UTC, ISO 8601.
+    """Return a time (seconds since 1970-01-01 UTC) as ISO 8601 text in UTC.
 
     >>> iso(0.0)
     '1970-01-01T00:00:00Z'
@@ -199,7 +199,7 @@ def iso(at_s: float) -> str:
 
 
 def of_warning(experiment: Experiment, advice: MissWarning, at_s: float) -> Notice:
-    """Return the notice on a warning."""
+    """Build the notice on a warning of an experiment."""
     return replace(
         _notice(experiment, "warning", at_s, advice.text), warning=_warning_details(advice)
     )
@@ -224,7 +224,7 @@ def _warning_details(advice: MissWarning) -> WarningDetails:
 
 
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
-    """Return the notice on the end of the experiment, or only of auto-steering."""
+    """Build the notice on the end of an experiment, or only of auto-steering."""
     ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
     state = "is finished" if ended.finished else "is not steered any more"
     sentence = f"{experiment.opened.name} {state}: {reason}. {_leader(experiment)}"
@@ -241,7 +241,7 @@ def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool)
 
 
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
-    """Return the notice on a failed run, and on ``count - 1`` others since the last notice."""
+    """Build the notice on a failed run, with the number ``count`` of failures since the last."""
     text = run.failure or ""
     further = "" if count < 2 else f" ({count} runs have failed since the last call)"
     values = experiment.space.values(run.configuration)
@@ -250,14 +250,14 @@ def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> 
 
 
 def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
-    """Return the notice on a sweep that ended by an error; ``count`` failed runs had none."""
+    """Build the notice on a sweep that ended by an error, after ``count`` unnoticed failures."""
     name = experiment.opened.name
     notice = _notice(experiment, "failure", at_s, f"{name} ended by an error: {text}")
     return replace(notice, failure=FailureDetails("sweep", None, None, text, count))
 
 
 def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
-    """Return a sample notice that tests a hook: the present experiment, and a made-up event."""
+    """Build a sample notice that tests a hook, with real experiment data and a made-up event."""
     text = f"a test of the hook on_{kind}; nothing has happened"
     notice = replace(_notice(experiment, kind, at_s, text), test=True)
     match kind:
@@ -320,7 +320,7 @@ def _leader(experiment: Experiment) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoticeState:
-    """State of the notices on failed runs and ends.
+    """State between notices: unsent failures, and the last end that was noticed.
 
     Args:
         told_s: time of the last notice on failures; None before the first.
@@ -335,14 +335,14 @@ class NoticeState:
     ended: tuple[str, int] | None = None
 
     def may_tell(self, at_s: float) -> bool:
-        """Return whether the next notice on failures may be sent, by `FAILURES_EVERY_S`."""
+        """Return whether enough time has passed for another notice on failures."""
         return self.told_s is None or not 0 <= at_s - self.told_s < FAILURES_EVERY_S
 
 
 def notices_of_event(
     experiment: Experiment, event: Event, state: NoticeState
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return the notices of an event that the experiment has applied.
+    """Return the new notice state, and the notices to send for an event.
 
     The first failed run gives a notice at once; then there is at most one per `FAILURES_EVERY_S`,
     with the number of failures since. A delayed one comes with the first event after that time, and
@@ -364,7 +364,7 @@ def notices_of_event(
 def pending_notices(
     experiment: Experiment, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return the delayed notice on failed runs, if any."""
+    """Return the new notice state, and the delayed notice on failed runs, if any."""
     if state.latest is None:
         return state, ()
     run = experiment.run(state.latest)
@@ -375,7 +375,7 @@ def pending_notices(
 def notices_of_end(
     experiment: Experiment, reason: str, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return the notices at the end of auto-steering; none if they were sent already."""
+    """Return the new notice state, and the notices on the end of auto-steering unless sent."""
     ended = (reason, len(experiment.runs))
     if state.ended == ended:
         return state, ()
@@ -389,7 +389,7 @@ LONGEST_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class HookCommands:
-    """Commands of the hooks; an empty one starts nothing.
+    """Commands of the hooks for warnings, the end and failures; empty for no hook.
 
     Args:
         on_warning: program and arguments, started without a shell.
@@ -418,7 +418,7 @@ class HookCommands:
                 )
 
     def check(self) -> None:
-        """Raise SettingsError if a hook cannot be started on this machine."""
+        """Raise SettingsError if the program of a hook cannot be started here."""
         if self.kinds and not is_folder(Path(self.cwd)):
             raise SettingsError(f"the folder '{self.cwd}' that hooks run in is missing")
         search = os.environ.get("PATH", os.defpath)
@@ -428,7 +428,7 @@ class HookCommands:
                 raise SettingsError(f"the hook on_{kind} cannot be started: {reason}")
 
     def argv(self, kind: Kind) -> tuple[str, ...]:
-        """Return program and arguments of a hook; empty if there is none."""
+        """Return the program and arguments of the hook for a kind of notice; empty if none."""
         return {
             "warning": self.on_warning,
             "finish": self.on_finish,
@@ -437,7 +437,7 @@ class HookCommands:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that have a hook."""
+        """Kinds of notices for which a hook is set."""
         return tuple(kind for kind in KINDS if self.argv(kind))
 
     def __str__(self) -> str:
@@ -445,7 +445,7 @@ class HookCommands:
 
 
 def resolve_hook_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tables of a sweep with its hook folder absolute, relative to ``folder``."""
+    """Return the tables of a sweep file with the hook folder made absolute."""
     hooks = tables.get("hooks")
     if not isinstance(hooks, dict) or not isinstance(hooks.get("cwd", "."), str):
         return dict(tables)

@@ -36,7 +36,7 @@ SILENT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """Result of a hook; ``fault`` is a sentence, None if it ended well and in time."""
+    """Result of one executed hook; ``fault`` is an error sentence, or None on success."""
 
     kind: Kind
     code: int | None
@@ -46,7 +46,7 @@ class HookResult:
 
 
 def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
-    """Start the hook of a notice, wait for it, and return its result."""
+    """Execute the hook for a notice, wait until it ends, and return its result."""
     kind, argv = notice.kind, hooks.argv(notice.kind)
     started_s = time.monotonic()
     try:
@@ -67,7 +67,7 @@ def start_hook(hooks: HookCommands, notice: Notice) -> HookResult:
 
 
 class Notifier:
-    """Sender of notices for the events of a session, during its ``with`` block.
+    """Context manager that sends notices to hooks for the events of a session.
 
     At the end of the block hooks get up to their timeout to end; after Ctrl-C a second. An error
     that ends the block is sent as a failure of the sweep. ::
@@ -92,7 +92,7 @@ class Notifier:
         self._lock = Lock()
 
     def follow(self, session: Session) -> None:
-        """Listen to a session from now on, also to the same experiment loaded again."""
+        """Start to send notices for the events of a session."""
         self._session = session
         if self._lanes:
             session.listen(self._hear)
@@ -101,13 +101,13 @@ class Notifier:
         self._guarded(lambda state: notices_of_event(experiment, event, state))
 
     def steering_ended(self, reason: str) -> None:
-        """Send the notice that auto-steering has ended; once."""
+        """Send the notice that auto-steering has ended, unless it was sent already."""
         session = self._session
         if session is not None:
             self._guarded(lambda h: notices_of_end(session.experiment, reason, h, session.now_s()))
 
     def sweep_failed(self, sentence: str) -> None:
-        """Send the notice that the sweep ended by an error."""
+        """Send the notice that the sweep ended by the error in ``sentence``."""
         session = self._session
         if session is None:
             return
@@ -147,12 +147,12 @@ class Notifier:
             self._say(sentence)
 
     def end(self) -> None:
-        """Send delayed notices, and give hooks up to their timeout to end."""
+        """Send delayed notices, then wait for running hooks up to their timeout."""
         self._rest()
         self.close()
 
     def close(self, wait_s: float | None = None) -> None:
-        """Give hooks up to their timeout, or ``wait_s`` seconds, to end; then send nothing more."""
+        """Wait for hooks up to their timeout, or ``wait_s`` seconds, then send nothing more."""
         wait_s = self._hooks.timeout_s + 2 * GRACE_S if wait_s is None else wait_s
         until_s = time.monotonic() + wait_s
         for lane in self._lanes.values():
@@ -203,7 +203,7 @@ class _HookThread:
         self._closed = False
 
     def put(self, notice: Notice) -> None:
-        """Add a notice; the first one starts the thread."""
+        """Queue a notice, and start the thread for the first notice."""
         if self._closed:
             return
         self._notices.put(notice)
@@ -219,22 +219,22 @@ class _HookThread:
                 self._complain(self._kind, f"the hook on_{self._kind} failed: {fault}")
 
     def close(self) -> None:
-        """Accept no more notices; the thread ends after those it has."""
+        """Accept no more notices, so that the thread ends after the queued ones."""
         self._closed = True
         self._notices.put(None)
 
     @property
     def is_at_work(self) -> bool:
-        """Whether its thread has not ended."""
+        """Whether the thread is still running."""
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, until_s: float) -> None:
-        """Wait for the thread, until a moment of the monotonic clock."""
+        """Wait until the thread ends, at most until ``until_s`` of the monotonic clock."""
         if self._thread is not None:
             self._thread.join(max(0.0, until_s - time.monotonic()))
 
     def give_up(self) -> int:
-        """Remove the notices that the thread has not begun with, and return their number."""
+        """Discard the queued notices, and return their number."""
         n_left = 0
         while True:
             try:

@@ -21,7 +21,7 @@ from assistant.service.strict_json import RefusedJsonError, read_json
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """Role of an access token, which determines the requests that it permits."""
 
     VIEWER = "viewer"  # reads
     STEERER = "steerer"  # reads and decides
@@ -30,11 +30,11 @@ class Role(StrEnum):
     OWNER = "owner"  # all of these; made anew for every service, never stored in a file
 
     def grants(self, role: "Role") -> bool:
-        """Return whether this role includes another."""
+        """Return whether this role includes the permissions of another role."""
         return role in _GRANTED[self]
 
     def hands_out(self, role: "Role") -> bool:
-        """Return whether this role may manage tokens of another, which could outlast its own."""
+        """Return whether this role may manage named tokens of another role."""
         return role in _HANDED_OUT.get(self, frozenset())
 
 
@@ -63,7 +63,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """Named token and its limits; times are seconds since 1970-01-01 UTC.
+    """Named access token and its limits, with times in seconds since 1970-01-01 UTC.
 
     A worker's name in the event log is the token's ``name``, alone or followed by a slash.
     ``digest`` is its SHA-256 in hexadecimal digits. ``experiment_id`` None means all experiments,
@@ -84,12 +84,12 @@ class ApiToken:
 
 
 def token_store_path(store: Path) -> Path:
-    """Return the path of the file of named tokens of a store: ``<store>.token-hashes``."""
+    """Return the path of a store's file of named tokens, ``<store>.token-hashes``."""
     return path_beside(store, "token-hashes")
 
 
 def check_name(name: str) -> None:
-    """Raise SettingsError if this cannot be the name of a token."""
+    """Raise SettingsError if a text is not a valid name of a token."""
     if not NAME.fullmatch(name):
         raise SettingsError(
             f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
@@ -98,7 +98,7 @@ def check_name(name: str) -> None:
 
 
 def token_name_of(worker: str) -> str:
-    """Return the name of the token that a worker with this name would have.
+    """Return the token name of a worker: the worker's name up to the first slash.
 
     >>> token_name_of("gpu-1/3"), token_name_of("gpu-1")
     ('gpu-1', 'gpu-1')
@@ -107,7 +107,7 @@ def token_name_of(worker: str) -> str:
 
 
 class ApiTokenStore:
-    """Named tokens of one store, for calls from several threads; a path of None means in memory.
+    """Thread-safe store of named tokens, in a file or, if the path is None, in memory.
 
     Raises ServiceError if other users can read the file (`token_store_path`), or it is damaged.
     """
@@ -136,7 +136,7 @@ class ApiTokenStore:
         made_by: str | None = None,
         again: bool = False,
     ) -> str:
-        """Make a token and return it; the store keeps only its digest.
+        """Create a named token and return its secret, of which only a digest is stored.
 
         The name must be unused or expired, the role any but the owner; ``experiment_id`` is for
         workers only, and required for an adapter. With ``again``, because the answer to the same
@@ -169,7 +169,7 @@ class ApiTokenStore:
         return token
 
     def revoke(self, name: str) -> ApiToken:
-        """Revoke a token and return it. Raises SettingsError if there is none of that name.
+        """Revoke a named token and return it, or raise SettingsError if the name is unknown.
 
         If the file cannot be written, it raises ServiceError and the token stays valid.
         """
@@ -182,30 +182,30 @@ class ApiTokenStore:
         return gone
 
     def holder_of(self, presented: bytes) -> ApiToken | None:
-        """Return the valid named token with this secret, or None; compare all in constant time."""
+        """Return the valid named token with a secret, or None, comparing in constant time."""
         holder = self._found(presented)
         return None if holder is None or holder.is_over(self._clock.now_s()) else holder
 
     def has_ended(self, presented: bytes) -> bool:
-        """Return whether this is the secret of an expired token."""
+        """Return whether a secret belongs to an expired token."""
         holder = self._found(presented)
         return holder is not None and holder.is_over(self._clock.now_s())
 
     def lets_in(self, holder: ApiToken) -> bool:
-        """Return whether a token that authenticated a caller is still valid."""
+        """Return whether an authenticated caller's token is neither revoked nor expired."""
         return self._holders.get(holder.name) == holder and not holder.is_over(self._clock.now_s())
 
     def has(self, name: str) -> bool:
-        """Return whether a valid token has this name."""
+        """Return whether a valid token has the given name."""
         holder = self._holders.get(name)
         return holder is not None and not holder.is_over(self._clock.now_s())
 
     def get(self, name: str) -> ApiToken | None:
-        """Return the valid token of a name; None if there is none."""
+        """Return the valid token with the given name, or None if there is none."""
         return self._holders.get(name)
 
     def holders(self) -> tuple[ApiToken, ...]:
-        """Return all tokens that were not revoked, latest first."""
+        """Return all tokens that are not revoked, latest first."""
         return tuple(
             sorted(self._holders.values(), key=lambda holder: (-holder.made_s, holder.name))
         )

@@ -40,7 +40,7 @@ from strategies import StrategyError
 
 
 class AutoSteeringLoop:
-    """Loop that steers the experiments in auto-steering and sends events to their hooks.
+    """Loop that steers all experiments in auto-steering and sends their events to hooks.
 
     Hooks run only if the service executes runs, or if requests may name programs anyway.
     """
@@ -50,7 +50,7 @@ class AutoSteeringLoop:
         self._notifiers: dict[str, Notifier | None] = {}
 
     def turn(self) -> None:
-        """Take the steps that are due; an error of one experiment does not affect the others."""
+        """Take all auto-steering steps that are due, confining errors to their experiments."""
         for experiment_id in self._house.queue.active():
             try:
                 session = self._house.session(experiment_id)
@@ -62,7 +62,7 @@ class AutoSteeringLoop:
                 self._give_back(experiment_id, error)
 
     def end(self) -> None:
-        """Wait until the running hooks have ended, at most their grace period."""
+        """Wait for running hooks to end, at most for their grace period."""
         for notifier in self._notifiers.values():
             if notifier is not None:
                 notifier.end()
@@ -122,7 +122,7 @@ LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journa
 
 @dataclass(frozen=True, slots=True)
 class ServiceApp:
-    """App with middleware (``asgi``), its routes alone (``app``, for OpenAPI) and its context."""
+    """FastAPI app alone (``app``), the app in its middleware (``asgi``), and their context."""
 
     asgi: ASGIApp
     app: FastAPI
@@ -139,7 +139,7 @@ def make_service(
     look_after_s: float = LOOK_AFTER_S,
     alone: bool = True,
 ) -> ServiceApp:
-    """Return the app that serves an experiment service under these host names and the loopback's.
+    """Return the web app of an experiment service, answering at loopback and these host names.
 
     ``look_after_s`` is the interval between checks of the leases. ``alone`` says that nothing else
     in this process executes runs of the store: runs without a lease belong to an ended process.
@@ -175,7 +175,7 @@ def make_service(
 
 
 def make_documentation_app(lifespan: object = None) -> FastAPI:
-    """Return the app of the routes alone, for their OpenAPI document."""
+    """Return a FastAPI app with all routes but no middleware, as the OpenAPI document needs."""
     app = FastAPI(
         title="Copperline",
         version="1",
@@ -224,7 +224,7 @@ Json = dict[str, Any]
 
 
 def openapi_document(app: FastAPI) -> Json:
-    """Return the OpenAPI document of an app, with the errors that its middleware answers."""
+    """Return the OpenAPI document of an app, including the errors that its middleware returns."""
     schema: Json = json.loads(json.dumps(app.openapi()))
     used: set[int] = set()
     for path, operations in schema["paths"].items():
@@ -242,7 +242,7 @@ def openapi_document(app: FastAPI) -> Json:
 
 
 def openapi_text() -> str:
-    """Return the OpenAPI document as it is checked in."""
+    """Return the OpenAPI document of the service as JSON text, as stored in the repository."""
     return f"{json.dumps(openapi_document(make_documentation_app()), indent=1)}\n"
 
 

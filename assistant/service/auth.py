@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{32,512}")  # as RFC 6750 writes a beare
 
 @dataclass(frozen=True)
 class RoleTokens:
-    """Secret tokens, one for each role."""
+    """Secret access tokens of a service, at most one for each role."""
 
     by_role: Mapping[Role, str] = field(repr=False)
 
@@ -43,15 +43,15 @@ class RoleTokens:
 
     @classmethod
     def of_owner(cls) -> Self:
-        """Return a fresh owner's token and no others, for a private service."""
+        """Return a token set with only a fresh owner token, for a private service."""
         return cls({Role.OWNER: secrets.token_hex(_BYTES)})
 
     def with_owner(self) -> "RoleTokens":
-        """Return these tokens and a fresh owner's token."""
+        """Return a copy of these tokens with a fresh owner token."""
         return RoleTokens({**self.by_role, **RoleTokens.of_owner().by_role})
 
     def role_of(self, presented: bytes) -> Role | None:
-        """Return the role of a token, None for an unknown one; compare all in constant time."""
+        """Return the role of a token or None if unknown, comparing in constant time."""
         match: Role | None = None
         for role, token in self.by_role.items():
             if hmac.compare_digest(presented, token.encode()):
@@ -60,12 +60,12 @@ class RoleTokens:
 
 
 def tokens_path(store: Path) -> Path:
-    """Return the path of the file of a store's role tokens: ``<store>.tokens``."""
+    """Return the path of a store's file of role tokens, ``<store>.tokens``."""
     return path_beside(store, "tokens")
 
 
 def read_tokens(path: Path) -> RoleTokens | None:
-    """Return the tokens of a file, None if there is no file.
+    """Return the role tokens in a file, or None if the file does not exist.
 
     Raises ServiceError if other users can read it, or it is not one token for each role.
     """
@@ -74,7 +74,7 @@ def read_tokens(path: Path) -> RoleTokens | None:
 
 
 def read_or_make_tokens(path: Path) -> RoleTokens:
-    """Return the tokens of a file; write fresh ones if there is no file.
+    """Return the role tokens in a file, creating the file with fresh tokens if missing.
 
     Raises ServiceError as `read_tokens`, or if the file cannot be written.
     """
@@ -118,7 +118,7 @@ def _checked(path: Path, content: bytes) -> dict[Role, str]:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Authenticated caller: role, network address, and named token (None: the store's file)."""
+    """Authenticated caller: role, network address and named token (None for a role token)."""
 
     role: Role
     address: str
@@ -126,16 +126,16 @@ class Caller:
 
     @property
     def name(self) -> str | None:
-        """Name of the caller's token; None for a token without a name."""
+        """Name of the caller's token, or None for a role token."""
         return None if self.holder is None else self.holder.name
 
     @property
     def experiment_id(self) -> str | None:
-        """The only experiment that the caller may access; None means all."""
+        """Id of the only experiment that the caller may access, or None for all."""
         return None if self.holder is None else self.holder.experiment_id
 
     def refuse_other(self, experiment_id: str) -> None:
-        """Raise ProblemError (403) for an experiment that the token is not for, stored or not."""
+        """Raise ProblemError (403) if the caller's token is for another experiment."""
         if self.experiment_id not in (None, experiment_id):
             raise ProblemError(
                 Problem(
@@ -147,7 +147,7 @@ class Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the caller of a request. Raises ProblemError (401) if it was not authenticated."""
+    """Return the caller of a request, or raise ProblemError (401) if not authenticated."""
     caller = request.scope.get("state", {}).get("caller")
     if not isinstance(caller, Caller):
         raise ProblemError(
@@ -157,7 +157,7 @@ def caller_of(request: Request) -> Caller:
 
 
 class AuthRateLimiter:
-    """Rate limiter of failed authentications: a leaking bucket per address, in a bounded table.
+    """Rate limiter of failed authentications, with a leaky bucket for each network address.
 
     ``burst`` attempts may fail in a row, ``per_s`` are forgiven per second (monotonic clock). Of
     more than ``size`` addresses the one that failed longest ago is dropped.
@@ -177,7 +177,7 @@ class AuthRateLimiter:
         return len(self._level)
 
     def count(self, address: str) -> int | None:
-        """Count a failure; return the seconds to wait if there are too many, else None.
+        """Count a failed attempt and return the seconds to wait if over the limit, else None.
 
         Attempts beyond the burst are not counted, so that waiting for that time suffices.
         """
@@ -207,7 +207,7 @@ def _network(address: str) -> str:
 
 
 class AuthMiddleware:
-    """ASGI middleware that authenticates every request, except on the ``public`` paths.
+    """ASGI middleware that authenticates every request except those to ``public`` paths.
 
     It reads only the header Authorization, never the query, and passes it to no route. A valid
     token is accepted however many attempts from its address have failed: other users' mistakes
@@ -292,7 +292,7 @@ def _bearer(authorizations: list[bytes]) -> bytes | None:
 
 
 class RoleRequirement(SecurityBase):
-    """Dependency of a route that requires one of some roles.
+    """FastAPI dependency that requires the caller of a route to have one of the given roles.
 
     ``Annotated[Caller, Depends(RoleRequirement(Role.STEERER))]``. A token for one experiment is
     refused on the paths of others. The OpenAPI document lists the bearer token for the route;

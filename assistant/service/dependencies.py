@@ -25,7 +25,7 @@ _TAG = re.compile(r'"([0-9]{1,15})"')
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """Objects of the app that the routes depend on.
+    """Objects shared by all routes of the app, such as the experiment service and the metrics.
 
     ``work`` and ``watch`` are threads of their own for workers and event streams, so that these
     do not wait for slow decisions.
@@ -40,13 +40,13 @@ class ServiceContext:
 
 
 async def context_of(request: Request) -> ServiceContext:
-    """Return the context of the app."""
+    """Return the shared objects of the app that received a request."""
     context: ServiceContext = request.app.state.context
     return context
 
 
 async def service_of(request: Request) -> ExperimentService:
-    """Return the experiment service."""
+    """Return the experiment service of the app that received a request."""
     return (await context_of(request)).house
 
 
@@ -57,7 +57,7 @@ async def idempotent_request_of(
         Header(description="Made anew for each request, kept for its repetition: done once."),
     ] = None,
 ) -> IdempotentRequest:
-    """Return the request with its Idempotency-Key. Raises ProblemError for a malformed key."""
+    """Return the identity of a request, or raise ProblemError for a malformed Idempotency-Key."""
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
     content = f"{request.method} {request.url.path}\n".encode() + await request.body()
@@ -71,7 +71,7 @@ async def versioned_request_of(
         Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
     ] = None,
 ) -> IdempotentRequest:
-    """Return the request with the version in If-Match. Raises ProblemError if it is malformed."""
+    """Return a request's identity with its If-Match version, or raise ProblemError if invalid."""
     tag = None if if_match is None else _TAG.fullmatch(if_match)
     if if_match is not None and tag is None:
         raise refusal(400, 'If-Match is a version in quotes, such as "12"')
@@ -81,7 +81,7 @@ async def versioned_request_of(
 async def path_experiment(
     request: Request, experiment: Annotated[str, Path(max_length=200)]
 ) -> str:
-    """Return the experiment id of a path, and add it to the log line of the request."""
+    """Return the experiment id in a URL path and add it to the log line of the request."""
     annotate_request(request.scope, experiment=experiment)
     return experiment
 

@@ -45,7 +45,7 @@ from assistant.store.queue import RunQueue
 
 
 class SuspendAwareClock:
-    """Monotonic clock (s) that advances by at most ``step_s`` between two readings.
+    """Monotonic clock in seconds that advances by at most ``step_s`` between two readings.
 
     Time in which the process is stopped (SIGSTOP, a debugger, a suspended machine) does not count,
     because the service can receive no heartbeat then: no lease runs out for that reason.
@@ -66,19 +66,19 @@ class SuspendAwareClock:
 
 
 class ClientLiveness:
-    """Times of the last request of each external client, by experiment."""
+    """Time of the last request of each experiment's external client."""
 
     def __init__(self, is_outside: Callable[[str], bool], steady_s: Callable[[], float]) -> None:
         self._is_outside, self._steady_s = is_outside, steady_s
         self._heard_s: dict[str, float] = {}
 
     def note(self, experiment_id: str) -> None:
-        """Record a request of the external client of an experiment; ignore other experiments."""
+        """Record the time of a request if the experiment has an external client."""
         if self._is_outside(experiment_id):
             self._heard_s[experiment_id] = self._steady_s()
 
     def ago_s(self, experiment_id: str) -> float | None:
-        """Return the seconds since the last request of the client; None if there was none yet."""
+        """Return the seconds since the external client's last request, or None before any."""
         at_s = self._heard_s.get(experiment_id)
         return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
@@ -94,7 +94,7 @@ def apply_request_policy(
     files: Path | None,
     adapters: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the tables of a request with absolute paths; refuse forbidden programs and files.
+    """Return a request's sweep tables with absolute paths, refusing forbidden programs or files.
 
     Args:
         tables: tables of a sweep file in the request.
@@ -173,7 +173,7 @@ _REUSED = "this Idempotency-Key was used for another request; make a new one for
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """Identity of a request, for answering a repeated request only once.
+    """Identity of a request, by which the service recognises a repeated request.
 
     ``digest`` covers method, path and body. ``key`` is the Idempotency-Key, or None. ``version`` is
     the version of the experiment that the client has read; None allows any.
@@ -186,7 +186,7 @@ class IdempotentRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a command: events ``first`` to ``first + len(lines)`` of an event log, as JSON.
+    """Result of a command: the events appended to the event log, as JSON lines.
 
     ``version`` is that after the command; ``again`` marks the answer to a repeated request.
     """
@@ -199,23 +199,23 @@ class CommandResult:
 
 
 class ReadOnlyQueries(ExperimentQueries):
-    """Queries of a private copy of an experiment at one moment."""
+    """Read-only queries on a private copy of an experiment at a fixed time."""
 
     def __init__(self, experiment: Experiment, at_s: float) -> None:
         self._experiment, self._at_s = experiment, at_s
 
     @property
     def experiment(self) -> Experiment:
-        """State of the experiment."""
+        """Private copy of the experiment."""
         return self._experiment
 
     def now_s(self) -> float:
-        """Return the moment in seconds since 1970-01-01 UTC."""
+        """Return the fixed time in seconds since 1970-01-01 UTC."""
         return self._at_s
 
 
 class ExperimentService:
-    """Experiments of a store that only this process writes.
+    """Experiments of a store with the commands on them, written only by this process.
 
     Args:
         store: store of the event logs.
@@ -256,24 +256,24 @@ class ExperimentService:
         self.count_in(MetricsRegistry())
 
     def count_in(self, metrics: MetricsRegistry) -> None:
-        """Count the commands, leases and results in these metrics from now on."""
+        """Count commands, leases and results in a metrics registry from now on."""
         self.counts = ServiceCounters(metrics, self.queue.depth, lambda: self.queue.lost)
 
     def note(self, experiment_id: str, sentence: str) -> None:
-        """Keep a sentence about the execution of an experiment, for the people who watch it."""
+        """Record a note about the execution of an experiment, to be shown to users."""
         sentences = self._notes.get(experiment_id, ())
         if sentence not in sentences:
             self._notes[experiment_id] = (*sentences, sentence)[-NOTES_KEPT:]
             self.log.warning("noted", experiment=experiment_id, note=sentence)
 
     def notes(self, experiment_id: str) -> tuple[str, ...]:
-        """Return the notes on an experiment since the service started."""
+        """Return the latest notes on an experiment since the service started."""
         return self._notes.get(experiment_id, ())
 
     # -- experiments ---------------------------------------------------------------------------
 
     def session(self, experiment_id: str) -> Session:
-        """Return the session of an experiment, loaded once. Raises StoreError if there is none."""
+        """Return the session of an experiment, loaded once, or raise StoreError if unknown."""
         with self._loading:
             if experiment_id not in self._sessions:
                 self._sessions[experiment_id] = load_session(
@@ -282,20 +282,20 @@ class ExperimentService:
             return self._sessions[experiment_id]
 
     def look(self, experiment_id: str) -> ReadOnlyQueries:
-        """Return the current state of an experiment, including the recorded results of workers."""
+        """Return read-only queries on the current state of an experiment."""
         session = self.session(experiment_id)
         with session.deciding():
             return ReadOnlyQueries(session.experiment.supposing(()), session.now_s())
 
     def loaded(self) -> tuple[Session, ...]:
-        """Return the sessions that are in memory."""
+        """Return the sessions of all experiments loaded into memory."""
         with self._loading:
             return tuple(self._sessions.values())
 
     def open_described(
         self, described: ExperimentOpened, request: IdempotentRequest
     ) -> CommandResult:
-        """Open an experiment whose runs another program will execute.
+        """Open an experiment whose runs are executed by another program.
 
         Raises SettingsError for a recipe, which only settings may have, and as `opening.describe`.
         """
@@ -314,7 +314,7 @@ class ExperimentService:
         )
 
     def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the tables of a request with absolute paths; see `apply_request_policy`."""
+        """Return sweep tables with absolute paths, or raise SettingsError if not allowed."""
         return apply_request_policy(
             tables, programs=self.programs, files=self._files, adapters=self._adapters
         )
@@ -322,7 +322,7 @@ class ExperimentService:
     def open_settings(
         self, tables: Mapping[str, Any], name: str, request: IdempotentRequest
     ) -> CommandResult:
-        """Open an experiment from the tables of a sweep file. Raises the errors of `placed`."""
+        """Open an experiment from sweep tables, or raise SettingsError if not allowed."""
         placed = self.placed(tables)
 
         def opened() -> Session:
@@ -354,7 +354,7 @@ class ExperimentService:
     def decide(
         self, experiment_id: str, request: IdempotentRequest, act: Callable[[Session], object]
     ) -> CommandResult:
-        """Apply a command to a session, once per key and only on the version that the client read.
+        """Apply a command to a session, once for each key and only at the expected version.
 
         Raises:
             VersionConflictError: the experiment has another version.
@@ -376,7 +376,7 @@ class ExperimentService:
     def append(
         self, experiment_id: str, position: int, events: Sequence[Event], request: IdempotentRequest
     ) -> CommandResult:
-        """Store events that a session of another process has decided: all or none.
+        """Store all or none of the events that a session in another process has decided.
 
         Raises VersionConflictError if the event log is not at that position, and ExperimentError if
         the events do not follow it.
@@ -402,7 +402,7 @@ class ExperimentService:
         return self.decide(experiment_id, request, act)
 
     def activate(self, experiment_id: str, active: bool, request: IdempotentRequest) -> None:
-        """Allow or forbid workers to lease runs of an experiment. Raises the errors of `decide`."""
+        """Allow or forbid leases of an experiment's runs, with the errors of `decide`."""
 
         def act(session: Session) -> None:
             self.queue.set_active(session.id, active)
@@ -418,7 +418,7 @@ class ExperimentService:
         return reply
 
     def answered(self, request: IdempotentRequest) -> CommandResult | None:
-        """Return the result of a repeated request, None for a new one.
+        """Return the stored result of a repeated request, or None for a new request.
 
         Raises IdempotencyKeyReusedError if the key was used for another request.
         """
@@ -457,7 +457,7 @@ class ExperimentService:
         made_by: str | None = None,
         again: bool = False,
     ) -> str:
-        """Make a named token; raise as `ApiTokenStore.issue`.
+        """Create a named token, return its secret, and raise as `ApiTokenStore.issue`.
 
         Raises UnknownExperimentError if there is no such experiment, and NameTakenError if a worker
         without that token uses the name.
@@ -477,19 +477,19 @@ class ExperimentService:
         return token
 
     def revoke_token(self, name: str) -> None:
-        """Revoke a named token; the runs that are leased under it wait again."""
+        """Revoke a named token and return the runs leased under it to the queue."""
         self.book.revoke(name)
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
     def once(self, request: IdempotentRequest) -> bool:
-        """Return whether a request without events was answered before. Raises as `answered`."""
+        """Return whether an event-free request is a repeat, with the errors of `answered`."""
         reply = None if request.key is None else self.store.reply(request.key)
         if reply is not None and reply.request != request.digest:
             raise IdempotencyKeyReusedError(_REUSED)
         return reply is not None
 
     def remember(self, request: IdempotentRequest) -> None:
-        """Remember that a request without events was answered."""
+        """Record that a request that stores no events was answered."""
         if request.key is not None:
             with self.store.transaction():
                 self.store.remember(
@@ -499,7 +499,7 @@ class ExperimentService:
     # -- housekeeping ----------------------------------------------------------------------------
 
     def take_over(self, *, alone: bool = True) -> None:
-        """Restart every lease with its full length, after another process has ended.
+        """Restart every lease at full length after the previous service process has ended.
 
         With ``alone`` no other process executes runs: running runs without a lease wait again.
         """
@@ -508,7 +508,7 @@ class ExperimentService:
             self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
     def look_after(self) -> None:
-        """Expire leases, record the results of workers, and end experiments with no budget left."""
+        """Expire leases, record worker results, and end experiments without budget left."""
         lost = self.queue.expire()
         if lost:
             self.log.warning("workers not heard of", runs=lost)
@@ -522,7 +522,7 @@ class ExperimentService:
                 )
 
     def forget(self) -> None:
-        """Delete the stored answers of old requests."""
+        """Delete the stored answers to requests past their retention time."""
         self.store.forget_replies(self.clock.now_s() - REPLIES_KEPT_S)
 
     def _pause_if_over(self, session: Session) -> None:

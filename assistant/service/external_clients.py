@@ -27,7 +27,7 @@ _NAME_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class ProgramRegistration:
-    """Registration of an external client: experiment name and settings (without ``[application]``).
+    """Registration of an external client: experiment name and sweep settings.
 
     ``automatic`` is the auto-steering; True means as in the settings, None means none. ``resume``
     continues the latest unfinished experiment of this name.
@@ -41,7 +41,7 @@ class ProgramRegistration:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredProgram:
-    """Registered external client: its experiment, its token (not stored) and the token's name."""
+    """Result of registering an external client: experiment id, token and token name."""
 
     experiment_id: str
     token: str
@@ -55,7 +55,7 @@ def register(
     request: IdempotentRequest,
     made_by: str | None = None,
 ) -> RegisteredProgram:
-    """Open an experiment for an external client, or continue one.
+    """Open a new experiment for an external client, or continue an existing one.
 
     Raises:
         SettingsError: the settings are wrong, or of another kind of application.

@@ -46,7 +46,7 @@ _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
 @dataclass(frozen=True, slots=True)
 class BodyRule:
-    """Rule for bodies of paths with this end: maximum of bytes, and media types."""
+    """Size limit (bytes) and media types for request bodies, by the ending of the path."""
 
     ending: str
     max_bytes: int = 1024 * 1024
@@ -57,7 +57,7 @@ DEFAULT_BODY = BodyRule("")
 
 
 def rule_for(path: str, rules: Collection[BodyRule]) -> BodyRule:
-    """Return the first rule for a path, `DEFAULT_BODY` if there is none."""
+    """Return the first body rule that matches a path, or `DEFAULT_BODY` if none does."""
     return next((rule for rule in rules if path.endswith(rule.ending)), DEFAULT_BODY)
 
 
@@ -206,12 +206,12 @@ def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | 
 
 
 def too_large(rule: BodyRule) -> Problem:
-    """Return the problem of a body that is longer than its rule allows."""
+    """Return the problem (413) for a request body that exceeds the size limit of its rule."""
     return Problem(413, f"the body is longer than the {rule.max_bytes} bytes that may come here")
 
 
 def has_body(headers: Collection[tuple[bytes, bytes]]) -> bool:
-    """Return whether the head of a request announces a body."""
+    """Return whether the headers of a request announce a body."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and int(value) > 0)
         for name, value in headers
@@ -260,7 +260,7 @@ WORK = ("/v1/claims", "/health")  # path prefixes of workers, which never wait f
 
 
 class BodyLimitMiddleware:
-    """ASGI middleware that reads the whole body, within ``body_s`` seconds, before the app does."""
+    """ASGI middleware that limits request bodies in size and arrival time (``body_s``)."""
 
     def __init__(
         self, app: ASGIApp, *, rules: Collection[BodyRule] = (), body_s: float = BODY_S
@@ -296,7 +296,7 @@ class BodyLimitMiddleware:
 
 
 class ConcurrencyLimiter:
-    """ASGI middleware that limits the requests in progress and answers the others with 503.
+    """ASGI middleware that limits concurrent requests and answers excess ones with 503.
 
     Event streams have slots of their own, because they last for hours and mostly wait; so have
     workers, so that they do not wait for slow decisions of people.
@@ -389,7 +389,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimits:
-    """Limits of a service: sizes, times and numbers of requests.
+    """Limits of a service on request sizes, body arrival times and concurrent requests.
 
     ``max_head_bytes`` is for path, query and headers together, ``body_s`` the time for a body to
     arrive, ``working`` and ``streams`` the requests and event streams in progress; ``rules`` are
@@ -415,7 +415,7 @@ def build_middleware(
     limits: ServiceLimits | None = None,
     failures: AuthRateLimiter | None = None,
 ) -> ASGIApp:
-    """Return an app in its middleware: request guard, authentication, body, concurrency.
+    """Wrap an app in its middleware: request guard, authentication, body and concurrency limits.
 
     Errors of the app must be problems (`assistant.service.problems.install`). ``names`` are host
     names besides the loopback's and the address of the connection; ``public`` paths need no token.
@@ -436,7 +436,7 @@ def build_middleware(
 
 
 def unprotected_routes(app: FastAPI) -> list[str]:
-    """Return the operations of an app that require no role, such as ``GET /health``."""
+    """Return the API operations of an app that require no role, such as ``GET /health``."""
     return sorted(
         f"{method.upper()} {path}"
         for path, operations in app.openapi().get("paths", {}).items()

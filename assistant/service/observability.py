@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[!#-<>-~]+")  # printable ASCII without space, quote and e
 
 
 class ServiceLog:
-    """Log that writes events to a stream, from any thread; errors of the stream are ignored.
+    """Thread-safe log that writes events to a stream and ignores errors of the stream.
 
     Fields have the names ``request`` (its id), ``experiment``, ``run``, ``worker``, ``duration_s``,
     and others by event; None is left out. ``shape`` is ``json`` (one object per line) or ``text``,
@@ -51,7 +51,7 @@ class ServiceLog:
         self._lock = threading.Lock()
 
     def debug(self, event: str, **fields: Field) -> None:
-        """Log an event that only debugging needs."""
+        """Log an event that is needed only for debugging."""
         self.write("debug", event, fields)
 
     def info(self, event: str, **fields: Field) -> None:
@@ -59,7 +59,7 @@ class ServiceLog:
         self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Field) -> None:
-        """Log an event that an operator should look at."""
+        """Log an event that an operator should check."""
         self.write("warning", event, fields)
 
     def error(self, event: str, error: BaseException | None = None, **fields: Field) -> None:
@@ -67,7 +67,7 @@ class ServiceLog:
         self.write("error", event, {**fields, **_traceback(error)})
 
     def write(self, level: Level, event: str, fields: Mapping[str, Field]) -> None:
-        """Write one line, if the log includes its level."""
+        """Write one log line unless its level is below the level of the log."""
         if LEVELS.index(level) < LEVELS.index(self._level):
             return
         line = format_line(self._shape, self._clock(), level, event, fields)
@@ -83,7 +83,7 @@ class ServiceLog:
 def format_line(
     shape: Format, at_s: float, level: Level, event: str, fields: Mapping[str, Field]
 ) -> str:
-    """Return one line of printable ASCII.
+    """Format a log event as one line of printable ASCII.
 
     >>> format_line("text", 0.0, "info", "run started", {"run": 7, "worker": "a b", "x": None})
     '1970-01-01T00:00:00.000Z info "run started" run=7 worker="a b"'
@@ -107,7 +107,7 @@ def annotate_request(scope: MutableMapping[str, Any], **fields: Field) -> None:
 
 
 def python_logger(log: ServiceLog) -> logging.Logger:
-    """Return a logger of the standard library whose warnings and errors go to a log.
+    """Return a standard-library logger that forwards warnings and errors to a service log.
 
     It is outside the hierarchy of loggers, so that their configuration does not affect it.
     """
@@ -117,14 +117,14 @@ def python_logger(log: ServiceLog) -> logging.Logger:
 
 
 class LogRelay(logging.Handler):
-    """Handler that passes records of the standard library to a log."""
+    """Standard-library logging handler that forwards records to a service log."""
 
     def __init__(self, log: ServiceLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; every level below error becomes a warning."""
+        """Write one record to the service log, with levels below error as warnings."""
         level: Level = "error" if record.levelno >= logging.ERROR else "warning"
         error = record.exc_info[1] if record.exc_info else None
         fields: dict[str, Field] = {"message": record.getMessage().strip(), **_traceback(error)}
@@ -175,7 +175,7 @@ class _Metric(ABC):
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """Return the samples."""
+        """Return the samples as lines of the Prometheus text format."""
 
     def _key(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         if len(labels) != len(self.labels):
@@ -199,11 +199,11 @@ class _LabelledNumber(_Metric):
         self._read: Callable[[], float | Mapping[tuple[str, ...], float]] | None = None
 
     def follow(self, read: Callable[[], float | Mapping[tuple[str, ...], float]]) -> None:
-        """Call ``read`` at every fetch; it returns the number, or numbers by values of labels."""
+        """Take the values from a function that is called at every fetch of the metrics."""
         self._read = read
 
     def refresh(self) -> None:
-        """Read the followed number, outside any lock of the registry."""
+        """Update the values from the followed function, outside the lock of the registry."""
         if self._read is None:
             return
         reading = self._read()
@@ -212,12 +212,12 @@ class _LabelledNumber(_Metric):
             self._values = {self._key(labels): value for labels, value in values.items()}
 
     def lines(self) -> list[str]:
-        """Return the samples."""
+        """Return the samples as lines of the Prometheus text format."""
         return [self._line(labels, value) for labels, value in sorted(self._values.items())]
 
 
 class Counter(_LabelledNumber):
-    """Number of occurrences of an event; it only grows."""
+    """Metric that counts an event and never decreases."""
 
     kind = "counter"
 
@@ -227,7 +227,7 @@ class Counter(_LabelledNumber):
             self._values[()] = 0.0
 
     def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Increase the count for these values of the labels."""
+        """Increase the count for the given label values."""
         if not by >= 0:
             raise ValueError(f"'{self.name}' only grows, given {by}")
         with self._lock:
@@ -236,24 +236,24 @@ class Counter(_LabelledNumber):
 
 
 class Gauge(_LabelledNumber):
-    """Current amount of a quantity."""
+    """Metric that holds the current value of a quantity."""
 
     kind = "gauge"
 
     def set(self, value: float, *labels: str) -> None:
-        """Set the amount for these values of the labels."""
+        """Set the value for the given label values."""
         with self._lock:
             self._values[self._key(labels)] = value
 
     def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Add to the amount; ``by`` may be negative."""
+        """Add an amount, which may be negative, to the value for the given label values."""
         with self._lock:
             key = self._key(labels)
             self._values[key] = self._values.get(key, 0.0) + by
 
 
 class Histogram(_Metric):
-    """Distribution of values: counts up to each bound, sum and number."""
+    """Metric for a distribution of values: counts up to each bound, sum and total count."""
 
     kind = "histogram"
 
@@ -273,7 +273,7 @@ class Histogram(_Metric):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count one value for these values of the labels."""
+        """Record one value for the given label values."""
         with self._lock:
             key = self._key(labels)
             counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
@@ -281,7 +281,7 @@ class Histogram(_Metric):
             self._sums[key] = self._sums.get(key, 0.0) + value
 
     def lines(self) -> list[str]:
-        """Return the samples."""
+        """Return the samples as lines of the Prometheus text format."""
         text_lines: list[str] = []
         for labels, counts in sorted(self._counts.items()):
             total = 0
@@ -294,14 +294,14 @@ class Histogram(_Metric):
 
 
 class MetricsRegistry:
-    """Metrics of one service."""
+    """Registry of all metrics of one service."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._metrics: dict[str, _Metric] = {}
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """Return a new counter; its name ends in ``_total``."""
+        """Register and return a new counter with a name that ends in ``_total``."""
         if not name.endswith("_total"):
             raise ValueError(f"a counter's name ends in '_total', given '{name}'")
         metric = Counter(name, text, labels, self._lock)
@@ -309,7 +309,7 @@ class MetricsRegistry:
         return metric
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """Return a new gauge."""
+        """Register and return a new gauge."""
         metric = Gauge(name, text, labels, self._lock)
         self._add(metric)
         return metric
@@ -317,7 +317,7 @@ class MetricsRegistry:
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
     ) -> Histogram:
-        """Return a new histogram with these upper bounds and infinity."""
+        """Register and return a new histogram with the given upper bounds and infinity."""
         metric = Histogram(name, text, labels, self._lock, bounds)
         self._add(metric)
         return metric
@@ -328,7 +328,7 @@ class MetricsRegistry:
         self._metrics[metric.name] = metric
 
     def render(self) -> str:
-        """Return all metrics as text of the type `CONTENT_TYPE`."""
+        """Return all metrics as text in the Prometheus format (`CONTENT_TYPE`)."""
         for metric in self._metrics.values():
             if isinstance(metric, _LabelledNumber):
                 metric.refresh()
@@ -353,7 +353,7 @@ STATES = ("queued", "running", "completed", "failed", "cancelled")
 
 
 class ServiceCounters:
-    """Counters of one service.
+    """Metrics of one service about leases, results, decisions and the run queue.
 
     ``depth`` returns the runs by state, ``lost`` the expired leases since the service started.
     """
@@ -392,13 +392,13 @@ class ServiceCounters:
         runs.follow(by_state)
 
     def claimed(self, outcome: str) -> None:
-        """Count an answer to a request for a lease."""
+        """Count an answer to a lease request by its outcome."""
         self._claims.inc(outcome)
 
     def resulted(self, kind: str) -> None:
-        """Count a result."""
+        """Count a run result by its kind."""
         self._results.inc(kind)
 
     def decided(self, event: str | None) -> None:
-        """Count a decision by the type of its first event."""
+        """Count a command by the type of its first event, or as ``none``."""
         self._decisions.inc(event or "none")

@@ -84,7 +84,7 @@ HINTS: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """Fault of one field of a request."""
+    """Validation error of one field in a request."""
 
     field: str
     message: str
@@ -92,7 +92,7 @@ class FieldFault:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Answer to a refused request; its status (4xx or 5xx) determines an empty title or hint.
+    """Error response of the service (problem details), with an HTTP status of 4xx or 5xx.
 
     ``detail`` is a sentence about this request, ``fields`` has the faults of a body or a query, and
     ``error`` names the error class (may be empty), so that a client can raise it again.
@@ -107,7 +107,7 @@ class Problem:
     error: str = ""
 
     def body(self, request_id: str = "") -> bytes:
-        """Return the problem as JSON."""
+        """Return the problem as a JSON response body."""
         title = self.title or TITLES.get(self.status) or HTTPStatus(self.status).phrase.lower()
         content: dict[str, object] = {
             "type": f"urn:copperline:problem:{title.replace(' ', '-')}",
@@ -127,7 +127,7 @@ class Problem:
         return json.dumps(content).encode()
 
     def all_headers(self) -> tuple[tuple[str, str], ...]:
-        """Return the headers, with Retry-After for status 503."""
+        """Return the response headers, including Retry-After for status 503."""
         names = {name.lower() for name, _ in self.headers}
         if self.status == 503 and "retry-after" not in names:
             return (*self.headers, ("Retry-After", str(RETRY_AFTER_S)))
@@ -135,7 +135,7 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """Error of a route that carries its answer."""
+    """Exception of a route that carries the problem to send as the response."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -143,12 +143,12 @@ class ProblemError(Exception):
 
 
 def refusal(status: int, detail: str, hint: str | None = None) -> ProblemError:
-    """Return the error for a route to raise: a status and a sentence."""
+    """Return the ProblemError for a status and a detail sentence, for a route to raise."""
     return ProblemError(Problem(status, detail, hint=hint))
 
 
 def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
-    """Return the problem that a client receives for an error of its request.
+    """Return the problem to send to the client for an exception raised by its request.
 
     With ``conditional`` the request carried If-Match: then a changed experiment is a failed
     condition (412) and not a conflict (409).
@@ -209,7 +209,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem of a request with faulty fields, as pydantic lists them."""
+    """Return the problem for a request with invalid fields, from pydantic's error list."""
     fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
     if not fields:
         return Problem(422, "the request does not fit its schema")
@@ -242,7 +242,7 @@ def _field_fault(error: Mapping[str, Any]) -> FieldFault:
 
 
 async def send_problem(send: Send, problem: Problem, request_id: str = "") -> None:
-    """Send a problem as the answer, without a framework."""
+    """Send a problem as an ASGI response, without the web framework."""
     body = problem.body(request_id)
     headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
     headers += [(n.lower().encode(), v.encode("latin-1")) for n, v in problem.all_headers()]
@@ -251,12 +251,12 @@ async def send_problem(send: Send, problem: Problem, request_id: str = "") -> No
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request in the log; empty without the middleware."""
+    """Return the id of a request in the log, or an empty string without the middleware."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def install(app: FastAPI) -> None:
-    """Turn every error of an app's routes, and of routing, into a problem."""
+    """Register handlers in an app that turn every route or routing error into a problem."""
     for kind in (
         ProblemError,
         HTTPException,
@@ -301,7 +301,7 @@ def _of_request(request: Request, error: Exception) -> Problem:
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the argument ``responses`` of a route for these statuses, for the OpenAPI document."""
+    """Return the ``responses`` argument of a route that documents these error statuses."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": schema}}}

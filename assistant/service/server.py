@@ -31,7 +31,7 @@ from assistant.service.problems import MEDIA_TYPE, Problem
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of a connection.
+    """Limits of a service's HTTP connections: times in seconds, head size and number.
 
     ``head_s`` is the time for the head of a request, and for its first byte; ``keep_alive_s`` the
     time between two requests; ``connections`` the number that may be open at once.
@@ -44,7 +44,7 @@ class ConnectionLimits:
 
 
 class LimitedHttpProtocol(H11Protocol):
-    """Protocol of one connection, which closes if the head of a request is late."""
+    """HTTP protocol of one connection, which is closed if a request head arrives too late."""
 
     log: ClassVar[ServiceLog]
     patience: ClassVar[ConnectionLimits]
@@ -52,7 +52,7 @@ class LimitedHttpProtocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a head, or refuse the connection."""
+        """Start to wait for a request head, or refuse the connection at the limit."""
         self.logger = python_logger(self.log)
         super().connection_made(transport)
         if len(self.connections) > self.patience.connections:
@@ -61,14 +61,14 @@ class LimitedHttpProtocol(H11Protocol):
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
-        """Process received data; the time of a head runs from its first byte."""
+        """Process received bytes and time a request head from its first byte."""
         self._wait_for_head()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, part of which may have arrived already."""
+        """Continue with the next request, which may have arrived already in part."""
         super().on_response_complete()
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
@@ -76,12 +76,12 @@ class LimitedHttpProtocol(H11Protocol):
             self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
+        """Cancel the timer of the request head."""
         self._head_has_come()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
-        """Answer data that is not HTTP with a problem, like every other refusal."""
+        """Answer data that is not HTTP with a problem (status 400)."""
         error = sys.exc_info()[1]  # called while uvicorn handles what h11 raised
         status = getattr(error, "error_status_hint", 400)
         self._answer(Problem(status, f"not a request of HTTP/1.1 that this service takes: {error}"))
@@ -116,7 +116,7 @@ class LimitedHttpProtocol(H11Protocol):
 
 
 def protocol_of(log: ServiceLog, patience: ConnectionLimits) -> type[LimitedHttpProtocol]:
-    """Return the protocol class of one service, bound to its log."""
+    """Return the protocol class of one service, bound to its log and connection limits."""
     return type("GuardedOfOneService", (LimitedHttpProtocol,), {"log": log, "patience": patience})
 
 
@@ -126,7 +126,7 @@ _MARGIN_S = 5.0
 
 
 def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None) -> socket.socket:
-    """Return an exclusive socket on which a `HttpServer` will listen; port 0 means any free one.
+    """Return an exclusive socket for an `HttpServer`, on any free port if the port is 0.
 
     Raises ServiceError if the address is not available, or if other machines can reach it and the
     file of tokens does not exist.
@@ -159,7 +159,7 @@ def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None)
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the URL of a socket for clients on this machine."""
+    """Return the URL at which clients on this machine reach a listening socket."""
     host, port = listening.getsockname()[:2]
     address = ipaddress.ip_address(host.partition("%")[0])
     if address.is_unspecified:
@@ -168,7 +168,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 class DrainState:
-    """State of the end of a service: no more leases; streams and waiting requests should end."""
+    """Shutdown state of a service: no new leases, and streams and waiting requests end."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -176,25 +176,25 @@ class DrainState:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the service is ending; safe from any thread."""
+        """Whether the shutdown has begun (thread-safe)."""
         return self._begun.is_set()
 
     def begin(self) -> None:
-        """Start the end; safe from any thread or signal handler."""
+        """Begin the shutdown, from any thread or signal handler."""
         self._begun.set()
 
     async def wait(self) -> None:
-        """Return when the end begins, for requests that wait for something."""
+        """Wait until the shutdown wakes the waiting requests."""
         await self._woken.wait()
 
     def wake(self) -> None:
-        """End the waiting requests; call it in the thread of the server."""
+        """Begin the shutdown and wake all waiting requests, from the server's thread."""
         self.begin()
         self._woken.set()
 
 
 class HttpServer:
-    """Server of an app that takes at most ``drain_s`` for the requests in flight before it ends.
+    """HTTP server of an app that gives requests in flight ``drain_s`` seconds at its end.
 
     ``with HttpServer(app, bind(), log) as server: ...`` serves in a thread beside the block;
     `run` serves in this thread until SIGTERM or SIGINT. It closes the socket at the end.
@@ -236,16 +236,16 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """URL for clients on this machine."""
+        """URL of the server for clients on this machine."""
         return self._url
 
     @property
     def drain(self) -> DrainState:
-        """State of the end."""
+        """Shutdown state of the server."""
         return self._drain
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, in the main thread; a second SIGINT ends at once.
+        """Serve in the main thread until SIGTERM or SIGINT, ending at once on a second SIGINT.
 
         Raises ServiceError if the app does not start.
         """
@@ -254,7 +254,7 @@ class HttpServer:
         self._check()
 
     def start(self) -> Self:
-        """Serve in a thread until `stop`. Raises ServiceError if the app does not start.
+        """Serve in a thread until `stop`, or raise ServiceError if the app does not start.
 
         The thread ends with the process, also without `stop`.
         """
@@ -265,7 +265,7 @@ class HttpServer:
         return self
 
     def stop(self) -> None:
-        """Wait at most ``drain_s`` for the requests in flight, and end the thread."""
+        """Wait up to ``drain_s`` seconds for requests in flight, then end the server thread."""
         self._drain.begin()
         self._server.should_exit = True
         if self._thread is not None:
@@ -342,16 +342,16 @@ class _UvicornServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `HttpServer`; uvicorn would raise them again at the end."""
+        """Leave signals to `HttpServer`, because uvicorn would raise them again at its end."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and report it."""
+        """Start to listen and notify the thread that waits for the startup."""
         await super().startup(sockets)
         self.settled.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the waiting requests, finish those in flight, and drop clients that do not read."""
+        """End waiting requests, finish active requests and drop clients that do not read."""
         self._drain.wake()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class LockedStore(SqliteStore):
-    """SQLite store whose lock this process holds until it is closed; None means no lock."""
+    """SQLite store with its write lock (or None), which is released when the store closes."""
 
     def __init__(self, path: Path, key: StoreLock | None) -> None:
         self.key = key
@@ -43,7 +43,7 @@ class LockedStore(SqliteStore):
             raise
 
     def close(self) -> None:
-        """Close the file and release the lock."""
+        """Close the database file and release the lock."""
         super().close()
         self._release()
 
@@ -54,7 +54,7 @@ class LockedStore(SqliteStore):
 
 
 class StoreConnection:
-    """Store that reconnects when its service ends or another one starts.
+    """Store, local or served, that reconnects when its service ends or another one starts.
 
     With ``take_key`` this process may hold the lock while no other process serves.
     """
@@ -64,19 +64,19 @@ class StoreConnection:
         self.inner = self._reach()
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """See `Store.append`."""
+        """Append events to an experiment's event log, which must end at ``position``."""
         self._do(lambda store: store.append(experiment_id, position, events))
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """See `Store.load`."""
+        """Return the events of an experiment from position ``since`` on."""
         return self._do(lambda store: store.load(experiment_id, since))
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """See `Store.experiments`."""
+        """Return the stored experiments, latest first."""
         return self._do(lambda store: store.experiments())
 
     def close(self) -> None:
-        """Close the file or the connection."""
+        """Close the database file or the connection to the service."""
         self.inner.close()
 
     def _do(self, ask: Callable[[LockedStore | HttpStore], T]) -> T:
@@ -97,7 +97,7 @@ class StoreConnection:
 
 
 def open_store(path: Path, *, take_key: bool = True) -> StoreConnection:
-    """Return the store at a path: through the running service, else the file itself.
+    """Open the store at a path, through its running service or else as a database file.
 
     A process that holds the lock and does not serve (a short command) does not block others:
     each append is a transaction of its own, and sessions read the events of one another.
@@ -109,7 +109,7 @@ def open_store(path: Path, *, take_key: bool = True) -> StoreConnection:
 
 
 def api_client_of(path: Path, endpoint: Endpoint, tries: int = TRIES) -> ApiClient:
-    """Return a client of the service of a store, which finds it again after a restart.
+    """Return an HTTP client of a store's service that reconnects after a restart.
 
     ``tries`` is the maximum number of requests without an answer; 6 take about 3 s.
     """
@@ -123,7 +123,7 @@ def api_client_of(path: Path, endpoint: Endpoint, tries: int = TRIES) -> ApiClie
 
 @contextlib.contextmanager
 def embedded_service(path: Path) -> Iterator[StoreConnection]:
-    """Hold a store for a block and serve it to others; use a running service if there is one.
+    """Open a store for a block and serve it to others, unless a service already runs.
 
     Raises:
         StoreError: it cannot be read; ServiceError: the running service does not answer.
@@ -161,7 +161,7 @@ def _private(store: SqliteStore, key: StoreLock) -> Iterator[None]:
 
 
 def needs_service(path: Path) -> ApiClient:
-    """Return a client of the service of a store. Raises ServiceError if none runs."""
+    """Return an HTTP client of a store's service, or raise ServiceError if none runs."""
     endpoint = find_endpoint(path)
     if endpoint is None:
         raise ServiceError(
@@ -176,7 +176,7 @@ _AGAIN_S = 2.0
 
 
 class ServiceSupervisor:
-    """Supervisor of a service for a store, until `end` or the end of this process.
+    """Supervisor that starts and restarts the service of a store until `end`.
 
     The store need not exist yet; a log of None means standard error of this process.
     """
@@ -190,7 +190,7 @@ class ServiceSupervisor:
         self._ended = threading.Event()
 
     def reach(self, patience_s: float = UP_WITHIN_S, tries: int = TRIES) -> ApiClient:
-        """Return a client of the service; start the service if there is none.
+        """Return an HTTP client of the service, starting the service if none runs.
 
         Raises ServiceError if it does not start within ``patience_s``; the message says what to do.
         """
@@ -208,7 +208,7 @@ class ServiceSupervisor:
             time.sleep(_LOOK_S)
 
     def ensure(self) -> None:
-        """Start a service if none runs; return at once."""
+        """Start the service in the background if none runs."""
         with self._lock:
             endpoint = find_endpoint(self._store)
             if endpoint is not None:
@@ -224,11 +224,11 @@ class ServiceSupervisor:
             self._port = 0  # only once: another process may have taken the port
 
     def keep(self) -> None:
-        """Supervise the service in a thread from now on."""
+        """Start a thread that supervises the service."""
         threading.Thread(target=self._keep, name="copperline-companion", daemon=True).start()
 
     def end(self) -> None:
-        """End the service that was started here, with a little time for its runs and requests."""
+        """Terminate the service that this supervisor started, with a grace period of 15 s."""
         self._ended.set()
         with self._lock:
             child, self._child = self._child, None

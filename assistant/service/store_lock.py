@@ -25,7 +25,7 @@ _PAUSE_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """URL of a service, and the token for it."""
+    """URL, process id and access token of a running service."""
 
     url: str
     pid: int
@@ -33,7 +33,7 @@ class Endpoint:
 
 
 class StoreLock:
-    """Right to write a store, until `release` or the end of the process; forks do not hold it."""
+    """Exclusive right to write a store, held until `release` or process exit, not by forks."""
 
     def __init__(self, store: Path, descriptor: int) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class StoreLock:
 
     @classmethod
     def take(cls, store: Path, patience_s: float = PATIENCE_S) -> Self | None:
-        """Take the lock of a store; return None if another process or caller holds it.
+        """Acquire the write lock of a store, or return None if it is held already.
 
         It waits at most ``patience_s``, because `find_endpoint` and `is_locked` hold the lock for
         some microseconds, which must not look like a process that serves. A missing folder is made.
@@ -62,18 +62,18 @@ class StoreLock:
 
     @property
     def store(self) -> Path:
-        """Path of the store."""
+        """Path of the locked store."""
         return self._store
 
     def publish(self, url: str, token: str) -> None:
-        """Write the endpoint of the service. Raises ServiceError if that fails."""
+        """Write the URL and token of the service to a file, or raise ServiceError."""
         if self._descriptor is None:
             raise ServiceError(f"the key of '{self._store}' is given back; take it again")
         body = {"url": url, "pid": os.getpid(), "token": token}
         replace_private(path_beside(self._store, "service"), json.dumps(body).encode())
 
     def release(self) -> None:
-        """Release the lock and remove the endpoint."""
+        """Release the lock and remove the file with the service's endpoint."""
         if self._descriptor is None:
             return
         self.withdraw()
@@ -81,7 +81,7 @@ class StoreLock:
         os.close(descriptor)
 
     def withdraw(self) -> None:
-        """Remove the endpoint but keep the lock."""
+        """Remove the file with the service's endpoint without releasing the lock."""
         with contextlib.suppress(FileNotFoundError):
             path_beside(self._store, "service").unlink()
 
@@ -99,7 +99,7 @@ class StoreLock:
 
 
 def is_locked(store: Path) -> bool:
-    """Return whether a process holds the lock of a store. Raises ServiceError if unknown."""
+    """Return whether any process holds a store's lock, or raise ServiceError if unknown."""
     path = path_beside(store, "key")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -117,7 +117,7 @@ def is_locked(store: Path) -> bool:
 
 
 def find_endpoint(store: Path) -> Endpoint | None:
-    """Return the endpoint of the service of a store, None if there is none now.
+    """Return the endpoint of a store's running service, or None if no service runs.
 
     Raises ServiceError if other users can read the file of the endpoint, or it is damaged.
     """

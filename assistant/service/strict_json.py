@@ -26,7 +26,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class RefusedJsonError(AssistantError):
-    """Text that is not JSON, or is ambiguous JSON.
+    """Error for a text that is not JSON or is ambiguous, with the HTTP status to answer.
 
     ``status`` is that of HTTP: 400 for invalid JSON and duplicate keys, 413 for a text that is too
     large, 422 for values that are not allowed here.
@@ -41,7 +41,7 @@ class RefusedJsonError(AssistantError):
 
 
 def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
-    """Return the value of a JSON text in UTF-8, without a byte-order mark.
+    """Parse strict JSON from UTF-8 bytes within limits of size and nesting depth.
 
     Integers are within 64 bits, numbers finite, texts representable in UTF-8. The nesting of arrays
     and objects is checked before parsing, because parsers recurse.

@@ -28,7 +28,7 @@ def auto_steer_step(
     max_runs: int | None = None,
     on_advice: Callable[[MissWarning], None] | None = None,
 ) -> str | None:
-    """Submit the next runs when none waits or is running; return why the sweep ends, or None.
+    """Submit the next runs if none is open; return the reason if the sweep ends, else None.
 
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
     SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run
@@ -85,25 +85,25 @@ def _search(
 
 
 class SubmissionLimits:
-    """Number of runs that may still be submitted, by the present state of the session."""
+    """Limits on the number of runs that auto-steering may still submit."""
 
     def __init__(self, session: Session, max_runs: int | None) -> None:
         self._session, self._max_runs = session, max_runs
 
     @property
     def limit(self) -> int | None:
-        """Runs that may be submitted in all; None without a limit."""
+        """Largest total number of runs, from the SLA and ``max_runs``; None without a limit."""
         limits = (self._session.experiment.sla.max_runs, self._max_runs)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def left(self) -> int | None:
-        """Runs that may be submitted from now on; None without a limit."""
+        """Number of runs that may still be submitted; None without a limit."""
         limit = self.limit
         return None if limit is None else max(0, limit - self._session.experiment.n_charged)
 
     def room(self, n_requested: int) -> int:
-        """Return how many new configurations may be tried, at most ``n_requested``."""
+        """Return how many of ``n_requested`` new configurations may be submitted."""
         room = search_room(self._session.experiment, self.limit, self.left)
         return n_requested if room is None else min(n_requested, room)
 

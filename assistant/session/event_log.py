@@ -21,7 +21,7 @@ OF_RUNS = get_args(RunEvent)
 
 
 class EventLog:
-    """An experiment with its store and its clock.
+    """Event log of one experiment in a store, with the current state and a lock.
 
     Calls may come from several threads; decisions are made within `deciding`. Workers go on
     meanwhile: events that the queue stored in between are applied first, and a decision is stored
@@ -36,38 +36,38 @@ class EventLog:
         self._listeners: list[Listener] = []
 
     def now_s(self) -> float:
-        """Return the time of the clock, in seconds since 1970-01-01 UTC."""
+        """Return the current time of the clock, in seconds since 1970-01-01 UTC."""
         return self._clock.now_s()
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """Catch up, then hold the lock for one decision."""
+        """Hold the lock for one decision, after applying events of other processes."""
         with self._lock:
             self.catch_up()
             yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock against decisions and catching up in other threads."""
+        """Hold the lock, so that no other thread records or applies events."""
         with self._lock:
             yield
 
     def catch_up(self) -> tuple[Event, ...]:
-        """Apply the events that others have stored since, and return them."""
+        """Apply and return the events that other processes have stored in the meantime."""
         with self._lock:
             events = self._store.load(self._id, since=self.experiment.n_events)
             self._apply(events)
             return events
 
     def decide(self, decision: Callable[..., Event | None], *arguments: object) -> None:
-        """Record the event that a function of `assistant.core.commands` returns, if any."""
+        """Call a function of `assistant.core.commands` and record the event it returns."""
         with self.deciding():
             event = decision(self.experiment, *arguments, self.now_s())
             if event is not None:
                 self.record(event)
 
     def record(self, *events: Event) -> None:
-        """Store events, then apply them.
+        """Append events to the store, then apply them to the experiment.
 
         Raises:
             ExperimentError: an event that cannot be decoded again, or that does not follow what was
@@ -90,15 +90,15 @@ class EventLog:
         self._apply(events)
 
     def listen(self, listener: Listener) -> None:
-        """Call this listener with every event from now on."""
+        """Register a listener that is called with every event from now on."""
         self._listeners.append(listener)
 
     def unlisten(self, listener: Listener) -> None:
-        """Stop calling this listener."""
+        """Remove a listener of events."""
         self._listeners.remove(listener)
 
     def events(self) -> tuple[Event, ...]:
-        """Return all stored events."""
+        """Return all stored events of the experiment."""
         return self._store.load(self._id)
 
     @property

@@ -42,7 +42,7 @@ LOOK_S = 1.0
 
 
 class RunMonitor:
-    """Monitor of the runs under way in an executor: records intermediate results, ends runs."""
+    """Monitor of executing runs: records intermediate results and ends stopped runs."""
 
     def __init__(self, journal: EventLog, executor: Executor) -> None:
         self.under_way: set[int] = set()
@@ -57,7 +57,7 @@ class RunMonitor:
         executor.listen(self._reported)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Return the result of `Executor.collect`, and monitor the runs meanwhile."""
+        """Wait for results like `Executor.collect`, monitoring the runs meanwhile."""
         for run_id in tuple(self.under_way):  # it may have been cancelled while it was submitted
             if self._journal.experiment.run(run_id).state is not RunState.RUNNING:
                 self._executor.stop(run_id)
@@ -75,7 +75,7 @@ class RunMonitor:
                 self._waiting = False
 
     def end(self) -> None:
-        """Stop to monitor. The thread ends soon and records nothing more."""
+        """Stop monitoring, so that nothing more is recorded."""
         self._journal.unlisten(self._hear)
         self._executor.listen(lambda _run_id, _measures: None)
         with self._acting:
@@ -130,7 +130,7 @@ def run_queued(
     on_change: Callable[[Run], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> None:
-    """Execute all waiting runs in their order, and record each result as it comes.
+    """Execute all waiting runs by priority, and record each result as it arrives.
 
     Intermediate results are recorded at most every `LOOK_S` for each run; cancelled and stopped
     runs are ended. An interruption loses no result: runs under way return to the queue.
@@ -179,7 +179,7 @@ def _end(
 
 
 def requeue_interrupted(journal: EventLog) -> int:
-    """Return the runs of a dead process to the queue; return their number."""
+    """Requeue the runs of a process that has died, and return their number."""
     with journal.deciding():
         lost = _ours(journal)
         _return(journal, lost, "the process that executed it is gone")
@@ -215,7 +215,7 @@ _BYTES = 2**40
 
 
 class ExecutionLock:
-    """Lock on the execution of an experiment's runs, held by one process.
+    """Lock that lets only one process execute an experiment's runs.
 
     Raises ExperimentError: another process executes it; StoreError: the lock cannot be made.
     """
@@ -244,7 +244,7 @@ class ExecutionLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Release the lock."""
+        """Release the lock, so that another process may execute the runs."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -18,7 +18,7 @@ MAX_SLUG = 48
 
 
 class ExperimentDescription(TypedDict, total=False):
-    """Options of a new experiment; each may be left out.
+    """Optional arguments that describe a new experiment.
 
     Args:
         space: space of the sweep; the application's own if None.
@@ -56,7 +56,7 @@ def open_session(
     experiment_id: str | None = None,
     **described: Unpack[ExperimentDescription],
 ) -> Session:
-    """Open a new experiment on an application; see `ExperimentDescription` for its options.
+    """Create a new experiment on an application, and return its session.
 
     Without ``experiment_id`` the identifier is made from the name.
 
@@ -91,7 +91,7 @@ def build_opened_event(
     recipe: str = "",
     facts: tuple[Fact, ...] = (),
 ) -> ExperimentOpened:
-    """Return the opening event of an experiment, without identifier and time.
+    """Return the opening event of a new experiment, with empty identifier and time.
 
     See `ExperimentDescription`. Raises as `open_session` does, except for the store.
     """
@@ -128,7 +128,7 @@ def open_from_event(
     clock: Clock | None = None,
     experiment_id: str | None = None,
 ) -> Session:
-    """Open a new experiment from `build_opened_event`. Raises as `open_session` does."""
+    """Create a new experiment from a `build_opened_event` result; raises like `open_session`."""
     _check(described)
     clock = clock or SystemClock()
     opened = replace(
@@ -150,7 +150,7 @@ def _check(described: ExperimentOpened) -> None:
 
 
 def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
-    """Return the session of a stored experiment. Raises StoreError if it cannot be read."""
+    """Return the session of a stored experiment, or raise StoreError if unreadable."""
     experiment = Experiment.replay(store.load(experiment_id))
     return Session(experiment, store, clock or SystemClock())
 

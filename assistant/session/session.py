@@ -51,14 +51,14 @@ from strategies import Level, Strategy, Suggestion, is_exhausted
 
 
 class ExperimentQueries(Protocol):
-    """Read-only view of an experiment and the time; shared by local and remote sessions."""
+    """Read-only queries on an experiment, shared by local and remote sessions."""
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold of the event log."""
+        """Current state of the experiment, computed from its event log."""
 
     def now_s(self) -> float:
-        """Return the time, in seconds since 1970-01-01 UTC."""
+        """Return the current time, in seconds since 1970-01-01 UTC."""
 
     @property
     def id(self) -> str:
@@ -67,12 +67,12 @@ class ExperimentQueries(Protocol):
 
     @property
     def remaining_runs(self) -> int | None:
-        """Runs that may still be submitted; None without a limit."""
+        """Number of runs that may still be submitted; None without a limit."""
         return self.experiment.remaining_runs
 
     @property
     def batch_size(self) -> int:
-        """Batch size that suits the strategy and the number of workers."""
+        """Default batch size, from the strategy and the number of workers."""
         return batch_size(self.experiment)
 
     @property
@@ -81,23 +81,23 @@ class ExperimentQueries(Protocol):
         return is_exhausted(self.experiment.knowledge)
 
     def is_overdue(self) -> bool:
-        """Return whether the deadline has passed; False without one."""
+        """Return whether the deadline has passed; False without a deadline."""
         return is_overdue(self.experiment, self.now_s())
 
     def passed_limit(self) -> str | None:
-        """Return which limit is used up, deadline or cost, as text; None if neither."""
+        """Return the message that the deadline or cost limit is used up, or None."""
         return passed_limit(self.experiment, self.now_s())
 
     def is_over_limit(self) -> bool:
-        """Return whether the deadline or the cost limit is passed: a ``stop`` for `run_queued`."""
+        """Return whether the deadline has passed or the cost limit is used up."""
         return self.passed_limit() is not None
 
     def recommendation(self) -> Recommendation | None:
-        """Return the recommendation; None while no result meets every constraint."""
+        """Return the recommended configuration; None without a feasible result."""
         return recommend(self.experiment)
 
     def forecast(self) -> Forecast:
-        """Return the forecast now: the goal, and the remaining runs and time."""
+        """Return the present forecast of the goal, remaining runs and time."""
         return forecast(self.experiment, self.now_s())
 
     def what_if(
@@ -113,7 +113,7 @@ class ExperimentQueries(Protocol):
         close: Iterable[tuple[str, Level]] = (),
         weights: Iterable[tuple[int, float]] = (),
     ) -> WhatIf:
-        """Return the effect of a change without making it; None means unchanged.
+        """Forecast the effect of a hypothetical change, without making the change.
 
         Args:
             exploitation: share inside regions; None does not split.
@@ -139,20 +139,20 @@ class ExperimentQueries(Protocol):
 
 
 class Session(ExperimentQueries):
-    """One experiment that is steered; calls may come from several threads and are atomic."""
+    """Local session that steers one experiment; calls are atomic and thread-safe."""
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
         self._journal = EventLog(experiment, store, clock)
 
     @property
     def experiment(self) -> Experiment:
-        """The state, which is the fold of the event log."""
+        """Current state of the experiment, computed from its event log."""
         return self._journal.experiment
 
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Propose the initial runs; use `include` to choose them yourself.
+        """Propose up to ``n`` initial configurations as a batch.
 
         The present strategy chooses them if it can (`StrategyEntry.starts`); else they are random,
         as in the paper.
@@ -160,7 +160,7 @@ class Session(ExperimentQueries):
         return self._suggest(initial_strategy(self.experiment), n, initial=True)
 
     def suggest(self, n: int) -> BatchSuggested:
-        """Propose up to ``n`` configurations by the experiment's strategy.
+        """Propose a batch of up to ``n`` configurations, chosen by the strategy.
 
         The batch is shorter than ``n``, and ``exhausted``, only if the space has no more. A warning
         may come with it, see `Experiment.open_advice`. Raises ExperimentError if the experiment is
@@ -198,7 +198,7 @@ class Session(ExperimentQueries):
         keep: Iterable[int] | None = None,
         edits: Mapping[int, Mapping[str, Level]] | None = None,
     ) -> tuple[Run, ...]:
-        """Submit a batch, or only the suggestions at the positions ``keep`` (from 0).
+        """Submit the suggestions of a batch at positions ``keep`` (from 0; None for all).
 
         ``edits`` has changed levels of a suggestion, by its position.
 
@@ -213,7 +213,7 @@ class Session(ExperimentQueries):
             )
 
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
-        """Submit a configuration that the analyst chose.
+        """Submit one run of a configuration that the analyst has chosen.
 
         Raises:
             StrategyError: a value outside the space, or an excluded combination.
@@ -228,7 +228,7 @@ class Session(ExperimentQueries):
     def replicate(
         self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
     ) -> tuple[Run, ...]:
-        """Submit ``n`` replicates of a run, given by its number or its values.
+        """Submit ``n`` replicates of a run, given by its number or parameter values.
 
         Each has its own seed; the best is chosen by their mean.
 
@@ -240,7 +240,7 @@ class Session(ExperimentQueries):
             return self._submit(commands.replicate_requests(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
-        """Submit the baseline and return its run; None if the application has no baseline."""
+        """Submit the baseline configuration; return its run, or None without a baseline."""
         with self._journal.deciding():
             today = self.experiment.opened.baseline
             if today is None:
@@ -257,7 +257,7 @@ class Session(ExperimentQueries):
         return tuple(self.experiment.run(event.run_id) for event in events)
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """Propose up to ``n`` replicates that would confirm the recommendation; then `submit`.
+        """Propose a batch of up to ``n`` replicates that would confirm the recommendation.
 
         Raises:
             ExperimentError: the experiment is finished, there is nothing to confirm, results do not
@@ -277,7 +277,7 @@ class Session(ExperimentQueries):
     def answer_advice(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
-        """Answer the open warning: ``accepted``, ``changed`` (to another level) or ``ignored``.
+        """Answer the open warning with ``accepted``, ``changed`` or ``ignored``.
 
         Accepting makes the change and returns the batch that follows from it; all of it is recorded
         together. ``exploitation`` goes with ``changed`` only. ``alternative`` is a position in
@@ -305,32 +305,32 @@ class Session(ExperimentQueries):
         options: Mapping[str, Level] | None = None,
         exploitation: float | Keep | None = "keep",
     ) -> None:
-        """Change the strategy, its options or the exploitation level (None does not split).
+        """Change the strategy, its options or the exploitation level.
 
         A strategy or options that are None stay as they are.
         """
         self._journal.decide(commands.change_steering, strategy, options, exploitation)
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """Set the weight of a region (default 1); it belongs to its best configuration."""
+        """Set the weight of a region (default 1) for the exploiting suggestions."""
         self._journal.decide(commands.weigh_region, region_id, weight)
 
     def change_budget(self, sla: Sla) -> None:
-        """Replace the SLA."""
+        """Replace the SLA (budget, deadline, cost limit and goal)."""
         self._journal.decide(commands.change_sla, sla)
 
     def change_watch(self, watch: WarningPolicy) -> None:
-        """Replace the warning policy."""
+        """Replace the warning policy, including the rules for regions."""
         self._journal.decide(commands.change_warning_policy, watch)
 
     # -- the queue -----------------------------------------------------------------------------
 
     def reprioritise(self, run_id: int, priority: float) -> None:
-        """Set the priority of a waiting run; higher ones start first. Raises ExperimentError."""
+        """Set the priority of a waiting run (default 0), or raise ExperimentError."""
         self._journal.decide(commands.prioritise_run, run_id, priority)
 
     def run_first(self, run_id: int) -> None:
-        """Start a waiting run before all others that wait now."""
+        """Give a waiting run the highest priority, so that it starts next."""
         self._journal.decide(commands.prioritise_first, run_id)
 
     def hold(self, run_id: int) -> None:
@@ -338,18 +338,18 @@ class Session(ExperimentQueries):
         self._journal.decide(commands.hold_run, run_id)
 
     def release(self, run_id: int) -> None:
-        """Release a held run."""
+        """Release a held run, so that it may start again."""
         self._journal.decide(commands.release_run, run_id)
 
     def cancel(self, run_id: int, reason: str = "") -> None:
-        """Cancel a waiting or running run; one that has not begun costs nothing.
+        """Cancel a waiting or running run; a run that never started costs nothing.
 
         Cancelling it again changes nothing. Raises ExperimentError if it is over.
         """
         self._journal.decide(commands.cancel_run, run_id, reason)
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
-        """End a running run now, with its last intermediate result as its result.
+        """End a running run now, using its last intermediate result as its result.
 
         Stopping it again changes nothing. With ``keep=False`` it is the same as `cancel`. Raises
         ExperimentError if it is not running, or has not reported all that the objective needs.
@@ -364,7 +364,7 @@ class Session(ExperimentQueries):
         self._journal.decide(commands.rate_run, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
-        """Close a level, so that it is not proposed any more; runs that used it stay."""
+        """Close a level for further suggestions, without changing past runs."""
         self._journal.decide(commands.close_level, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
@@ -376,23 +376,23 @@ class Session(ExperimentQueries):
         self._journal.decide(commands.add_level, parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
-        """Prefer a level: a share of the suggestions keeps to preferred levels."""
+        """Mark a level as preferred, to be used in more suggestions."""
         self._journal.decide(commands.prefer_level, parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
-        """End the preference of a level."""
+        """Remove the preferred mark from a level."""
         self._journal.decide(commands.unprefer_level, parameter, value)
 
     def exclude(self, condition: str) -> None:
-        """Exclude the combinations that meet a condition."""
+        """Exclude all parameter combinations that meet a condition."""
         self._journal.decide(commands.exclude_combinations, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """Declare a range of values as the plan (section 2.2)."""
+        """Set the levels that the analyst plans to try, by parameter (section 2.2)."""
         self._journal.decide(commands.submit_plan, levels)
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
-        """Import earlier results, all or none; they are free of charge. Return how many were new.
+        """Import earlier results, all or none, and return the number of new ones.
 
         ``replicates`` says whether other measures of a configuration that has a run are a
         replicate; a result with a new measure ``seed`` always is one.
@@ -415,24 +415,24 @@ class Session(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute all waiting runs; see `assistant.session.execution.run_queued`."""
+        """Execute all waiting runs with an executor, and record their results."""
         run_queued(self._journal, executor, on_change, stop)
 
     def recover(self) -> int:
-        """Return the runs of a dead process to the queue; return their number.
+        """Requeue the runs of a process that has died, and return their number.
 
         Call it only when nothing executes runs of this experiment any more.
         """
         return requeue_interrupted(self._journal)
 
     def finish(self, reason: str) -> None:
-        """Finish the experiment. Raises ExperimentError if it is finished."""
+        """Finish the experiment, or raise ExperimentError if it is finished already."""
         with self._journal.deciding():
             commands.refuse_if_finished(self.experiment)
             self._journal.record(ExperimentFinished(self._journal.now_s(), reason))
 
     def reopen(self) -> None:
-        """Reopen a finished experiment. Raises ExperimentError if it is not finished."""
+        """Reopen a finished experiment, or raise ExperimentError if it is not finished."""
         with self._journal.deciding():
             if self.experiment.finished is None:
                 raise ExperimentError(
@@ -441,7 +441,7 @@ class Session(ExperimentQueries):
             self._journal.record(ExperimentReopened(self._journal.now_s()))
 
     def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
-        """Start auto-steering, or (None) return the decisions to a person.
+        """Start auto-steering, or (None) end it so that a person decides again.
 
         The executing process or service takes the steps (`auto_steer_step`).
         Raises ExperimentError if it is finished, or has no limit that would end it.
@@ -449,7 +449,7 @@ class Session(ExperimentQueries):
         self._journal.decide(commands.change_auto_steering, automatic, reason)
 
     def look(self) -> Experiment:
-        """Return a copy of the present state."""
+        """Return a copy of the experiment's current state."""
         with self._journal.deciding():
             return self.experiment.supposing(())
 
@@ -458,35 +458,35 @@ class Session(ExperimentQueries):
         return self._journal.now_s()
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` with every event from now on, and with the experiment after it.
+        """Register a listener, called with each new event and the experiment after it.
 
         It is called while the session is locked: it must return at once, and raise nothing.
         """
         self._journal.listen(listener)
 
     def deciding(self) -> AbstractContextManager[None]:
-        """Catch up, then lock out other decisions."""
+        """Hold the lock for one decision, after applying events of other processes."""
         return self._journal.deciding()
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
-        """Allow decisions of the block only at this version. Raises VersionConflictError."""
+        """Hold the lock for a block, or raise VersionConflictError at another version."""
         with self._journal.deciding():
             commands.refuse_other_version(self.experiment, version)
             yield
 
     def take(self, events: Sequence[Event]) -> None:
-        """Record the decisions of another session of this experiment. Raises ExperimentError."""
+        """Record events that another session has decided, or raise ExperimentError."""
         with self._journal.deciding():
             self.experiment.supposing(events)
             self._journal.record(*events)
 
     def catch_up(self) -> None:
-        """Apply the events that workers or other processes have stored since."""
+        """Apply the events that workers or other processes have stored meanwhile."""
         self._journal.catch_up()
 
     def events(self) -> tuple[Event, ...]:
-        """Return the event log so far."""
+        """Return all events in the event log."""
         return self._journal.events()
 
 

@@ -52,14 +52,14 @@ MOST_COMPONENTS = 200
 
 @dataclass(frozen=True)
 class FittedPlatform:
-    """A model of a platform, with sentences on what was taken from the log."""
+    """A model of an AI platform, with sentences on what was fitted to the log."""
 
     model: Model
     sentences: tuple[str, ...]
 
 
 def fit_platform(logs: PlatformLogs, name: str, *, components: int, seed: int) -> FittedPlatform:
-    """Fit the statistics of a platform.
+    """Fit a statistical model to the logs of an AI platform.
 
     Raises:
         SettingsError: the number of components or the seed is out of range.
@@ -85,7 +85,7 @@ EXAMPLE = "built-in example"
 def likeness(
     log: Path | None, model: Path | None = None, *, weeks: int = USUAL_WEEKS, seed: int = 0
 ) -> PlatformComparison:
-    """Compare a log with its simulation.
+    """Compare the log of an AI platform with a simulation of the platform.
 
     Args:
         log: file of executed tasks, CSV or Parquet; None for the built-in example.
@@ -106,7 +106,7 @@ def likeness(
 
 
 def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
-    """Return a comparison in the form for drawing."""
+    """Convert the accuracy of a simulation to a comparison that can be drawn."""
     return PlatformComparison(
         log,
         accuracy.n_observed,
@@ -124,12 +124,12 @@ def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
 
 
 def as_table(result: PlatformComparison) -> Mapping[str, Any]:
-    """Return a comparison as one JSON object."""
+    """Return a comparison of a log with its simulation as a JSON object."""
     return asdict(result)
 
 
 def from_table(table: Mapping[str, Any]) -> PlatformComparison:
-    """Return a comparison from the result of `as_table`."""
+    """Return a comparison from the JSON object that `as_table` returns."""
     lists = ("observed", "simulated", "low", "high")
 
     def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ BUSY_KINDS = ("preprocess", "train", "evaluate")
 
 @dataclass(frozen=True, eq=False)
 class PlatformDashboard:
-    """The dashboard of a finished run of a platform."""
+    """The dashboard of one simulated AI platform: drawings, tables and sentences."""
 
     title: str
     parameters: tuple[tuple[str, str], ...]
@@ -186,7 +186,7 @@ class PlatformDashboard:
 def platform_drawing(
     application: AiPlatform, values: Mapping[str, Level]
 ) -> tuple[PlatformDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration and return its drawing over time and its measures."""
+    """Simulate one configuration and return its drawing over time with its measures."""
     board, measures = simulated_dashboard(application, values)
     return board.over_time, measures
 
@@ -194,7 +194,7 @@ def platform_drawing(
 def simulated_dashboard(
     application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
 ) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
-    """Simulate one configuration, write its trace to ``folder``, return dashboard and measures."""
+    """Simulate one configuration, write its trace, and return dashboard and measures."""
     scenario = application.scenario(values)
     result = application.simulate(values, folder)
     measures = application.measured(scenario, result)
@@ -204,12 +204,12 @@ def simulated_dashboard(
 
 
 def trace_dashboard(folder: Path) -> PlatformDashboard:
-    """Return the dashboard of a trace in a folder. Raises TraceError if the trace is invalid."""
+    """Return the dashboard of the trace in a folder. Raises TraceError if it is invalid."""
     return dashboard(f"AI platform: trace {folder.name}", summarise_folder(folder))
 
 
 def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
-    """Return the dashboard of a summary."""
+    """Return the dashboard of an AI platform from the summary of its trace."""
     n = len(summary.hours["arrivals"])
     step = next((step_h for step_h in STEPS_H if n <= step_h * MOST_POINTS), STEPS_H[-1])
     start_h = 0 if summary.about is None else int(summary.about.start_s // HOUR_S)
@@ -232,7 +232,7 @@ def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
 
 
 def panels(scenario: PlatformScenario, result: PlatformResult) -> tuple[PlatformPanel, ...]:
-    """Return the panels over time of a simulation with its trace in memory."""
+    """Return the panels over time of a simulation of an AI platform, without a trace file."""
     return dashboard("", summarise(scenario, result)).over_time.panels
 
 
@@ -240,7 +240,7 @@ TIMES = ("n", "mean", "median", "90 %", "99 %")
 
 
 def tables(summary: TraceSummary) -> dict[str, Rows]:
-    """Return tasks and waits as tables for people."""
+    """Return display tables of the execution and waiting times of tasks, by title."""
 
     def row(name: str, spread: SpreadSummary) -> tuple[str, ...]:
         return (name, f"{spread.n:,}", *map(length, (spread.mean_s, *spread.quantiles_s)))
@@ -384,7 +384,7 @@ def _told(series: Floats) -> tuple[float | None, ...]:
 
 
 def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
-    """Return the settings of a simulation by name; empty if the trace does not have them."""
+    """Return names and values of the simulation settings, or () if the trace has none."""
     about = summary.about
     if about is None:
         return ()
@@ -420,7 +420,7 @@ def _rule(kind: str, limit: float) -> str:
 
 
 def day_words(summary: TraceSummary) -> tuple[str, ...]:
-    """Return sentences on the busiest hours of arrivals, of resources and of later tasks."""
+    """Return sentences on the busiest hours of the day for arrivals and for each resource."""
     n = len(summary.hours["arrivals"])
     if n < 24:
         return ()

@@ -36,7 +36,7 @@ N_STEPS = 96
 def fleet_drawing(
     application: FleetPlacement, values: Mapping[str, Level]
 ) -> tuple[FleetDrawing, Mapping[str, Measure]]:
-    """Return drawing and measures on the first workload. Raises RunError if no job ran."""
+    """Return the drawing and the measures of one configuration on the first workload."""
     scenario, result = application.scenario(values), application.simulate(values)
     measures = application.measured(values, result)
     title = "Placement: " + ", ".join(f"{name} {value}" for name, value in values.items())
@@ -50,7 +50,7 @@ def fleet_drawing(
 
 
 def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
-    """Return the panels of a simulation."""
+    """Return the panels that show use and waiting in a simulated fleet over time."""
     tasks, instances = scenario.workload.tasks, result.instances
     if tasks is None or instances is None:
         raise RunError("nothing was placed, so there is nothing to draw")
@@ -78,7 +78,7 @@ def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[Fl
 
 
 def mean_held(start_s: Floats, end_s: Floats, amount: Floats, edges_s: Floats) -> Floats:
-    """Return the mean amount that is held between each two edges.
+    """Return the mean amount in use in each interval between two edges: float64 [n_steps].
 
     Args:
         start_s: float64 [n], begin of each hold; `end_s` is its end.
@@ -102,7 +102,7 @@ STREAM_SHARE = 0.03  # A cell is part of a stream if this share of the catchment
 def maze_drawing(
     application: MazeRunner, values: Mapping[str, Level], game: int = 1
 ) -> tuple[MazeDrawing, Mapping[str, Measure]]:
-    """Play one game; return its drawing and measures. Raises SettingsError for a bad number."""
+    """Play one game and return its drawing and measures. Raises SettingsError."""
     if not 1 <= game <= application.n_games:
         raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
     played = application.games[game - 1]
@@ -137,7 +137,7 @@ def maze_drawing(
 def flood_drawing(
     application: Flood, values: Mapping[str, Level]
 ) -> tuple[FloodDrawing, Mapping[str, Measure]]:
-    """Simulate once and return a drawing of the water with the measures."""
+    """Simulate one configuration and return a drawing of the flood with the measures."""
     calibration = application.calibration
     terrain, columns = calibration.terrain, calibration.terrain.columns
     numbers = {name: float(level) for name, level in values.items()}

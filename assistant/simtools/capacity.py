@@ -51,7 +51,7 @@ def model_for(
     window: ProfileWindow | None = None,
     rules: ReadingRules | None = None,
 ) -> Model:
-    """Return a model by its file or name, or fit one to a log.
+    """Load a workload model by file or generator name, or fit a model to a log.
 
     Args:
         source: file of a model, of a log or of the batches of Bergsma et al., or name of a
@@ -80,7 +80,7 @@ def model_for(
 def alternative_models(
     model: Model, settings: Mapping[str, Any]
 ) -> tuple[tuple[str, Model, Mapping[str, Any]], ...]:
-    """Return the model with other parameter values as a further case; empty without settings."""
+    """Return a further case with changed model parameters, or () without settings."""
     if not settings:
         return ()
     name = ", ".join(f"{parameter}={value}" for parameter, value in settings.items())
@@ -88,7 +88,7 @@ def alternative_models(
 
 
 def answer(plan: CapacityPlan) -> str:
-    """Return one sentence on how many servers suffice."""
+    """Return one sentence on the number of servers that suffice."""
     first = plan.cases[0]
     needed = first.packed or first.fluid
     how = "placed by first fit" if first.packed else "if jobs were water"
@@ -100,7 +100,7 @@ def answer(plan: CapacityPlan) -> str:
 
 
 def notes(plan: CapacityPlan) -> tuple[str, ...]:
-    """Return sentences on the limits of the answer."""
+    """Return sentences on the limits of a capacity plan."""
     begin = (
         f"Each future is generated from {plan.warm_up_days:g} days before the days that count, "
         "since it begins empty."
@@ -118,12 +118,12 @@ def notes(plan: CapacityPlan) -> tuple[str, ...]:
 
 
 def share_words(plan: CapacityPlan) -> str:
-    """Return the required share of the futures in per cent."""
+    """Return the required share of sufficient futures as text in per cent."""
     return f"{100.0 * plan.share:.6g} %"
 
 
 def server_words(server: ServerSize) -> str:
-    """Return the size of a server in words."""
+    """Return the processors and the memory of a server as text."""
     cores = f"{server.cores:,} {'processor' if server.cores == 1 else 'processors'}"
     if server.mem_bytes is None:
         return cores
@@ -131,12 +131,12 @@ def server_words(server: ServerSize) -> str:
 
 
 def interval_words(needed: ServerRequirement) -> str:
-    """Return the confidence interval in words."""
+    """Return the 95 % confidence interval of the number of servers as text."""
     return f"95 % interval: {_ends(needed)}"
 
 
 def plan_from_table(table: Mapping[str, Any]) -> CapacityPlan:
-    """Return a plan from the result of `CapacityPlan.to_dict`. Raises KeyError for missing keys."""
+    """Return a plan from the result of `CapacityPlan.to_dict`. Raises KeyError if incomplete."""
 
     def needed(row: Mapping[str, Any]) -> ServerRequirement:
         return ServerRequirement(
@@ -164,12 +164,12 @@ HEADINGS = (
 
 
 def curves(plan: CapacityPlan) -> dict[str, list[tuple[int, float]]]:
-    """Return, by case, numbers of servers and the share of the futures in which they suffice."""
+    """Return pairs (number of servers, share of futures where they suffice) for each case."""
     return {case.name: (case.packed or case.fluid).suffice() for case in plan.cases}
 
 
 def rows(plan: CapacityPlan) -> tuple[tuple[str, ...], ...]:
-    """Return one row per case with the columns `HEADINGS`."""
+    """Return the table rows of a capacity plan, one per case, with the columns `HEADINGS`."""
     return tuple(_row(case) for case in plan.cases)
 
 
@@ -194,7 +194,7 @@ CORES_ONLY = tuple(rule.name for rule in PACKING_RULES if not rule.needs_memory)
 
 @dataclass(frozen=True)
 class PackedTrace:
-    """The packing results of one trace.
+    """The results of packing the jobs of one trace onto servers.
 
     Attributes:
         n_too_wide: jobs that are wider than every server and were skipped.
@@ -207,12 +207,12 @@ class PackedTrace:
     summaries: dict[str, PackingSummary]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
+        """Return the packing results as a JSON object."""
         return asdict(self)
 
 
 def range_of(text: str, option: str) -> tuple[float, float]:
-    """Return the two ends of ``32:96``; one number is both ends.
+    """Parse a range such as ``32:96``, or a single number, into its two ends.
 
     >>> range_of("32:96", "--cores"), range_of("2.5", "--memory")
     ((32.0, 96.0), (2.5, 2.5))
@@ -228,7 +228,7 @@ def range_of(text: str, option: str) -> tuple[float, float]:
 
 
 def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> TupleRanges:
-    """Return the ranges from which tuples are drawn; None stands for the default range.
+    """Parse the ranges of servers, cores and memory, where None is the default range.
 
     Raises:
         SettingsError: a text does not have the form ``32:96``, or its numbers are not whole.
@@ -250,7 +250,7 @@ def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> Tup
 def tuples_of(
     n: int, seed: int, path: Path | None, ranges: TupleRanges, algorithms: Sequence[str]
 ) -> tuple[SchedulingTuple, ...]:
-    """Return the tuples of a file if it exists; otherwise draw some and write them to it.
+    """Read scheduling tuples from a file, or draw new tuples and write them to the file.
 
     Raises:
         SettingsError: the file has no tuples of these algorithms.
@@ -277,7 +277,7 @@ def pack_workloads(
     departures: bool = True,
     by_memory: bool = True,
 ) -> PackedTrace:
-    """Pack the jobs of a trace once for each tuple.
+    """Pack the jobs of a trace onto servers once for each scheduling tuple.
 
     Raises:
         SimError: memory is unknown, or an algorithm needs it.
@@ -305,7 +305,7 @@ def pack_workloads(
 def futures_of(
     model: Model, like: Workload, n: int, seed: int, demand: float
 ) -> tuple[Workload, ...]:
-    """Draw windows from a model, each as long as a workload.
+    """Draw ``n`` future workloads from a model, each as long as the workload ``like``.
 
     Args:
         model: model of any generator.
@@ -322,7 +322,7 @@ def futures_of(
 
 
 def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
-    """Return table rows: algorithm, then for each trace median, share above, share by cores."""
+    """Return one table row per packing algorithm, with three results for each trace."""
     return [
         [name, *(cell for trace in traces for cell in _cells(trace.summaries[name]))]
         for name in traces[0].summaries
@@ -330,7 +330,7 @@ def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
 
 
 def packing_notes(traces: Sequence[PackedTrace]) -> tuple[str, ...]:
-    """Return sentences on packings that never filled the servers and on skipped jobs."""
+    """Return sentences on packings in which every job fitted, and on skipped jobs."""
     sentences = []
     for trace in traces:
         every = trace.summaries[ALL]

@@ -38,7 +38,7 @@ Progress = Callable[[int], None]
 
 @runtime_checkable
 class BatchEvaluator(Protocol):
-    """An application that measures many configurations faster than one after the other."""
+    """An application that measures a batch of configurations faster than one by one."""
 
     def evaluate_many(
         self,
@@ -47,12 +47,12 @@ class BatchEvaluator(Protocol):
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
-        """Yield each with its measures, in order; failed configurations are left out."""
+        """Yield each configuration with its measures, in order, without failed ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One measured configuration: its value, to be minimised, and whether it is feasible.
+    """One measured configuration: its value (smaller is better) and its feasibility.
 
     ``violation`` is the distance to feasibility (`Objective.assess`), 0 if feasible.
     """
@@ -65,7 +65,7 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True)
 class TabulationResult:
-    """The result of a tabulation.
+    """The result of measuring every configuration: row counts and the best row.
 
     Attributes:
         taken_up: rows reused from an interrupted tabulation.
@@ -79,7 +79,7 @@ class TabulationResult:
 
 @dataclass(frozen=True)
 class TabulationTask:
-    """An application over a space with an objective, to be tabulated.
+    """An application whose every configuration is to be measured and stored in a table.
 
     Raises:
         ApplicationError: results vary from run to run, or it is unknown whether they do.
@@ -104,12 +104,12 @@ class TabulationTask:
 
     @classmethod
     def of(cls, application: Application) -> "TabulationTask":
-        """Return the task with the application's own space and objective."""
+        """Return the task for an application with its own space and objective."""
         return cls(application, application.space, application.objective)
 
     @property
     def fingerprint(self) -> str:
-        """Return the digest of the application's facts, the objective and all configurations."""
+        """The digest of the application's facts, the objective and all configurations."""
         facts = [f"{fact.label}: {fact.text}" for fact in self.application.facts]
         allowed = [str(configuration) for configuration in self.space.configurations()]
         parts = [self.application.name, repr(self.objective), *facts, *allowed]
@@ -117,7 +117,7 @@ class TabulationTask:
 
     @property
     def header(self) -> list[str]:
-        """Return the columns of the table."""
+        """The column names of the table: the parameters and the objective."""
         return [*self.space.names, OBJECTIVE]
 
     def measured(
@@ -126,7 +126,7 @@ class TabulationTask:
         threads: int | None,
         progress: Progress | None,
     ) -> Generator[MeasuredRow, None, None]:
-        """Yield the rows of configurations, in order; failed ones are left out."""
+        """Measure configurations and yield their rows, in order, without failed ones."""
         rows = [self.space.values(configuration) for configuration in configurations]
         for values, measures in self._evaluated(rows, threads, progress):
             assessment = self.objective.assess(measures)
@@ -207,7 +207,7 @@ def table_of(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MeasuredTable:
-    """Return the measured table of an application; measure it if the file is missing or outdated.
+    """Return the measured table of an application, newly measured if missing or outdated.
 
     A file is up to date if it has the application's space, and if its first, middle and last rows
     have the same values when measured again.
@@ -343,7 +343,7 @@ BUILT_IN = "the built-in workload"
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A measured search space of the paper.
+    """A fully measured search space of the Copper paper, stored as a table.
 
     Args:
         path: file of the table (CSV): parameters and ``objective``, which is minimised.
@@ -359,7 +359,7 @@ class PaperTable:
 
     @property
     def description(self) -> str:
-        """Return a description of the space and of its feasible part, for people."""
+        """A description of the search space and of its feasible part, for display."""
         sentence = f"{self.feasible:,} of {self.size:,} meet every constraint"
         if not self.feasible:
             sentence = "none meets every constraint, so a value is by how far they are missed"
@@ -367,7 +367,7 @@ class PaperTable:
 
     @property
     def size(self) -> int:
-        """Return the number of combinations."""
+        """The number of configurations in the search space."""
         n = 1
         for levels in self.shape:
             n *= levels
@@ -383,7 +383,7 @@ def paper_table(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> PaperTable:
-    """Return one of the paper's spaces; measure it if its table is missing.
+    """Return one of the paper's search spaces, measured first if its table is missing.
 
     In the table of scheduling, a combination that violates a constraint is not a failed run: it has
     a value beyond the worst feasible one, by its violation (`tabulate`, penalised). That is the

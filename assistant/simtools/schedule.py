@@ -51,7 +51,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """A partition; its processors are numbered from ``first`` on, across the cluster."""
+    """A partition, whose processors have consecutive numbers from ``first`` in the cluster."""
 
     name: str
     procs: int
@@ -60,7 +60,7 @@ class PartitionRange:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepFunction:
-    """A number that changes at instants.
+    """A piecewise constant function of time, as the times of its changes and its values.
 
     Attributes:
         time_s: float64 [n], strictly increasing.
@@ -73,7 +73,7 @@ class StepFunction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ProcessorRanges:
-    """Processors of jobs: one row per contiguous piece, the pieces in order of the jobs' starts.
+    """Contiguous ranges of processors, one row per range of a job, in order of job starts.
 
     Attributes:
         row: int64 [n], row of the job.
@@ -88,7 +88,7 @@ class ProcessorRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledJob:
-    """One job of a schedule. Times in seconds; None if a rejected job has no such time."""
+    """One job of a schedule, with times in seconds, None if a rejected job lacks the time."""
 
     id: int
     state: str
@@ -107,7 +107,7 @@ class ScheduledJob:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobSchedule:
-    """Times and processors of every job. Columns of shape [n_jobs], in order of submission.
+    """Times and processors of all jobs, as columns of shape [n_jobs] in submission order.
 
     Attributes:
         job_id: int64, as in the log.
@@ -137,60 +137,60 @@ class JobSchedule:
 
     @property
     def n_jobs(self) -> int:
-        """Return the number of jobs of the workload."""
+        """The number of jobs of the workload."""
         return len(self.job_id)
 
     @property
     def total_procs(self) -> int:
-        """Return the number of processors of all partitions."""
+        """The number of processors of all partitions."""
         return sum(part.procs for part in self.parts)
 
     @cached_property
     def ran(self) -> NDArray[np.bool_]:
-        """Return which jobs were not rejected: bool [n_jobs]."""
+        """Mask of the jobs that were not rejected: bool [n_jobs]."""
         return self.partition >= 0
 
     @cached_property
     def wait_s(self) -> Floats:
-        """Return start minus submission: float64 [n_jobs], NaN for a rejected job."""
+        """Start minus submission in seconds: float64 [n_jobs], NaN for a rejected job."""
         return self.start_s - self.submit_s
 
     @cached_property
     def bounded_slowdown(self) -> Floats:
-        """Return the bounded slowdown as in `sim.api`: float64 [n_jobs], NaN for a rejected job."""
+        """The bounded slowdown as in `sim.api`: float64 [n_jobs], NaN if rejected."""
         runtime_s = self.end_s - self.start_s
         stretched = (self.wait_s + runtime_s) / np.maximum(runtime_s, TAU_S)
         return np.asarray(np.maximum(stretched, 1.0))
 
     @cached_property
     def span_s(self) -> float:
-        """Return the seconds from the first submission to the last end or submission."""
+        """Seconds from the first submission to the last end or submission."""
         ends = self.end_s[self.ran]
         return float(max(self.submit_s[-1], ends.max(initial=0.0)))
 
     @cached_property
     def places(self) -> ProcessorRanges:
-        """Return the processors of the jobs; see `processor_ranges`."""
+        """The processors assigned to each job by `processor_ranges`."""
         return processor_ranges(self)
 
     @cached_property
     def queue(self) -> StepFunction:
-        """Return the number of jobs that wait over time; a rejected job never waits."""
+        """The number of waiting jobs over time, without rejected jobs."""
         rows = np.flatnonzero(self.ran)
         return _balance(self.submit_s[rows], self.start_s[rows], np.ones(len(rows)))
 
     def used(self, partition: int | None = None) -> StepFunction:
-        """Return processors in use over time, of one partition or of the cluster."""
+        """Return the number of busy processors over time, in one partition or in the cluster."""
         rows = np.flatnonzero(self.ran if partition is None else self.partition == partition)
         return _balance(self.start_s[rows], self.end_s[rows], self.procs[rows].astype(np.float64))
 
     def row_of(self, job_id: int) -> int | None:
-        """Return the row of a job by its id in the log; None if there is none."""
+        """Return the row of the job with this id in the log, or None if there is none."""
         rows = np.flatnonzero(self.job_id == job_id)
         return int(rows[0]) if len(rows) else None
 
     def job(self, row: int) -> ScheduledJob:
-        """Return the job in a row of the columns."""
+        """Return the job whose data are in the given row of the columns."""
         ran = bool(self.ran[row])
 
         def number_or_none(value: float) -> float | None:
@@ -214,7 +214,7 @@ class JobSchedule:
 
 
 def schedule_of(application: Application, values: Mapping[str, Level], seed: int) -> JobSchedule:
-    """Simulate one configuration again and return its schedule; for futures that of the first.
+    """Simulate one configuration again, on the first future if any, and return its schedule.
 
     Raises:
         ApplicationError: the application does not simulate jobs.
@@ -236,7 +236,7 @@ def schedule_of(application: Application, values: Mapping[str, Level], seed: int
 def schedule(
     scenario: Scenario, result: SimulationResult, measures: Mapping[str, Measure] | None = None
 ) -> JobSchedule:
-    """Return the result of a simulation as a schedule."""
+    """Convert the result of a simulation to a job schedule."""
     jobs = scenario.workload
     firsts = np.cumsum([0, *(part.procs for part in scenario.cluster.partitions)])
     return JobSchedule(
@@ -259,7 +259,7 @@ def schedule(
 
 
 def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
-    """Assign processors of its partition to every job while it runs.
+    """Assign processors of the right partition to every job while the job runs.
 
     In order of start (ties as submitted) each job takes the lowest contiguous free processors that
     suffice; if there are none, the widest free pieces. Processors of a job that ends at an instant
@@ -303,7 +303,7 @@ class _FreeProcessors:
         self.low, self.high, self.n = [low], [high], high - low
 
     def take(self, width: int) -> list[tuple[int, int]]:
-        """Take ``width`` processors, at most `n`."""
+        """Allocate ``width`` free processors (at most `n`) and return their ranges."""
         self.n -= width
         low, high = self.low, self.high
         for i in range(len(low)):
@@ -330,7 +330,7 @@ class _FreeProcessors:
         return start, start + width
 
     def give(self, start: int, end: int) -> None:
-        """Return processors; merge neighbouring pieces."""
+        """Release the processors of a range and merge the range with its neighbours."""
         self.n += end - start
         low, high = self.low, self.high
         i = bisect_left(low, start)
@@ -387,11 +387,11 @@ class TimeWindow:
 
     @property
     def width_s(self) -> float:
-        """Return the width in seconds."""
+        """The width of the window in seconds."""
         return self.to_s - self.from_s
 
     def inside(self, span_s: float) -> "TimeWindow":
-        """Return the window moved and cut into 0 to ``span_s``; never empty."""
+        """Return the window shifted and cut to fit into 0 to ``span_s``, never empty."""
         width = min(max(self.width_s, _least(span_s)), _whole(span_s))
         start = min(max(self.from_s, 0.0), _whole(span_s) - width)
         return TimeWindow(start, start + width)
@@ -402,19 +402,19 @@ class TimeWindow:
         return TimeWindow(middle - half, middle + half).inside(span_s)
 
     def moved(self, share: float, span_s: float) -> "TimeWindow":
-        """Return a window moved by a share of its width, earlier if below 0."""
+        """Return the window moved by a share of its width, to earlier times if negative."""
         by = share * self.width_s
         return TimeWindow(self.from_s + by, self.to_s + by).inside(span_s)
 
     def holds(self, jobs: JobSchedule) -> NDArray[np.bool_]:
-        """Return which jobs run in the window: bool [n_jobs]; jobs without run time do not."""
+        """Return a mask of the jobs that run in the window for a time: bool [n_jobs]."""
         lasts = jobs.end_s > jobs.start_s  # false for a rejected job
         return lasts & (jobs.start_s < self.to_s) & (jobs.end_s > self.from_s)
 
 
 @dataclass(frozen=True, eq=False)
 class JobClasses:
-    """Classes of jobs. ``of`` is int64 [n_jobs], indices into ``names``."""
+    """The class of each job: ``of`` is int64 [n_jobs], with indices into ``names``."""
 
     names: tuple[str, ...]
     of: Ints
@@ -422,7 +422,7 @@ class JobClasses:
 
 @dataclass(frozen=True, slots=True)
 class WindowDrawing:
-    """The drawing of a window: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as shade."""
+    """The drawing of a window: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as density."""
 
     boxes: tuple[JobBox, ...]
     shades: tuple[DensityCell, ...]
@@ -432,7 +432,7 @@ class WindowDrawing:
 
 @dataclass(frozen=True, eq=False)
 class ScheduleComparison:
-    """Two schedules of the same jobs. ``later_s`` is float64 [n_jobs], NaN if one has no start."""
+    """The difference ``later_s`` of start times in two schedules of the same jobs."""
 
     later_s: Floats
     n_only_here: int
@@ -444,32 +444,32 @@ class ScheduleComparison:
 
     @property
     def n(self) -> int:
-        """Return the number of jobs that run in both schedules."""
+        """The number of jobs that run in both schedules."""
         return len(self._known)
 
     @property
     def mean_s(self) -> float | None:
-        """Return the mean difference in wait, in seconds; None if no job runs in both."""
+        """Mean difference in wait in seconds, or None if no job runs in both schedules."""
         return float(self._known.mean()) if self.n else None
 
     @property
     def earlier(self) -> tuple[int, float]:
-        """Return the number of jobs that start earlier, and their mean gain in seconds (or 0)."""
+        """Number of jobs that start earlier, with their mean gain in seconds (or 0)."""
         return _count_and_mean(-self._known[self._known < 0])
 
     @property
     def later(self) -> tuple[int, float]:
-        """Return the number of jobs that start later, and their mean loss in seconds (or 0)."""
+        """Number of jobs that start later, with their mean loss in seconds (or 0)."""
         return _count_and_mean(self._known[self._known > 0])
 
     def extremes(self, n: int) -> Ints:
-        """Return the rows of at most ``n`` jobs whose start changed most, largest change first."""
+        """Return the rows of the ``n`` jobs with the largest change of start time."""
         moved = np.flatnonzero(np.nan_to_num(self.later_s) != 0.0)
         return np.asarray(moved[np.argsort(-np.abs(self.later_s[moved]), kind="stable")][:n])
 
 
 def busiest(jobs: JobSchedule, most: int = MOST_JOBS) -> TimeWindow:
-    """Return the first window to show: everything, or ``most`` jobs at the longest queue."""
+    """Return the whole time, or a window of at most ``most`` jobs around the longest queue."""
     window = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
     queue = jobs.queue
     peak = float(queue.time_s[int(np.argmax(queue.value))])
@@ -484,7 +484,7 @@ def busiest(jobs: JobSchedule, most: int = MOST_JOBS) -> TimeWindow:
 def classes(
     jobs: JobSchedule, by: JobGrouping, comparison: ScheduleComparison | None = None
 ) -> JobClasses:
-    """Return the jobs in classes.
+    """Classify the jobs of a schedule by wait, size, user or another property.
 
     Args:
         jobs: schedule of the jobs.
@@ -547,7 +547,7 @@ def drawing_of(
     most: int = MOST_JOBS,
     most_boxes: int = MOST_BOXES,
 ) -> WindowDrawing:
-    """Return the jobs of a window as boxes; if there are more than ``most``, the largest ones.
+    """Return the jobs of a window as boxes, only the largest if there are more than ``most``.
 
     Size is processor-seconds inside the window. The other jobs are shaded: their share of each bin
     of time and processors.
@@ -618,7 +618,7 @@ def _overlaps(low: Floats | Ints, high: Floats | Ints, edges: Floats) -> Floats:
 
 
 def curve(name: str, steps: StepFunction, window: TimeWindow, scale: float = 1.0) -> StepLine:
-    """Return a number over a window: every step, or means (and peaks) of `MOST_POINTS` bins."""
+    """Return a step function in a window, averaged over `MOST_POINTS` bins if it is too long."""
     inside = (steps.time_s > window.from_s) & (steps.time_s < window.to_s)
     if np.count_nonzero(inside) <= MOST_POINTS:
         times = np.concatenate([[window.from_s], steps.time_s[inside]])
@@ -638,13 +638,13 @@ def _points(times: Floats, values: Floats, end_s: float) -> tuple[tuple[float, f
 
 
 def at(steps: StepFunction, times_s: Floats) -> Floats:
-    """Return the values at given times: float64 of the shape of ``times_s``."""
+    """Evaluate a step function at given times: float64 of the shape of ``times_s``."""
     values = np.concatenate([[0.0], steps.value])
     return np.asarray(values[np.searchsorted(steps.time_s, times_s, side="right")])
 
 
 def means(steps: StepFunction, edges_s: Floats) -> Floats:
-    """Return the exact mean over time between each two edges: float64 [n_edges - 1]."""
+    """Return the time average of a step function in each interval: float64 [n_edges - 1]."""
     areas = np.cumsum(steps.value[:-1] * np.diff(steps.time_s))
     until = np.concatenate([[0.0], areas])  # area up to each step
     last = np.searchsorted(steps.time_s, edges_s, side="right") - 1
@@ -655,7 +655,7 @@ def means(steps: StepFunction, edges_s: Floats) -> Floats:
 
 
 def peaks(steps: StepFunction, edges_s: Floats) -> Floats:
-    """Return the highest value from each edge to before the next: float64 [n_edges - 1]."""
+    """Return the maximum of a step function in each interval: float64 [n_edges - 1]."""
     values = np.concatenate([[0.0], steps.value, [-np.inf]])
     first = np.searchsorted(steps.time_s, edges_s[:-1], side="right")
     past = np.searchsorted(steps.time_s, edges_s[1:], side="left") + 1
@@ -664,7 +664,7 @@ def peaks(steps: StepFunction, edges_s: Floats) -> Floats:
 
 
 def waits(jobs: JobSchedule, window: TimeWindow, kinds: JobClasses) -> tuple[ClassWaits, ...]:
-    """Return the waits of the jobs submitted in a window, by class."""
+    """Return statistics of the waits of the jobs submitted in a window, by class."""
     submitted = jobs.ran & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     return tuple(
         _class_waits(name, jobs.wait_s[submitted & (kinds.of == i)])
@@ -681,7 +681,7 @@ def _class_waits(name: str, wait_s: Floats) -> ClassWaits:
 
 
 def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparison:
-    """Compare the starts of the same jobs: here minus there. Raises ApplicationError for others."""
+    """Compare the start times in two schedules of the same jobs (``here`` minus ``there``)."""
     if not np.array_equal(here.job_id, there.job_id):
         raise ApplicationError("the two runs are not of the same jobs and cannot be compared")
     return ScheduleComparison(
@@ -694,7 +694,7 @@ def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparis
 def changes(
     jobs: JobSchedule, comparison: ScheduleComparison, window: TimeWindow
 ) -> tuple[WaitChange, ...]:
-    """Return how the starts changed, by bins of a window of submission times."""
+    """Return how the start times changed, by bins of the submission time in a window."""
     both_start = ~np.isnan(comparison.later_s)
     inside = both_start & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     rows = np.flatnonzero(inside)

@@ -56,7 +56,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One row of a comparison as text; an empty cell is unknown."""
+    """One row of the comparison of two workloads as texts, with empty cells if unknown."""
 
     quantity: str
     one: str
@@ -68,7 +68,7 @@ class ComparisonRow:
 
 
 def model_of(source: str) -> Model:
-    """Return a model from its file or from the name of its generator. Raises SimError."""
+    """Load a workload model from a file or by the name of its generator. Raises SimError."""
     if source in (generator.name for generator in GENERATORS):
         return published_model(source)
     if source.endswith(".json") or Path(source).exists():
@@ -77,7 +77,7 @@ def model_of(source: str) -> Model:
 
 
 def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
-    """Return a model with other values of some parameters.
+    """Return a copy of a workload model with changed values of the given parameters.
 
     Args:
         model: model to change.
@@ -100,7 +100,7 @@ def with_parameters(model: Model, settings: Mapping[str, Any]) -> Model:
 
 
 def setting_of(text: str, option: str) -> tuple[str, Any]:
-    """Return name and value of ``name=value``; the value is JSON, or else text.
+    """Parse ``name=value`` into name and value, which is JSON or else plain text.
 
     >>> setting_of("scale=2", "--set"), setting_of("kind=both", "--set")
     (('scale', 2), ('kind', 'both'))
@@ -118,7 +118,7 @@ def setting_of(text: str, option: str) -> tuple[str, Any]:
 
 
 def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
-    """Return settings from ``name=value`` texts. Raises SettingsError for a bad or repeated one."""
+    """Parse ``name=value`` texts into settings. Raises SettingsError if bad or repeated."""
     settings: dict[str, Any] = {}
     for text in texts:
         name, value = setting_of(text, option)
@@ -129,7 +129,7 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
-    """Return settings of a fit; true and false are 1 and 0. Raises SettingsError for a bad text."""
+    """Parse ``name=value`` texts into fit settings, with true as 1. Raises SettingsError."""
     settings = settings_of(texts, option)
     for name, value in settings.items():
         if not isinstance(value, int | float | str):
@@ -140,12 +140,12 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Return whether a file has the format of reading rules (SWF). Raises SimError for a model."""
+    """Return whether a file is in SWF, where reading rules apply. Raises SimError for a model."""
     return format_of(path).name == "swf"
 
 
 def task_words(workload: Workload) -> tuple[str, ...]:
-    """Return a sentence on the tasks of a workload; empty if the jobs are rigid."""
+    """Return sentences on the tasks of a workload, or () if its jobs have no tasks."""
     tasks = workload.tasks
     if tasks is None:
         return ()
@@ -163,7 +163,7 @@ def task_words(workload: Workload) -> tuple[str, ...]:
 
 
 def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
-    """Return what the format of a file cannot store of a workload, without reading the file."""
+    """Return sentences on the parts of a workload that a file format cannot store."""
     if workload.tasks is None:
         return ()
     if format_by_name(path).name != "swf":
@@ -179,7 +179,7 @@ def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
 
 
 def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
-    """Write a workload, read it again and return what was lost. Raises SimError on write errors."""
+    """Write a workload, read the file back, and return what was lost. Raises SimError."""
     write_workload(workload, path)
     try:
         return roundtrip_losses(workload, read_drawn(path))
@@ -188,12 +188,12 @@ def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
 
 
 def writable_endings() -> tuple[str, ...]:
-    """Return the file endings in which a workload can be written, one per format."""
+    """Return one file ending for each format in which a workload can be written."""
     return tuple(log_format.endings[0] for log_format in FORMATS if log_format.write is not None)
 
 
 def with_ending(workload: Workload, path: Path) -> Path:
-    """Return the path, with an ending for the workload if it has none.
+    """Add a file ending that suits the workload to a path without an ending.
 
     JSONL if the jobs have tasks, which SWF cannot store; else SWF, because JSONL cannot store users
     and requests.
@@ -204,35 +204,35 @@ def with_ending(workload: Workload, path: Path) -> Path:
 
 
 def read_drawn(path: Path) -> Workload:
-    """Read every job of a workload that was just written. Raises SimError if that fails."""
+    """Read every job of a workload that was just written. Raises SimError on failure."""
     return load_workload(path, rules=_KEPT if has_rules(path) else None)
 
 
 def as_bytes(workload: Workload, ending: str, folder: Path) -> bytes:
-    """Return the content of a file with an ending such as ``.swf``. Raises SimError."""
+    """Return a workload in the file format of an ending such as ``.swf``. Raises SimError."""
     path = folder / f"workload{ending}"
     write_workload(workload, path)
     return path.read_bytes()
 
 
 def abbreviated_value(value: Any, longest: int = _LONGEST) -> str:
-    """Return the value of a parameter as one line, cut if it is long."""
+    """Return a parameter value as one line of text, cut if too long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else f"{text[: longest - 2]} …"
 
 
 def distance_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
-    """Return the distances of a comparison, one row each."""
+    """Return the table rows of the distances between the distributions of two workloads."""
     return tuple(_distance(distance) for distance in comparison.distances)
 
 
 def quantity_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
-    """Return the figures that both workloads have, one row each."""
+    """Return the table rows of the figures that both compared workloads have."""
     return tuple(_quantity(quantity) for quantity in comparison.quantities)
 
 
 def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
-    """Return sentences on the result of a comparison and on the number of differences by chance."""
+    """Return sentences on how many figures of two workloads differ, and how many by chance."""
     if not comparison.judged:
         return ("Nothing is judged: there are too few days to tell chance from difference.",)
     by_chance = 0.05 * comparison.judged
@@ -248,7 +248,7 @@ def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
 
 
 def definitions() -> tuple[tuple[str, str], ...]:
-    """Return the meaning of each figure of a comparison."""
+    """Return the name and the meaning of each figure in a comparison of workloads."""
     return tuple(DEFINITIONS.items())
 
 
@@ -314,7 +314,7 @@ def read_windows(
     rules: ReadingRules | None = None,
     knobs: Mapping[str, float | str] | None = None,
 ) -> CloudWindows:
-    """Read two windows, either workloads or files of Bergsma et al.
+    """Read a training and a test window from workloads or from files of Bergsma et al.
 
     Args:
         train: file to learn from.

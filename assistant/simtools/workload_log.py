@@ -38,7 +38,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class PercentileRow:
-    """One row of the table of percentiles; values are in ``unit``."""
+    """One row of a table of percentiles, with values in ``unit``."""
 
     name: str
     unit: str
@@ -47,7 +47,7 @@ class PercentileRow:
 
 @dataclass(frozen=True, slots=True)
 class ProfileFigure:
-    """One number of a profile, as a line of its CSV file; None is unknown."""
+    """One figure of a workload profile, as a row of its CSV file (None if unknown)."""
 
     part: str
     name: str
@@ -56,7 +56,7 @@ class ProfileFigure:
 
 
 def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Workload:
-    """Read a job log.
+    """Read a job log from a file.
 
     Args:
         path: file of the log.
@@ -69,7 +69,7 @@ def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Work
 
 
 def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None) -> Workload:
-    """Read an uploaded job log under its original name. Raises SimError as `read_log`."""
+    """Read a job log from uploaded bytes under its original name. Raises SimError."""
     with tempfile.TemporaryDirectory(prefix="copperline-") as folder:
         path = Path(folder) / file_name(name)
         path.write_bytes(data)
@@ -80,7 +80,7 @@ def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None
 
 
 def file_name(name: str) -> str:
-    """Return a safe file name from the name of an upload.
+    """Convert the name of an uploaded file to a safe file name.
 
     >>> file_name("../my log.swf.gz"), file_name("..")
     ('my_log.swf.gz', 'log')
@@ -89,19 +89,19 @@ def file_name(name: str) -> str:
 
 
 def built_in() -> Workload:
-    """Return the workload of the built-in example."""
+    """Return the workload of the built-in example log."""
     return default_workload(BUILT_IN_SEED)
 
 
 def reading_choices() -> tuple[tuple[str, str], ...]:
-    """Return every reading rule with each choice that is not its default."""
+    """Return all pairs of a reading rule and a choice other than its default."""
     return tuple(
         (rule, choice) for rule, choices in rule_choices().items() for choice in choices[1:]
     )
 
 
 def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
-    """Return the rules that an error of the reader names, each with the choice that avoids it."""
+    """Return the rules and choices that a reading error suggests to avoid the error."""
     available = set(reading_choices())
     mentioned = dict.fromkeys(_WAY_OUT.findall(str(refused)))
     return tuple((rule, choice) for rule, choice in mentioned if (rule, choice) in available)
@@ -110,14 +110,14 @@ def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
 def log_profile(
     log: Workload, window: ProfileWindow, procs: int | None = None, time_zone: str | None = None
 ) -> WorkloadProfile:
-    """Return the profile of the jobs of a log in a window; see `sim.api.profile`."""
+    """Compute the workload profile of the jobs of a log in a window."""
     return profile(window.of(log), procs=procs, time_zone=time_zone)
 
 
 def window_of_days(
     log: Workload, first: datetime.date, last: datetime.date, time_zone: str | None = None
 ) -> ProfileWindow:
-    """Return the window of whole local days. Raises ApplicationError without a start date."""
+    """Return the window from one local day to another. Raises ApplicationError without dates."""
     clock, day = WallClock.of(log, time_zone), datetime.timedelta(days=1)
     if clock.zone is None:
         raise ApplicationError(f"{log.name} has no dates. {clock.sentence}")
@@ -130,7 +130,7 @@ def window_of_days(
 def days_of(
     log: Workload, time_zone: str | None = None
 ) -> tuple[datetime.date, datetime.date] | None:
-    """Return the days of the first and of the last submission; None if they are unknown."""
+    """Return the local days of the first and the last submission, or None if unknown."""
     clock = WallClock.of(log, time_zone)
     if clock.zone is None:
         return None
@@ -139,12 +139,12 @@ def days_of(
 
 
 def local_datetime(shown_s: float) -> datetime.datetime:
-    """Return local time without a zone from local seconds since 1 January 1970."""
+    """Convert local seconds since 1970-01-01 to a datetime without a time zone."""
     return _EPOCH + datetime.timedelta(seconds=shown_s)
 
 
 def time_classes(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Return names of the classes of times by their upper ends."""
+    """Return the names of the classes of durations, such as "<= 1 h"."""
     ends = [
         _round_time(time_class.most_s)
         for time_class in profile.times
@@ -159,14 +159,14 @@ def _round_time(seconds: float) -> str:
 
 
 def size_classes(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Return names of the classes of sizes by their upper ends."""
+    """Return the names of the classes of job sizes by their largest number of processors."""
     return tuple(
         f"{'≤ ' if size_class.most > 2 else ''}{size_class.most:,}" for size_class in profile.sizes
     )
 
 
 def percentiles(profile: WorkloadProfile) -> tuple[PercentileRow, ...]:
-    """Return the known rows of the table of percentiles."""
+    """Return the rows of the table of percentiles whose values are known."""
     description = profile.described
     rows = (
         ("processors", "", description.procs),
@@ -190,7 +190,7 @@ def _in_hours(column: ColumnSummary) -> ColumnSummary:
 
 
 def highlights(profile: WorkloadProfile) -> tuple[str, ...]:
-    """Return sentences on what stands out: load, hours, sizes, times, requests, users."""
+    """Return sentences on notable load, hours, sizes, times, requests and users of a log."""
     return tuple(sentence for sentence in _sentences(profile) if sentence)
 
 
@@ -277,13 +277,13 @@ def _user_words(profile: WorkloadProfile) -> str:
 
 
 def bin_word(width_s: float) -> str:
-    """Return the name of a bin width: hour, day, week, or stretch of so many weeks."""
+    """Return a word for a bin width in seconds: hour, day, week, or stretch of several weeks."""
     names = {3600.0: "hour", 86400.0: "day", 604800.0: "week"}
     return names.get(width_s) or f"stretch of {width_s / 604800.0:,.0f} weeks"
 
 
 def share(part: float, total: float) -> str:
-    """Return a share in per cent.
+    """Format a part of a total as a percentage.
 
     >>> share(1, 8), share(1, 1000), share(0, 5), share(5, 0), share(999, 1000), share(1, 10**5)
     ('12 %', '0.1 %', '0 %', 'unknown', '99.9 %', 'below 0.1 %')
@@ -298,7 +298,7 @@ def share(part: float, total: float) -> str:
 
 
 def summary(profile: WorkloadProfile) -> dict[str, str]:
-    """Return the main figures of a log as text, by name, to compare logs."""
+    """Return the main figures of a log as texts by name, for comparing logs."""
     description, requests, users = profile.described, profile.requests, profile.users
     factor = None if requests is None else requests.factor.quantiles["0.5"]
     tenth = None if users is None else users.tenth_share
@@ -320,7 +320,7 @@ def summary(profile: WorkloadProfile) -> dict[str, str]:
 
 
 def figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
-    """Yield every number of a profile."""
+    """Yield every figure of a workload profile, for its CSV file."""
     description = profile.described
     yield ProfileFigure("log", "name", description.name, "")
     yield ProfileFigure("log", "digest", description.digest, "")
@@ -389,14 +389,14 @@ def _named(summary: ColumnSummary) -> Iterator[tuple[str, float]]:
 
 
 def bin_begin(profile: WorkloadProfile, start_s: float) -> str:
-    """Return the begin of a bin: a date and time, or the hours since the first submission."""
+    """Return the start of a bin as a date and time, or as hours since the first submission."""
     if profile.load.first_local_s is None:
         return f"{start_s / 3600.0:,.0f} h"
     return f"{local_datetime(profile.load.first_local_s + start_s):%Y-%m-%d %H:%M}"
 
 
 def profile_csv(profile: WorkloadProfile) -> str:
-    """Return a profile as CSV: part, name, value, unit; an unknown cell is empty."""
+    """Return a workload profile as CSV with part, name, value and unit, empty if unknown."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["part", "name", "value", "unit"])

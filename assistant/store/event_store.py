@@ -58,7 +58,7 @@ from strategies import ParameterSpace
 def project(  # noqa: PLR0912 - a case for each event
     connection: sqlite3.Connection, experiment_id: str, position: int, event: Event
 ) -> None:
-    """Update the tables for one event."""
+    """Update the query tables of the database for one new event."""
     do = connection.execute
     match event:
         case ExperimentOpened(at_s=at_s, name=name, sla=sla):
@@ -236,7 +236,7 @@ MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Raise StoreError if the database is newer than this program, or of another program."""
+    """Raise StoreError if the database has a newer schema or belongs to another program."""
     version, n_tables = connection.execute(  # atomic, as others may be making it
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
     ).fetchone()
@@ -250,7 +250,7 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
-    """Migrate a database that passed `check`, one transaction for each step.
+    """Migrate a checked database to the current schema, in one transaction per step.
 
     Before the first step of an older schema a copy is kept beside ``path``, as
     ``<name>.schema<N>.backup``; None keeps none.
@@ -283,19 +283,19 @@ def _back_up(connection: sqlite3.Connection, target: Path) -> None:
 
 
 class MemoryStore:
-    """Store of event logs in a dictionary; it returns copies."""
+    """Store of event logs in memory, lost when the process ends."""
 
     def __init__(self) -> None:
         self._journals: dict[str, list[Event]] = {}
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position``. Raises StoreError if that is not the end of the log."""
+        """Append events at ``position``, or raise StoreError if the log ends elsewhere."""
         length = len(self._journals.get(experiment_id, []))
         check_position(experiment_id, position, length)
         self._journals.setdefault(experiment_id, []).extend(events)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from ``since`` on. Raises StoreError for an unknown experiment."""
+        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
         if experiment_id not in self._journals:
             raise unknown_experiment(experiment_id, list(self._journals))
         return tuple(self._journals[experiment_id][since:])
@@ -311,7 +311,7 @@ class MemoryStore:
 
 
 def check_position(experiment_id: str, position: int, length: int) -> None:
-    """Raise StoreError for an append that does not continue the event log."""
+    """Raise StoreError if an append at ``position`` does not continue the event log."""
     if position == length:
         return
     if position == 0:
@@ -325,7 +325,7 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
 
 
 def unknown_experiment(experiment_id: str, stored_ids: Sequence[str]) -> StoreError:
-    """Return the error for an experiment that is not stored."""
+    """Build the error for an experiment that is not stored, naming up to 10 stored ones."""
     names = ", ".join(sorted(stored_ids)[:10]) if stored_ids else "none is stored"
     return UnknownExperimentError(f"no experiment '{experiment_id}'; known: {names}")
 
@@ -343,7 +343,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
-    r"""Return the type and the mount point of the file system of an absolute path without links.
+    r"""Return file system type and mount point of an absolute path, given the mount table.
 
     ``mounts`` is the text of ``/proc/self/mountinfo``; a later mount at a place hides earlier ones.
 
@@ -364,7 +364,7 @@ def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
 
 
 def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
-    """Raise StoreError for a path on one of `NETWORK_FILE_SYSTEMS`, which other machines write too.
+    """Raise StoreError if a path is on one of `NETWORK_FILE_SYSTEMS`.
 
     ``mounts`` is the text of mountinfo, read from the kernel if None. Only Linux has it; elsewhere
     nothing is refused.
@@ -406,7 +406,7 @@ leases and results fill SQLite's own 1,000 pages."""
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """Reply to a request with an idempotency key: its digest and the events it stored."""
+    """Stored reply to a request with an idempotency key, which names the events written."""
 
     request: str
     experiment_id: str
@@ -416,7 +416,7 @@ class StoredReply:
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request in progress, and its reply so far."""
+    """Request in progress with an idempotency key, and its reply once events are stored."""
 
     key: str | None
     request: str
@@ -424,7 +424,7 @@ class PendingRequest:
 
 
 class SqliteStore:
-    """Store of event logs in a SQLite file; calls may come from several threads.
+    """Store of event logs in a SQLite file, safe to use from several threads.
 
     ``path`` and its folders are made if missing. Raises StoreError, and changes nothing, if it is a
     folder, a link or a device, not writable, on a network file system, no database, one of another
@@ -474,7 +474,7 @@ class SqliteStore:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position`` in one transaction. Raises StoreError, storing nothing."""
+        """Append events at ``position`` in one transaction, or raise StoreError."""
         with self.transaction():
             check_position(experiment_id, position, self._length(experiment_id))
             self.insert(experiment_id, position, events)
@@ -487,7 +487,7 @@ class SqliteStore:
                     self.remember(pending_request.key, pending_request.reply, events[0].at_s)
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Insert events and update the projection, within a transaction."""
+        """Insert events and update the query tables, inside an open transaction."""
         rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
         self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
         for i, event in enumerate(events):
@@ -495,7 +495,7 @@ class SqliteStore:
 
     @contextmanager
     def asking(self, key: str | None, request: str) -> Iterator[PendingRequest]:
-        """Record the first append of this thread within the block as the reply to a request.
+        """Link this thread's first append in the block to an idempotency key.
 
         See `reply`. ``key`` is the idempotency key (None stores no reply), ``request`` a digest.
         """
@@ -506,7 +506,7 @@ class SqliteStore:
             self._asked.by = None
 
     def reply(self, key: str) -> StoredReply | None:
-        """Return the reply to a request; None if there is none."""
+        """Return the stored reply for an idempotency key; None if there is none."""
         with self.errors():
             row = self.connection.execute(
                 "SELECT request, experiment_id, first, n FROM reply WHERE key = ?", (key,)
@@ -514,7 +514,7 @@ class SqliteStore:
         return None if row is None else StoredReply(*row)
 
     def remember(self, key: str, reply: StoredReply, at_s: float) -> None:
-        """Store the reply to a request, within a transaction."""
+        """Store the reply for an idempotency key, inside an open transaction."""
         self.connection.execute(
             "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?)",
             (key, reply.request, reply.experiment_id, reply.first, reply.n, at_s),
@@ -522,21 +522,21 @@ class SqliteStore:
 
     @property
     def changes(self) -> int:
-        """Number of rows that this process has written; reading it costs nothing."""
+        """Number of rows that this process has changed in the database so far."""
         return self.connection.total_changes
 
     def forget_replies(self, before_s: float) -> int:
-        """Delete the replies before a time; return their number."""
+        """Delete the replies stored before a time (s), and return their number."""
         with self.transaction("normal") as connection:
             gone = connection.execute("DELETE FROM reply WHERE at_s < ?", (before_s,))
             return gone.rowcount
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from ``since`` on. Raises StoreError for an unknown experiment."""
+        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
         return tuple(decode_event(body) for body in self.lines(experiment_id, since))
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
-        """Return the events from ``since`` on as lines of JSON, at most ``limit`` of them."""
+        """Return up to ``limit`` events from number ``since`` on, as lines of JSON."""
         with self.errors():
             rows = self.connection.execute(
                 "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
@@ -557,14 +557,14 @@ class SqliteStore:
         return tuple(StoredExperiment(*row) for row in rows)
 
     def space(self, experiment_id: str) -> ParameterSpace:
-        """Return the present space of an experiment, without replaying its event log."""
+        """Return the current parameter space, without replaying the event log."""
         event = self._known(experiment_id, self._at(experiment_id, "space_at"))
         if not isinstance(event, ExperimentOpened | SpaceChanged):
             raise AssertionError("the tables point to another event than the journal has")
         return event.space
 
     def agreement(self, experiment_id: str) -> Sla:
-        """Return the present SLA of an experiment, without replaying its event log."""
+        """Return the current SLA of an experiment, without replaying its event log."""
         event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
         if not isinstance(event, ExperimentOpened | BudgetChanged):
             raise AssertionError("the tables point to another event than the journal has")
@@ -582,18 +582,18 @@ class SqliteStore:
         return event
 
     def length(self, experiment_id: str) -> int:
-        """Return the number of events of an experiment; 0 if there is none."""
+        """Return the number of stored events; 0 if the experiment does not exist."""
         with self.errors():
             return self._length(experiment_id)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file."""
         with self._lock:
             self.connection.close()
 
     @contextmanager
     def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
-        """Open a transaction, stored whole or not at all. Raises StoreFullError or StoreError."""
+        """Open a transaction, rolled back on errors; raise StoreFullError or StoreError."""
         with self.errors():
             if durability != self._durability:
                 self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -609,7 +609,7 @@ class SqliteStore:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Lock the file against other threads, and turn SQLite's errors into StoreError."""
+        """Hold the thread lock, and convert errors of SQLite to StoreError."""
         with self._lock:
             try:
                 yield
@@ -648,7 +648,7 @@ class SqliteStore:
 
 @dataclass(frozen=True, slots=True)
 class StoreHealth:
-    """Health of a store's file: its schema version, its size, and the faults that SQLite found."""
+    """Result of a store check: schema version, numbers of records, and faults found."""
 
     schema: int
     experiments: int
@@ -657,7 +657,7 @@ class StoreHealth:
 
 
 def examine(path: Path) -> StoreHealth:
-    """Examine a store's file without changing it. Raises StoreError if it is no store."""
+    """Check a store file for faults without changing the file, or raise StoreError."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
         try:
@@ -677,7 +677,7 @@ def examine(path: Path) -> StoreHealth:
 
 
 def back_up(path: Path, target: Path) -> StoreHealth:
-    """Copy a store at one moment, while it may be in use.
+    """Copy a store file consistently to ``target``, even while the store is in use.
 
     ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise.
     """
@@ -708,7 +708,7 @@ def back_up(path: Path, target: Path) -> StoreHealth:
 
 
 def restore(copy: Path, path: Path) -> Path | None:
-    """Replace a store that is not in use by a backup; return the path of the former store, or None.
+    """Replace an unused store by a backup; return the path of the old store, or None.
 
     The former store is kept beside it, the backup is unchanged. Raises StoreError if the copy is
     damaged, from a newer Copperline, or files cannot be written.

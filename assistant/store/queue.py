@@ -43,7 +43,7 @@ from strategies import Configuration, Level
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """Lease of one run by a worker.
+    """Lease of one run by a worker: its token, length and the run to execute.
 
     Args:
         token: fencing token.
@@ -67,7 +67,7 @@ class RunLease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAttempt:
-    """Attempt of a run under a fencing token.
+    """Attempt of a worker to execute a run, identified by its lease token.
 
     ``result`` is the digest of its recorded result, ``refused`` that of a late one; None if there
     is none. ``is_current`` says whether the run is running under this token.
@@ -84,14 +84,14 @@ class LeaseAttempt:
 
 
 class QueueQueries:
-    """Queries on active experiments and on their waiting and running runs."""
+    """Queries on the queue: active experiments, and their waiting and running runs."""
 
     def __init__(self, store: SqliteStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._outside: dict[str, bool] = {}
 
     def set_active(self, experiment_id: str, active: bool) -> None:
-        """Set whether workers may lease runs of an experiment. Raises AssistantError if unknown."""
+        """Allow or forbid leases of an experiment's runs; raise AssistantError if unknown."""
         with self._store.transaction("full") as connection:
             changed = connection.execute(
                 "UPDATE experiment SET active = ? WHERE id = ?", (int(active), experiment_id)
@@ -116,7 +116,7 @@ class QueueQueries:
             return tuple(str(name) for (name,) in rows)
 
     def demand(self) -> dict[str, int]:
-        """Return the number of running and startable runs, by experiment that has any."""
+        """Return the number of running and startable runs of each active experiment."""
         with self._store.errors():
             rows = self._store.connection.execute(
                 """
@@ -138,7 +138,7 @@ class QueueQueries:
             return {str(state): int(n) for state, n in rows}
 
     def is_outside(self, experiment_id: str) -> bool:
-        """Return whether an external client asks for the experiment's runs. Raises StoreError."""
+        """Return whether an external client requests the runs, or raise StoreError."""
         is_external = self._outside.get(experiment_id)
         if is_external is None:
             is_external = self._outside[experiment_id] = has_external_client(
@@ -147,11 +147,11 @@ class QueueQueries:
         return is_external
 
     def outside(self) -> list[str]:
-        """Return the active experiments with an external client."""
+        """Return the active experiments whose runs an external client requests."""
         return [name for name in self.active() if self.is_outside(name)]
 
     def why_finished(self, experiment_id: str) -> str | None:
-        """Return why an experiment is finished; None if it is not, or there is none."""
+        """Return the reason why an experiment is finished; None if it is not."""
         with self._store.errors():
             row = self._store.connection.execute(
                 """
@@ -165,7 +165,7 @@ class QueueQueries:
         return None if row is None else str(row[0])
 
     def started_s(self, experiment_id: str, token: str) -> float | None:
-        """Return when a run was started under a token, in seconds since 1970-01-01 UTC."""
+        """Return the start time of a leased run, in seconds since 1970-01-01 UTC."""
         with self._store.errors():
             row = self._store.connection.execute(
                 """
@@ -188,7 +188,7 @@ EXPIRED_AT_ONCE = 100
 
 
 class RunQueue(QueueQueries):
-    """Queue of the runs of all experiments of a store.
+    """Queue from which workers lease the runs of all experiments in a store.
 
     Args:
         steady_s: monotonic clock of the leases, in seconds.
@@ -265,7 +265,7 @@ class RunQueue(QueueQueries):
             return self._claim(name, run_id, levels, seed, attempts + 1, token, lease_s)
 
     def heartbeat(self, token: str) -> float:
-        """Renew a lease; return its length in seconds.
+        """Renew a lease, and return its length in seconds.
 
         Raises:
             UnknownLeaseError: the token was never issued.
@@ -287,7 +287,7 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the lease of run {attempt.run_id} has run out; stop it")
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Record an intermediate result. Raises as `heartbeat` does."""
+        """Record an intermediate result of a leased run; raise as `heartbeat` does."""
         with self._store.transaction("normal"):
             attempt = self._held(token)
             event = RunReported(self._clock.now_s(), attempt.run_id, _known(measures))
@@ -300,7 +300,7 @@ class RunQueue(QueueQueries):
         failure: str | None,
         duration_s: float,
     ) -> bool:
-        """Record the end of a run, once; return whether this was the first report of it.
+        """Record the end of a leased run; return False if it was recorded before.
 
         ``measures`` is None if it failed, for the reason ``failure``; numbers that are not finite
         become unknown.
@@ -334,7 +334,7 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the result of run {attempt.run_id} is refused: {why}")
 
     def give_back(self, token: str, reason: str) -> None:
-        """Return a run to the queue that its worker cannot end. Raises UnknownLeaseError."""
+        """Requeue a leased run that its worker cannot finish, or raise UnknownLeaseError."""
         with self._store.transaction("normal"):
             attempt = self._attempt(token)
             if attempt.is_current:
@@ -342,7 +342,7 @@ class RunQueue(QueueQueries):
                 self._record(attempt.experiment_id, event)
 
     def give_back_of(self, worker: str, reason: str) -> int:
-        """Return the runs of a worker, or of ``<worker>/...``, to the queue, and their number."""
+        """Requeue all runs leased by a worker or its children, and return their number."""
         with self._store.transaction("normal"):
             tokens = self._held_by(worker)
             for token in tokens:
@@ -352,31 +352,31 @@ class RunQueue(QueueQueries):
         return len(tokens)
 
     def has_worker(self, worker: str) -> bool:
-        """Return whether a worker, or one named ``<worker>/...``, holds a lease."""
+        """Return whether a worker, or a child ``<worker>/...``, holds a lease."""
         with self._store.errors():
             return bool(self._held_by(worker))
 
     # -- maintenance ----------------------------------------------------------------------------
 
     def expire(self) -> int:
-        """Expire the leases without a heartbeat; return their number."""
+        """Requeue the runs whose lease has expired, and return their number."""
         with self._store.transaction("normal"):
             return self._expire()
 
     def rearm(self) -> int:
-        """Restart every lease, after a time in which workers could not renew them."""
+        """Restart all leases after a pause of the service, and return their number."""
         with self._store.transaction("normal") as connection:
             return connection.execute(
                 "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
             ).rowcount
 
     def attempt(self, token: str) -> LeaseAttempt:
-        """Return the attempt under a token. Raises UnknownLeaseError."""
+        """Return the attempt under a lease token, or raise UnknownLeaseError."""
         with self._store.errors():
             return self._attempt(token)
 
     def recover(self) -> int:
-        """Return the running runs without a token to the queue; return their number.
+        """Requeue the running runs without a lease, and return their number.
 
         A session's own process executed them. Call it only when that process is gone.
         """

@@ -29,14 +29,14 @@ _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPage:
-    """Page of an experiment: title, icon and module in `assistant.ui.pages`."""
+    """Entry for one page of an experiment: title, icon and module in `assistant.ui.pages`."""
 
     title: str
     icon: str
     module: str
 
     def draw(self, view: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-        """Draw the page; return the intent of the user."""
+        """Draw the page and return the user's intent, or None without one."""
         intent: Intent | None = _module(self.module).page(view, experiment)
         return intent
 
@@ -61,7 +61,7 @@ def _module(name: str) -> Any:
 
 
 def import_pages() -> None:
-    """Import the module of every page."""
+    """Import the modules of all pages ahead of their first drawing."""
     for name in ("experiments", "new", "workload", "platform", "agents"):
         _module(name)
     for entry in PAGES.values():
@@ -69,7 +69,7 @@ def import_pages() -> None:
 
 
 def run_app(store: Path) -> None:
-    """Draw the page that the address names; the store file need not exist yet."""
+    """Draw the page named by the browser's address, for a store that need not exist yet."""
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:

@@ -4,10 +4,10 @@ from assistant.presentation.charts.vega_lite import Spec
 
 
 def wide(spec: Spec) -> Spec:
-    """Return the chart with the width of its container."""
+    """Return a chart specification with the width of its container."""
     return {**spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
 
 
 def low(spec: Spec) -> Spec:
-    """Return a chart of few lines with the width of its container and its own height."""
+    """Return a chart specification with its container's width and a height of its own."""
     return {**spec, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}

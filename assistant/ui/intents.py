@@ -16,7 +16,7 @@ _OWN_PACKAGES = ("assistant", "strategies", "sim", "agents")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Action that the user asked for.
+    """Action that the user requested on a page, to be carried out by `perform`.
 
     Args:
         place: place on the page where the result is drawn.
@@ -33,7 +33,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """Result of the last intent."""
+    """Message of the last action that the user requested, and whether it was refused."""
 
     place: str
     text: str
@@ -41,7 +41,7 @@ class ActionResult:
 
 
 class FormFieldError(Exception):
-    """Refusal that belongs beside one field."""
+    """Error of one form field, shown beside the field."""
 
     def __init__(self, place: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -49,7 +49,7 @@ class FormFieldError(Exception):
 
 
 def sentence(error: Exception) -> str:
-    """Return an error as a sentence for people; an error of the program is named as one.
+    """Return an exception as a sentence for the user, marking internal errors as such.
 
     >>> sentence(ValueError("x"))
     'Something in Copperline went wrong (ValueError: x).'
@@ -63,7 +63,7 @@ def sentence(error: Exception) -> str:
 
 
 def perform(intent: Intent) -> bool:
-    """Carry an intent out and keep its result; return whether it succeeded."""
+    """Carry out an intent, store its result for display, and return whether it succeeded."""
     try:
         with st.spinner(f"{intent.waiting} …"):
             result = ActionResult(intent.place, intent.do(), refused=False)
@@ -75,7 +75,7 @@ def perform(intent: Intent) -> bool:
 
 
 def answer_at(*places: str) -> None:
-    """Draw the result of the last intent if it belongs to one of these places."""
+    """Draw the result of the last intent if it belongs to one of the given places."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     with st.container():  # keeps its place when empty, so that nothing below moves
         if result is None or result.place not in places or not result.text:
@@ -87,11 +87,11 @@ def answer_at(*places: str) -> None:
 
 
 def refusal() -> ActionResult | None:
-    """Return the last result if it was a refusal."""
+    """Return the result of the last intent if it was refused, else None."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     return result if result is not None and result.refused else None
 
 
 def forget() -> None:
-    """Drop the last result."""
+    """Delete the stored result of the last intent."""
     st.session_state.pop(_RESULT_KEY, None)

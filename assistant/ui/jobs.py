@@ -26,7 +26,7 @@ _READ_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class CommandExit:
-    """Exit of the last command: code, output, error output, and whether the user stopped it."""
+    """Exit of a command: code, standard output and error, and whether the user stopped it."""
 
     code: int
     out: str
@@ -35,13 +35,13 @@ class CommandExit:
 
     @property
     def last_word(self) -> str:
-        """The last line on standard error, without the name of the program."""
+        """Last line on standard error, without the program name."""
         last = (self.err.strip().splitlines() or ["it said nothing"])[-1]
         return last.removeprefix("copperline: ")
 
 
 class BackgroundJob:
-    """Commands that run one after the other in ``folder``, until one fails; `close` removes it.
+    """Sequence of commands run in the background in a temporary folder until one fails.
 
     Raises OSError if the first process cannot be started.
     """
@@ -69,17 +69,17 @@ class BackgroundJob:
 
     @property
     def seconds(self) -> float:
-        """The time since the start, in seconds."""
+        """Time since the start of the job, in seconds."""
         return time.monotonic() - self._started_s
 
     @property
     def step(self) -> int:
-        """The index of the current command, from 0."""
+        """Index of the current command, from 0."""
         return self._at
 
     @property
     def is_over(self) -> bool:
-        """Whether the last process has ended; starts the next command if it is due."""
+        """Whether the last command has ended, after starting the next one if due."""
         if self._process.poll() is None:
             return False
         if self._stopped or self._process.returncode != 0 or self._at + 1 == len(self._commands):
@@ -89,7 +89,7 @@ class BackgroundJob:
         return False
 
     def stop(self) -> None:
-        """End the process group and start no further command; does nothing if all is over."""
+        """End the running process group and start no further command."""
         if self.is_over:
             return
         self._stopped = True
@@ -101,19 +101,19 @@ class BackgroundJob:
                 return
 
     def ended(self) -> CommandExit | None:
-        """Return the exit of the last command; None while a command runs."""
+        """Return the exit of the last command, or None while a command runs."""
         if not self.is_over:
             return None
         code = self._process.returncode
         return CommandExit(code, _text(self._out), _text(self._err), self._stopped)
 
     def close(self) -> None:
-        """Remove the files."""
+        """Remove the temporary folder of the job."""
         self._folder.cleanup()
 
 
 def work_folder(prefix: str) -> "TemporaryDirectory[str]":
-    """Return a temporary folder for the files of a job."""
+    """Create and return a temporary folder for the files of a job."""
     return TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 
@@ -129,11 +129,11 @@ JobResultT_co = TypeVar("JobResultT_co", covariant=True)
 
 
 class JobHandle(Protocol[JobResultT_co]):
-    """A job that gives a result."""
+    """Interface of a background job that yields a result."""
 
     @property
     def seconds(self) -> float:
-        """The time since the start, in seconds."""
+        """Time since the start of the job, in seconds."""
         ...
 
     @property
@@ -142,11 +142,11 @@ class JobHandle(Protocol[JobResultT_co]):
         ...
 
     def stop(self) -> None:
-        """End the job."""
+        """Stop the job."""
         ...
 
     def result(self) -> JobResultT_co | None:
-        """Return the result, once; None while the job runs."""
+        """Return the result of the ended job (only once), or None while the job runs."""
         ...
 
 
@@ -154,7 +154,7 @@ ResultT = TypeVar("ResultT")
 
 
 class JobRegistry(Generic[ResultT]):
-    """Jobs of all browsers, one each, at most ``most``; a further job ends the oldest."""
+    """Registry of background jobs, one for each browser and at most ``most`` in total."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -163,7 +163,7 @@ class JobRegistry(Generic[ResultT]):
         atexit.register(self.close)
 
     def begin(self, owner: str, make: Callable[[], JobHandle[ResultT]]) -> None:
-        """Replace the job of a browser by a new one; raise OSError if it cannot start."""
+        """Replace the job of a browser with a new one, or raise OSError if the start fails."""
         attempt = make()
         with self._lock:
             old = [self._attempts.pop(owner, None)]
@@ -176,12 +176,12 @@ class JobRegistry(Generic[ResultT]):
                 previous.result()
 
     def of(self, owner: str) -> JobHandle[ResultT] | None:
-        """Return the job of a browser whose result is not fetched yet."""
+        """Return the browser's job whose result is not yet fetched, or None."""
         with self._lock:
             return self._attempts.get(owner)
 
     def fetch(self, owner: str) -> ResultT | None:
-        """Return the result, once; None while the job runs or if there is none."""
+        """Return the result of a browser's ended job (only once), or None if not available."""
         attempt = self.of(owner)
         if attempt is None or not attempt.is_over:
             return None
@@ -192,7 +192,7 @@ class JobRegistry(Generic[ResultT]):
         return attempt.result()
 
     def close(self) -> None:
-        """End all jobs."""
+        """Stop all jobs."""
         with self._lock:
             attempts = list(self._attempts.values())
             self._attempts.clear()

@@ -55,7 +55,7 @@ def escape_markdown(text: str) -> str:
 
 
 def runs(n: int) -> str:
-    """Return a number of runs in words.
+    """Return a number of runs as text, such as ``20 runs``.
 
     >>> runs(1), runs(20)
     ('1 run', '20 runs')
@@ -64,45 +64,45 @@ def runs(n: int) -> str:
 
 
 def column(parameter: Parameter) -> str:
-    """Return a column heading: name and unit of a parameter."""
+    """Return the column heading of a parameter: its name and unit."""
     return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
 
 
 def measure_title(name: str, unit: str) -> str:
-    """Return a heading: name and unit of a measure."""
+    """Return the heading of a measure: its name and unit."""
     return f"{name} [{unit}]" if unit else name
 
 
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
-    """Return the open levels of a parameter, in their order."""
+    """Return the open levels of a parameter, in the parameter's order."""
     ids = space.open_ids[space.names.index(parameter.name)]
     return [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
 
 
 def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the closed levels, each with the name of its parameter."""
+    """Return the closed levels of all parameters, each with its parameter's name."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
 
 
 def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the preferred levels, each with the name of its parameter."""
+    """Return the preferred levels of all parameters, each with its parameter's name."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
 
 
 def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
-    """Return a configuration in one line."""
+    """Return the levels of a configuration, with names and units, as one line of text."""
     values = space.values(configuration)
     return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in space.parameters)
 
 
 def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
-    """Return the levels of a configuration as text, by column heading."""
+    """Return the levels of a configuration as text, keyed by column heading."""
     values = space.values(configuration)
     return {column(p): level(values[p.name]) for p in space.parameters}
 
 
 def run_label(experiment: Experiment, run: Run) -> str:
-    """Return a run in one line: number, value, verdict."""
+    """Return a one-line label of a run: number, value of the objective, and verdict."""
     value = run.outcome.value if run.outcome else None
     text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
     text += "" if run.stopped is None else ", stopped early"
@@ -110,13 +110,13 @@ def run_label(experiment: Experiment, run: Run) -> str:
 
 
 def batch_title(batch: BatchSuggested) -> str:
-    """Return the heading of a batch."""
+    """Return the heading of a batch, with its number and count of suggestions."""
     n = len(batch.suggestions)
     return f"Batch {batch.number}: {n} suggestion{'' if n == 1 else 's'}"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Return an interval as text, or ``unknown``.
+    """Return an interval as text, or ``unknown`` if an end is missing.
 
     >>> interval(1.0, 2.5), interval(None, None)
     ('1 to 2.5', 'unknown')
@@ -125,7 +125,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
-    """Return the levels that a region spans; parameters with all levels are left out."""
+    """Return the levels that a region spans as text, omitting parameters with all levels."""
     parts = []
     for parameter, ids in zip(space.parameters, box, strict=True):
         if len(ids) == parameter.n_levels:

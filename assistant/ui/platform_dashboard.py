@@ -19,7 +19,7 @@ _TIME, _DAY, _TABLES = "Over time", "Mean day", "Tables"
 
 
 def draw_dashboard(board: PlatformDashboard, key: str) -> None:
-    """Draw the dashboard; ``key`` begins the keys of its fields."""
+    """Draw the dashboard of an AI platform, starting the keys of its fields with ``key``."""
     _tiles(board)
     if board.words:
         st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in board.words))
@@ -124,7 +124,7 @@ def _frame(drawing: PlatformDrawing) -> pd.DataFrame:
 
 
 def tables(board: PlatformDashboard) -> None:
-    """Draw tasks and waits as tables."""
+    """Draw the tasks and waiting times of an AI platform as tables."""
     for title, (header, rows) in board.tables.items():
         st.markdown(f"**{title}**")
         st.dataframe(

@@ -16,7 +16,7 @@ _TIME = "A time is wanted, such as 90s, 30m or 2h; empty for none."
 
 @dataclass(frozen=True, slots=True)
 class SlaFields:
-    """SLA fields other than runs and deadline, as typed; an empty field sets no limit.
+    """SLA form fields as typed, except budget and deadline, where empty means no limit.
 
     Args:
         go_on: whether auto-steering continues once the goal is reached.
@@ -38,7 +38,7 @@ class SlaFields:
 
     @classmethod
     def of(cls, sla: Sla) -> "SlaFields":
-        """Return the fields of an SLA."""
+        """Return the form fields of an existing SLA."""
         tariff = sla.tariff
         return cls(
             goal=_field_text(sla.goal),
@@ -52,7 +52,7 @@ class SlaFields:
         )
 
     def tables(self, key: str) -> dict[str, Any]:
-        """Return the tables of a sweep file; raise FormFieldError for a wrong field."""
+        """Return the fields as sweep file tables, or raise FormFieldError if invalid."""
         tables: dict[str, Any] = {}
         goal = _number(self.goal, f"{key}-goal")
         if goal is not None:
@@ -75,7 +75,7 @@ class SlaFields:
 
 
 def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
-    """Raise FormFieldError for its place if these tables of a sweep file are invalid."""
+    """Raise FormFieldError for a field if its sweep file tables are invalid."""
     try:
         check_settings(tables, "the form").agreement(0.0)
     except Exception as error:
@@ -83,7 +83,7 @@ def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
 
 
 def goal_field(key: str, present: SlaFields) -> str:
-    """Draw the field of the goal."""
+    """Draw the text field for the goal and return its content."""
     goal = st.text_input(
         "Goal: a value that is good enough",
         present.goal,
@@ -97,7 +97,7 @@ def goal_field(key: str, present: SlaFields) -> str:
 
 
 def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
-    """Draw the other fields; return all fields with the goal."""
+    """Draw the SLA fields other than the goal, and return all fields including the goal."""
     go_on = st.checkbox(
         "Go on automatically once the goal is reached", present.go_on, key=f"{key}-go-on"
     )

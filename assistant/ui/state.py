@@ -29,23 +29,23 @@ AGAIN_S = 0.4  # Seconds for which a read state is shared by all browsers
 
 
 class ExperimentView(Protocol):
-    """An experiment as the pages see it."""
+    """Interface through which pages read an experiment and carry out decisions."""
 
     @property
     def session(self) -> SteerableSession:
-        """The session for decisions."""
+        """Session that carries out decisions on the experiment."""
 
     @property
     def experiment(self) -> Experiment:
-        """The state at the start of the page; it does not change while the page is drawn."""
+        """Experiment at the start of the page, unchanged while the page is drawn."""
 
     @property
     def snapshot(self) -> "ExperimentSnapshot":
-        """The state as last read, with its execution."""
+        """Last read state of the experiment and its execution."""
 
 
 class Activity(StrEnum):
-    """Activity of the execution of an experiment."""
+    """Kind of activity in the execution of an experiment."""
 
     FINISHED = "finished"
     PAUSED = "paused"
@@ -56,7 +56,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSnapshot:
-    """Experiment as last read; ``away`` is the reason why the service cannot be reached now."""
+    """Last read state of an experiment, with the reason if the service is unreachable."""
 
     experiment: Experiment
     execution: ExecutionStatus
@@ -64,7 +64,7 @@ class ExperimentSnapshot:
 
     @property
     def activity(self) -> Activity:
-        """The activity of the execution."""
+        """Current activity in the execution of the experiment."""
         experiment = self.experiment
         if experiment.finished is not None:
             return Activity.FINISHED
@@ -78,7 +78,7 @@ class ExperimentSnapshot:
 
     @property
     def is_live(self) -> bool:
-        """Whether something may happen without a decision."""
+        """Whether the experiment may change without a decision of the user."""
         return self.activity in (Activity.RUNNING, Activity.ELSEWHERE) or (
             self.execution.active and self.experiment.automatic is not None
         )
@@ -97,7 +97,7 @@ class _CachedForecast:
     cost_s: float
 
     def is_good(self, experiment: Experiment, now_s: float) -> bool:
-        """Return whether it can be reused: no decision since, and young for its cost."""
+        """Return whether the cached forecast is recent enough for the experiment."""
         age_s = now_s - self.made_s
         if experiment.n_events == self.n_events:
             return age_s < max(SAME_S, self.cost_s / SHARE)
@@ -105,7 +105,7 @@ class _CachedForecast:
 
 
 class ExperimentViewModel:
-    """An experiment of a service, shared by all pages and browsers of this process.
+    """View of an experiment in a service, shared by all pages and browsers of this process.
 
     ``watch`` is a connection for reading with a short timeout, so that no reader waits for a
     decision. Raises AssistantError if the experiment does not exist or the service cannot be
@@ -126,16 +126,16 @@ class ExperimentViewModel:
 
     @property
     def snapshot(self) -> ExperimentSnapshot:
-        """The state as last read; `refresh` reads again."""
+        """Last read state, which `refresh` updates."""
         return self._seen
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment as last read."""
+        """Experiment as last read from the service."""
         return self._seen.experiment
 
     def refresh(self, *, now: bool = False) -> ExperimentSnapshot:
-        """Read the state unless that was just done; ``now`` reads in any case."""
+        """Read the state again unless it is recent, or in any case with ``now``."""
         with self._lock:
             if now or time.monotonic() >= self._read_s + AGAIN_S:
                 self._seen = self._read()
@@ -143,7 +143,7 @@ class ExperimentViewModel:
             return self._seen
 
     def forecast(self) -> Forecast:
-        """Return the forecast, computed once for all browsers.
+        """Return the current forecast, computed once for all browsers.
 
         While results come in, it is computed as often as `SHARE` of a processor permits.
         """
@@ -169,7 +169,7 @@ class ExperimentViewModel:
 
 
 class ServiceConnection:
-    """Connection of this process to the service of a store, whose file need not exist."""
+    """Connection of this process to the service of a store, which need not exist yet."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -179,11 +179,11 @@ class ServiceConnection:
         self._links: tuple[ApiClient, ApiClient] | None = None
 
     def http_store(self) -> HttpStore:
-        """Return the client of the service for stored experiments."""
+        """Return a client of the service for access to stored experiments."""
         return HttpStore(self._reached()[0])
 
     def desk(self, experiment_id: str) -> ExperimentViewModel:
-        """Return the view of an experiment; raise AssistantError if it cannot be opened."""
+        """Return the shared view of an experiment, or raise AssistantError on failure."""
         with self._lock:
             view = self._desks.get(experiment_id)
         if view is None:
@@ -202,7 +202,7 @@ class ServiceConnection:
 
 @st.cache_resource(show_spinner="Starting the service …")
 def service_connection(store: str) -> ServiceConnection:
-    """Return the service connection of a store, one for each process."""
+    """Return the connection to a store's service, shared within this process."""
     return ServiceConnection(Path(store))
 
 
@@ -210,7 +210,7 @@ _UNHEARD = "seeding-unheard"
 
 
 def seed(key: str, value: object) -> None:
-    """Set the first value of a field before it is drawn, and send it until the browser has it."""
+    """Set the initial value of a field, and resend it until the browser has received it."""
     unheard: set[str] = st.session_state.setdefault(_UNHEARD, set())
     if key not in st.session_state:
         st.session_state[key] = value
@@ -220,5 +220,5 @@ def seed(key: str, value: object) -> None:
 
 
 def mark_rendered() -> None:
-    """Note that the page is completely drawn, so that the browser has all first values."""
+    """Record that the page is completely drawn, so that initial values are not resent."""
     st.session_state.setdefault(_UNHEARD, set()).clear()

@@ -28,7 +28,7 @@ _DRAWN, _FRESH = "drawn", "drawn-now"
 
 
 def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw the status bar; return the intent to start or pause."""
+    """Draw the status bar of an experiment and return the intent to start or pause."""
     snapshot = desk.snapshot
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
@@ -47,7 +47,7 @@ def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | No
 
 
 def state_words(snapshot: ExperimentSnapshot) -> str:
-    """Return the activity of the execution in words, with an icon."""
+    """Describe the activity of the execution in words, with an icon."""
     icon, text = _ACTIVITY_LABELS[snapshot.activity]
     experiment = snapshot.experiment
     running = len(experiment.runs_in(RunState.RUNNING))
@@ -65,14 +65,14 @@ def state_words(snapshot: ExperimentSnapshot) -> str:
 
 
 def external_client_words(execution: ExecutionStatus) -> str:
-    """Return that an external client asks for the runs, and when it last called."""
+    """Describe when the external client that requests the runs last called."""
     heard_s = execution.heard_s
     contact = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
     return f"its program asks for runs itself, {contact}"
 
 
 def idle_words(execution: ExecutionStatus) -> str:
-    """Return what to do about waiting runs while none is running."""
+    """Return a hint on how to start waiting runs while no run is running."""
     if execution.by_program:
         return f"Nothing executes at the moment: {external_client_words(execution)}."
     return (
@@ -81,7 +81,7 @@ def idle_words(execution: ExecutionStatus) -> str:
 
 
 def numbers(experiment: Experiment) -> list[str]:
-    """Return the progress: numbers of runs, deadline, mode."""
+    """Describe the progress of an experiment: run counts, deadline, mode."""
     done, failed, running, waiting = (
         len(experiment.runs_in(state))
         for state in (RunState.COMPLETED, RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
@@ -169,7 +169,7 @@ def _sign(snapshot: ExperimentSnapshot) -> tuple[str, int]:
 
 
 def start(desk: ExperimentViewModel) -> str:
-    """Start the execution by the workers of the service.
+    """Start the execution of an experiment by the workers of the service.
 
     Raises:
         SettingsError: the application cannot be built again.

@@ -25,7 +25,7 @@ _STEPS = 8_000  # points of the grid for means without a formula
 
 @dataclass(frozen=True, slots=True)
 class DistributionFamily:
-    """A family of distributions on z = x / scale.
+    """A family of probability distributions of a positive number, as functions of x / scale.
 
     Attributes:
         shapes: names of the shape parameters, in order; all above 0.
@@ -113,7 +113,7 @@ def family_named(name: str) -> DistributionFamily:
 
 @dataclass(frozen=True, slots=True)
 class PositiveDistribution:
-    """A family with its shapes and a scale, in the unit of the described quantity.
+    """A distribution of a positive number: family, shape parameters, and scale in its unit.
 
     Raises:
         UnknownNameError: no such family.
@@ -145,13 +145,13 @@ class PositiveDistribution:
         return np.asarray(self.scale * family_named(self.family).quantile(u, *self.shapes))
 
     def cdf(self, x: Floats) -> Floats:
-        """Return P(X <= x) for every x; it is 0 where x is not above 0."""
+        """Return P(X <= x) for every x, with 0 for x <= 0."""
         x = np.asarray(x, dtype=float)
         inside = np.maximum(x / self.scale, 1e-300)
         return np.where(x > 0, family_named(self.family).cdf(inside, *self.shapes), 0.0)
 
     def pdf(self, x: Floats) -> Floats:
-        """Return the density at every x above 0."""
+        """Return the probability density at every x > 0."""
         log = family_named(self.family).log_pdf(np.asarray(x) / self.scale, *self.shapes)
         return np.asarray(np.exp(log) / self.scale)
 
@@ -171,7 +171,7 @@ class PositiveDistribution:
         return self.scale * _exponweib_mean(*self.shapes)
 
     def scaled(self, factor: float) -> "PositiveDistribution":
-        """Return the distribution of `factor` times the number."""
+        """Return the distribution of the random variable multiplied by `factor`."""
         return PositiveDistribution(self.family, self.shapes, self.scale * factor)
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,11 +224,11 @@ class PreprocessingCurve:
             raise SetupError(f"the noise of a curve is 'lognorm', not '{self.noise.family}'.")
 
     def expected(self, cells: Floats) -> Floats:
-        """Return f, without noise, of data sets of so many cells (rows x columns)."""
+        """Return f without noise, in seconds, for data sets with these numbers of cells."""
         return np.asarray(self.a * self.b ** np.log(cells) + self.c)
 
     def sample(self, rng: np.random.Generator, cells: Floats) -> Floats:
-        """Return the preprocessing seconds of each data set, drawn at random."""
+        """Draw the preprocessing seconds of data sets with these numbers of cells."""
         return self.expected(cells) + self.noise.sample(rng, len(cells))
 
     def to_dict(self) -> dict[str, Any]:
@@ -308,11 +308,11 @@ class Mixture:
 
     @property
     def dimensions(self) -> int:
-        """Count of the numbers that are drawn together."""
+        """Number d of the positive numbers that one draw contains."""
         return int(self.means.shape[1])
 
     def sample(self, rng: np.random.Generator, n: int) -> Floats:
-        """Return `n` draws, float64 [n, d]; draws out of bounds are repeated.
+        """Return `n` draws, float64 [n, d], and redraw those outside the bounds.
 
         Raises:
             SetupError: almost no draw falls within the bounds.
@@ -334,7 +334,7 @@ class Mixture:
         return np.asarray(np.exp(log))
 
     def median(self) -> float:
-        """Return the median of a mixture of one number, without regard to its bounds."""
+        """Return the median of a one-dimensional mixture, ignoring its bounds."""
         low = float(np.min(self.means[:, 0] - 9 * np.sqrt(self.covariances[:, 0, 0])))
         high = float(np.max(self.means[:, 0] + 9 * np.sqrt(self.covariances[:, 0, 0])))
         for _ in range(100):
@@ -353,7 +353,7 @@ class Mixture:
         )
 
     def with_median(self, median: float) -> "Mixture":
-        """Return the mixture of one number, stretched so that its median is `median`."""
+        """Return this one-dimensional mixture, rescaled so that its median is `median`."""
         shift = math.log(median / self.median())
         return Mixture(
             self.weights, self.means + shift, self.covariances, self.lowest, self.highest
@@ -363,7 +363,7 @@ class Mixture:
 def mixture_of(
     parts: Sequence[tuple[float, float, float]], lowest: float, highest: float
 ) -> Mixture:
-    """Return a mixture of one number between two bounds.
+    """Return a one-dimensional lognormal mixture, truncated at two bounds.
 
     Args:
         parts: weight, median and standard deviation of the logarithm, of each part.

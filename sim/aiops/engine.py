@@ -56,7 +56,7 @@ def run_platform(
     folder: Path | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> PlatformResult:
-    """Simulate a platform.
+    """Simulate a machine-learning platform and return its trace and statistics.
 
     Args:
         scenario: complete description of the simulation; the result depends on nothing else.
@@ -413,7 +413,7 @@ class _PlatformSimulation:
 
 
 def model_weight(deployed: DeployedModel) -> float:
-    """Return the weight of a model, which doubles while the model violates its SLA."""
+    """Return the scheduling weight of a model, doubled while the model violates its SLA."""
     return deployed.watched.weight * (2.0 if deployed.is_late else 1.0)
 
 

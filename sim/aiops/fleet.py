@@ -25,7 +25,7 @@ _ATTACK_LENGTHS = 8.0  # from one attack to the next, in lengths
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One change of the world that reduces the performance of models.
+    """A change of the data distribution (concept drift) that reduces the performance of models.
 
     Attributes:
         pattern: one of `PATTERNS`. `sudden` changes at once; `gradual` alternates between old and
@@ -50,7 +50,7 @@ class Drift:
             raise SetupError("a drift has a size from 0 to 1 and a length above 0 s.")
 
     def place(self, times_s: Floats) -> Floats:
-        """Return the state of the world at times, in units of performance."""
+        """Return the shift of the data distribution at each time, as a performance loss."""
         since = np.asarray(times_s, dtype=float) - self.at_s
         has_begun = since >= 0
         lengths = np.where(has_begun, since, 0.0) / self.length_s
@@ -68,7 +68,7 @@ class Drift:
         return np.where(has_begun, self.size * moved, 0.0)
 
     def loss(self, times_s: Floats, learnt_s: float | Floats) -> Floats:
-        """Return the performance lost at times by a model whose data were taken at `learnt_s`."""
+        """Return the performance lost at each time by a model with data from time `learnt_s`."""
         apart = np.abs(self.place(times_s) - self.place(np.asarray(learnt_s, dtype=float)))
         return np.asarray(np.minimum(apart, self.size))
 
@@ -92,7 +92,7 @@ LEARNING_RATE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TriggerRule:
-    """A rule that starts a retraining.
+    """A rule that starts the retraining of a deployed model.
 
     Attributes:
         kind: `drift`: the detector reports a loss of performance above `limit`; `age`: the model
@@ -114,7 +114,7 @@ class TriggerRule:
 
 @dataclass(frozen=True, slots=True)
 class ModelCondition:
-    """Known state of a deployed model, on which rules decide.
+    """Observable state of a deployed model, from which trigger rules decide on a retraining.
 
     Attributes:
         learnt_s: time at which the data of its last training were taken.
@@ -129,7 +129,7 @@ class ModelCondition:
 
 
 def triggered_rule(rules: Sequence[TriggerRule], condition: ModelCondition) -> str | None:
-    """Return the kind of the first rule that is met, or None."""
+    """Return the kind of the first rule that the model's condition triggers, or None."""
     for rule in rules:
         if _is_met(rule, condition):
             return rule.kind
@@ -147,12 +147,12 @@ def _is_met(rule: TriggerRule, condition: ModelCondition) -> bool:
 
 
 def data_gain(performance: float, new_share: float) -> float:
-    """Return the expected gain of performance from newly labelled rows."""
+    """Return the expected performance gain of a retraining with newly labelled rows."""
     return LEARNING_RATE * (1 - performance) * (1 - math.exp(-new_share))
 
 
 def potential(built: float, lost: float, new_share: float) -> float:
-    """Return the expected gain of a retraining now, in units of performance (section III-A).
+    """Return the expected performance gain of a retraining now (section III-A).
 
     Args:
         built: performance of the model when it was built.
@@ -190,13 +190,13 @@ class DriftDetectors:
             raise SetupError("times of detectors are above 0 s, their error is from 0.")
 
     def error_of(self, scored: float, age_s: float) -> float:
-        """Return the standard deviation of the loss that a check reports."""
+        """Return the standard deviation of the error of a reported performance loss."""
         return self.error * math.sqrt(self.scored / max(scored, 1.0)) * (1 + age_s / self.wears_s)
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """Settings of a fleet of deployed models: how it is drawn, watched and retrained.
+    """Settings of a fleet of deployed models: drift, drift detection and retraining.
 
     Attributes:
         size: mean loss of performance of a drift; exponential, at most 0.4.
@@ -247,7 +247,7 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """A deployed model as drawn at random; weights are 1 on average."""
+    """Randomly drawn properties of a deployed model; weights are 1 on average."""
 
     drifts: tuple[Drift, ...]
     scorings_per_day: float
@@ -256,7 +256,7 @@ class ModelProfile:
     check_s: float
 
     def loss(self, now_s: float, learnt_s: float) -> float:
-        """Return the performance that the model has lost."""
+        """Return the performance lost at `now_s` by a version with data from `learnt_s`."""
         now = np.array([now_s])
         return float(sum(drift.loss(now, learnt_s)[0] for drift in self.drifts))
 
@@ -291,7 +291,7 @@ def draw_fleet(
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A version of a model, deployed until the next one."""
+    """A version of a deployed model: deployment time, data time and initial performance."""
 
     deployed_s: float
     learnt_s: float
@@ -300,7 +300,7 @@ class ModelVersion:
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """A running retraining of a deployed model, with the time at which it took its data."""
+    """A running retraining of a deployed model, with the time at which its data were taken."""
 
     deployed: "DeployedModel"
     learnt_s: float
@@ -308,7 +308,7 @@ class Retraining:
 
 @dataclass(slots=True, eq=False)
 class DeployedModel:
-    """A deployed model that a detector watches.
+    """A deployed model with its versions and the state of its drift detector.
 
     Attributes:
         model: its number, that of the pipeline that built it.
@@ -331,34 +331,34 @@ class DeployedModel:
 
     @property
     def version(self) -> int:
-        """Number of the present version, from 1."""
+        """Number of the current version, from 1."""
         return len(self.versions)
 
     @property
     def is_late(self) -> bool:
-        """Whether the detector reports more loss than the SLA allows."""
+        """Whether the detector reports a performance loss above the limit of the SLA."""
         return self.drift is not None and self.drift > self.plan.allowed_loss
 
     def performance(self, now_s: float) -> float:
-        """Return the true performance of the present version."""
+        """Return the true performance of the current version."""
         return max(self.built - self.watched.loss(now_s, self.versions[-1].learnt_s), 0.0)
 
     def new_share(self, now_s: float) -> float:
-        """Return the rows labelled since the last training, per row of that training."""
+        """Return the number of newly labelled rows divided by that of training rows."""
         days = (now_s - self.versions[-1].learnt_s) / DAY_S
         return self.watched.scorings_per_day * self.plan.labelled * days / float(self.sizes[0])
 
     def condition(self, now_s: float) -> ModelCondition:
-        """Return the state on which trigger rules decide."""
+        """Return the observable state from which trigger rules decide."""
         learnt = self.versions[-1].learnt_s
         return ModelCondition(now_s, learnt, self.drift, self.new_share(now_s))
 
     def potential(self, now_s: float) -> float:
-        """Return the expected gain of a retraining now, from known quantities only."""
+        """Return the expected performance gain of a retraining, from observable values."""
         return potential(self.built, self.drift or 0.0, self.new_share(now_s))
 
     def report(self, now_s: float, noise: float) -> None:
-        """Record a report of the detector: the true loss plus `noise` standard deviations."""
+        """Record a detector report: the true loss plus `noise` standard deviations."""
         detectors = self.plan.detectors
         scored = self.watched.scorings_per_day * detectors.every_s / DAY_S
         error = detectors.error_of(scored, now_s - self.detector_s)
@@ -366,14 +366,14 @@ class DeployedModel:
         self.drift = max(lost + error * noise, 0.0)
 
     def replace(self, renewal: Retraining, now_s: float, built: float) -> None:
-        """Deploy the next version, with a new detector."""
+        """Deploy the retrained version and renew its drift detector."""
         self.built, self.drift, self.detector_s = built, None, now_s
         self.versions.append(ModelVersion(now_s, renewal.learnt_s, built))
 
 
 @dataclass(frozen=True, eq=False)
 class FleetHistory:
-    """Course of the models of a fleet over time.
+    """Performance, staleness and SLA violations of all models of a fleet over time.
 
     Attributes:
         times_s, performance: float64 [t] and [m, t].
@@ -392,7 +392,7 @@ class FleetHistory:
 
 
 def fleet_history(fleet: list[DeployedModel], plan: FleetPlan, times_s: Floats) -> FleetHistory:
-    """Return the history of the models of a fleet at times that rise from 0."""
+    """Return the performance and staleness of the models of a fleet at increasing times."""
     shape = (len(fleet), len(times_s))
     built, lost, gain = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for m, model in enumerate(fleet):

@@ -51,7 +51,7 @@ _LOG_SHAPE, _LOG_C = (-5.0, 6.0), (-3.0, 3.0)
 
 
 def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
-    """Return the distribution of a family with the largest likelihood.
+    """Fit a distribution of this family to gaps in seconds by maximum likelihood.
 
     Raises:
         UnknownNameError: no such family.
@@ -104,7 +104,7 @@ def _fit_exponweib(log: Floats) -> PositiveDistribution:
 
 
 def sum_of_squares(law: PositiveDistribution, gaps: Floats) -> float:
-    """Return the sum over bins of squared differences between the densities of data and fit.
+    """Return the summed squared differences of the binned densities of data and fit.
 
     The bins are equally wide and end at the 99th percentile, because one long gap would otherwise
     put all others into the first bin.
@@ -118,7 +118,7 @@ def sum_of_squares(law: PositiveDistribution, gaps: Floats) -> float:
 
 
 def best_law(gaps: Floats) -> PositiveDistribution:
-    """Return the best of the three families by `sum_of_squares`, each fitted by likelihood.
+    """Fit all three distribution families to gaps and return the best by `sum_of_squares`.
 
     A family whose mean is far from that of the data is rejected: a Pareto distribution may fit the
     many short gaps best and have so heavy a tail that almost nothing arrives.
@@ -132,7 +132,7 @@ def best_law(gaps: Floats) -> PositiveDistribution:
 def fit_arrivals(
     times_s: Floats, *, start_s: float = 0.0, least_per_cell: int = LEAST_PER_CELL
 ) -> PipelineArrivals:
-    """Fit one distribution to all gaps, and the best of three to every hour of the week.
+    """Fit one distribution to all gaps, and the best family to each hour of the week.
 
     A gap belongs to the hour in which it begins. An hour with too few gaps takes the fit of the
     same hour over all days; if these are too few as well, the fit of all gaps.
@@ -179,7 +179,7 @@ def fit_mixture(
     seed: int = 0,
     bounds: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Mixture:
-    """Fit a mixture of Gaussians with full covariances to logarithms.
+    """Fit a Gaussian mixture with full covariances to the logarithms of values.
 
     Args:
         values: float64 [n, d], above 0.
@@ -281,7 +281,7 @@ _FIRST_MONDAY_S = 4 * _DAY_S  # the Unix epoch began on a Thursday
 
 @dataclass(frozen=True, eq=False)
 class PlatformLogs:
-    """Executed tasks, in columns of one length; unknown texts are empty, unknown numbers NaN."""
+    """A log of executed tasks, as columns; unknown texts are empty, unknown numbers are NaN."""
 
     texts: Mapping[str, NDArray[np.str_]]
     numbers: Mapping[str, Floats]
@@ -291,7 +291,7 @@ class PlatformLogs:
 
 
 def read_logs(path: Path) -> PlatformLogs:
-    """Read a log of executed tasks.
+    """Read a log of executed tasks from a CSV or Parquet file.
 
     Raises:
         TraceError: the file cannot be read, is empty, lacks a column, or a column holds no
@@ -361,7 +361,7 @@ def _numbers(table: Any, name: str, path: Path) -> Floats:
 def fit_statistics(
     logs: PlatformLogs, *, source: str = "", components: int = COMPONENTS, seed: int = 0
 ) -> PlatformStatistics:
-    """Fit the statistics of a platform to its logs.
+    """Fit the statistics of a platform to a log of its executed tasks.
 
     Raises:
         SetupError: too few training jobs with seconds above 0.
@@ -387,7 +387,7 @@ def fit_statistics(
 
 
 def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, ...]:
-    """Return sentences on the statistics that were fitted to a log, and on those that were not."""
+    """Return sentences on which statistics were fitted to a log and which were not."""
     usual, tasks = published_statistics(), logs.texts["task"]
     kinds, counts = np.unique(tasks, return_counts=True)
     tasks_by_kind = dict(zip(kinds.tolist(), counts.tolist(), strict=True))

@@ -22,7 +22,7 @@ METRICS = ("performance", "clever", "size_bytes", "inference_ms")
 
 @dataclass(frozen=True, slots=True)
 class PipelineTask:
-    """A task of a type, with its share of the usual time (less than 1 for fine-tuning)."""
+    """A task of a pipeline: its type, and its duration relative to the usual one."""
 
     kind: str
     share: float = 1.0
@@ -36,7 +36,7 @@ class PipelineTask:
 
 @dataclass(frozen=True, slots=True)
 class MetricGate:
-    """A decision about a model: it passes if every least and most metric value is met."""
+    """A decision in a pipeline: a model passes if its metrics are within all limits."""
 
     least: tuple[tuple[str, float], ...] = ()
     most: tuple[tuple[str, float], ...] = ()
@@ -55,7 +55,7 @@ class MetricGate:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A node that waits for all edges into it, and takes no time."""
+    """A pipeline node that waits for all of its incoming edges and takes no time."""
 
 
 Node = PipelineTask | MetricGate | Join
@@ -63,7 +63,7 @@ Node = PipelineTask | MetricGate | Join
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge between two nodes, taken when `source` emits `label`."""
+    """An edge between two pipeline nodes, taken when `source` ends with the result `label`."""
 
     source: str
     target: str
@@ -112,7 +112,7 @@ class PipelineGraph:
 
     @property
     def start(self) -> str:
-        """Name of the first node."""
+        """Name of the first node to run."""
         targets = {edge.target for edge in self.edges}
         return next(name for name in self.nodes if name not in targets)
 
@@ -136,11 +136,11 @@ class PipelineGraph:
         return tuple(ordered)
 
     def targets(self, name: str, label: str) -> tuple[str, ...]:
-        """Return the targets of the edges of a node with a label, in order."""
+        """Return the successors of a node along edges with this label, in order."""
         return tuple(e.target for e in self.edges if e.source == name and e.label == label)
 
     def ways_in(self, name: str) -> int:
-        """Return the number of edges into a node."""
+        """Return the number of incoming edges of a node."""
         return sum(edge.target == name for edge in self.edges)
 
     def _check_training(self) -> None:
@@ -158,7 +158,7 @@ class PipelineGraph:
 
     @cached_property
     def line(self) -> tuple[PipelineTask | MetricGate, ...] | None:
-        """Nodes in order, if they form a line that a failed gate ends; else None."""
+        """Nodes in order if the graph is a chain that ends at a failed gate, else None."""
         row: list[PipelineTask | MetricGate] = []
         name: str | None = self.start
         while name is not None:
@@ -173,7 +173,7 @@ class PipelineGraph:
         return tuple(row) if len(row) == len(self.nodes) else None
 
     def walk(self) -> Generator[tuple[str, Node], str, None]:
-        """Yield the nodes in the order in which they run one at a time.
+        """Yield the nodes in execution order, one at a time.
 
         The caller sends the label that the node emitted.
         """
@@ -190,7 +190,7 @@ class PipelineGraph:
 
 
 def line_of(*nodes: PipelineTask | MetricGate) -> PipelineGraph:
-    """Return the pipeline that runs nodes one after the other and ends at a failed gate."""
+    """Return a pipeline that runs the nodes in sequence and stops at a failed gate."""
     names: list[str] = []
     for node in nodes:
         plain = node.kind if isinstance(node, PipelineTask) else "gate"
@@ -209,7 +209,7 @@ PATIENCE_S = 4 * 3600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceRequest:
-    """A task that waits for a resource.
+    """A queued task that waits for a free slot of a resource.
 
     Attributes:
         priority: priority of the pipeline; higher is sooner.
@@ -227,16 +227,16 @@ class ResourceRequest:
 
 
 class QueueDiscipline(Protocol):
-    """A queue of requests for a resource."""
+    """A queue of requests for one resource, which decides on their order."""
 
     def push(self, request: ResourceRequest) -> None:
         """Add a request to the queue."""
 
     def pop(self, now_s: float) -> ResourceRequest:
-        """Remove and return the next request of a queue that is not empty."""
+        """Remove and return the next request; the queue must not be empty."""
 
     def served(self, user: int, seconds: float) -> None:
-        """Record the computing time of a task of a user."""
+        """Record the computing seconds that a task of this user took."""
 
     def __len__(self) -> int: ...
 
@@ -248,7 +248,7 @@ class FifoDiscipline:
         self._waiting: deque[ResourceRequest] = deque()
 
     def push(self, request: ResourceRequest) -> None:
-        """Add a request at the end."""
+        """Add a request at the end of the queue."""
         self._waiting.append(request)
 
     def pop(self, now_s: float) -> ResourceRequest:  # noqa: ARG002 - independent of time
@@ -256,21 +256,21 @@ class FifoDiscipline:
         return self._waiting.popleft()
 
     def served(self, user: int, seconds: float) -> None:
-        """Ignore the record."""
+        """Do nothing, because this discipline ignores computing time."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 class PriorityDiscipline:
-    """A queue by priority, and of equal priorities in order of arrival."""
+    """A queue by priority, with first come, first served among equal priorities."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, ResourceRequest]] = []
         self._came = 0
 
     def push(self, request: ResourceRequest) -> None:
-        """Add a request by its priority."""
+        """Insert a request according to its priority."""
         self._came += 1
         heapq.heappush(self._waiting, (-request.priority, self._came, request))
 
@@ -279,14 +279,14 @@ class PriorityDiscipline:
         return heapq.heappop(self._waiting)[2]
 
     def served(self, user: int, seconds: float) -> None:
-        """Ignore the record."""
+        """Do nothing, because this discipline ignores computing time."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 class PotentialDiscipline:
-    """A queue by the gain per hour of computing, with a bonus for waiting.
+    """A queue by expected performance gain per computing hour, plus a bonus for waiting.
 
     Section III-B of the PipeSim paper leaves the rule open. Ours: potential of the model now,
     times its weight, divided by the expected seconds (Smith's rule), plus the waited share of
@@ -297,11 +297,11 @@ class PotentialDiscipline:
         self._waiting: list[ResourceRequest] = []
 
     def push(self, request: ResourceRequest) -> None:
-        """Add a request; `pop` finds the order."""
+        """Add a request without sorting, since `pop` computes the scores."""
         self._waiting.append(request)
 
     def pop(self, now_s: float) -> ResourceRequest:
-        """Remove and return the request with the highest score now; of equals the oldest."""
+        """Remove and return the request with the highest score, the oldest among equals."""
         waiting = self._waiting
         best, best_place = -1.0, 0
         for place, request in enumerate(waiting):
@@ -311,21 +311,21 @@ class PotentialDiscipline:
         return waiting.pop(best_place)
 
     def served(self, user: int, seconds: float) -> None:
-        """Ignore the record."""
+        """Do nothing, because this discipline ignores computing time."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
 def potential_score(request: ResourceRequest, now_s: float) -> float:
-    """Return the score of a request for `PotentialDiscipline`."""
+    """Return a request's gain per computing hour plus its waiting bonus."""
     hours = max(request.seconds, 60.0) / 3600.0
     gain = request.potential(now_s) * request.weight / hours
     return gain + (now_s - request.asked_s) / PATIENCE_S
 
 
 class FairDiscipline:
-    """A queue by the computing time of users so far, least first, each user's requests in order."""
+    """A queue that serves the user with the least computing time so far."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[ResourceRequest]] = {}
@@ -353,7 +353,7 @@ class FairDiscipline:
         return request
 
     def served(self, user: int, seconds: float) -> None:
-        """Add to the computing time of a user."""
+        """Add the computing seconds of a task to the total of its user."""
         self._served[user] = self._served.get(user, 0.0) + seconds
 
     def __len__(self) -> int:
@@ -369,7 +369,7 @@ DISCIPLINES: dict[str, Callable[[], QueueDiscipline]] = {
 
 
 def discipline_named(name: str) -> QueueDiscipline:
-    """Return an empty queue with this discipline, or raise `UnknownNameError`."""
+    """Return an empty queue of the discipline with this name, or raise `UnknownNameError`."""
     if name not in DISCIPLINES:
         raise UnknownNameError("queueing discipline", name, DISCIPLINES)
     return DISCIPLINES[name]()
@@ -381,7 +381,7 @@ SEGMENT_BYTES, HEADER_BYTES = 1460, 40
 
 @dataclass(frozen=True, slots=True)
 class PlatformResource:
-    """A cluster that runs up to `capacity` tasks at the same time; idle capacity costs as well."""
+    """A cluster that runs up to `capacity` tasks at a time and is paid for even when idle."""
 
     name: str
     capacity: int
@@ -402,7 +402,7 @@ class PlatformResource:
 
 @dataclass(frozen=True, slots=True)
 class DataStore:
-    """The store of all assets; every task has the full bandwidth."""
+    """Data store of all assets; concurrent tasks do not share its bandwidth."""
 
     latency_s: float = 0.05
     read_bytes_per_s: float = 1e8
@@ -414,13 +414,13 @@ class DataStore:
 
 
 def traffic_bytes(payload_bytes: float) -> float:
-    """Return the network traffic of a payload, with TCP headers."""
+    """Return the network traffic in bytes of a payload, including TCP headers."""
     return payload_bytes + math.ceil(payload_bytes / SEGMENT_BYTES) * HEADER_BYTES
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Resources of a platform, and which tasks run where.
+    """The resources of a platform, with the assignment of task types to them.
 
     Attributes:
         places: name of the resource, by type of task.
@@ -468,7 +468,7 @@ class Platform:
     def having(
         self, name: str, *, capacity: int | None = None, discipline: str | None = None
     ) -> "Platform":
-        """Return the platform with another capacity or discipline of one resource."""
+        """Return a copy with another capacity or queue discipline of one resource."""
         before = self.resource(name)
         after = replace(
             before,
@@ -483,12 +483,12 @@ class Platform:
         )
 
     def place_of(self, kind: str, framework: str) -> str:
-        """Return the name of the resource on which a task runs."""
+        """Return the name of the resource that runs tasks of this type and framework."""
         if kind == "train" and framework in self.infrastructure:
             return self.infrastructure[framework]
         return self.places[kind]
 
     @property
     def cost_per_h(self) -> float:
-        """Cost per hour of all capacity, used or idle."""
+        """Cost per hour of the capacity of all resources, used or idle."""
         return sum(resource.capacity * resource.cost_per_h for resource in self.resources)

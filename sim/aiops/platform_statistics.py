@@ -35,7 +35,7 @@ _DRAWN = 512
 
 @dataclass(frozen=True)
 class PipelineArrivals:
-    """Distributions of inter-arrival times in seconds.
+    """Distributions of the seconds between pipeline arrivals, overall and per hour of the week.
 
     Attributes:
         everywhere: distribution of all gaps, for `random`.
@@ -73,7 +73,7 @@ def arrival_blocks(
     start_s: float = 0.0,
     until_s: float = math.inf,
 ) -> Iterator[Floats]:
-    """Yield times of arrival in rising blocks, until the end.
+    """Yield increasing arrival times in seconds, in blocks, until `until_s`.
 
     Args:
         arrivals: distributions of gaps.
@@ -187,7 +187,7 @@ _MIXTURE = ("weights", "means", "covariances", "lowest", "highest")
 
 @dataclass(frozen=True, eq=False)
 class PlatformStatistics:
-    """Distributions of a platform.
+    """Distributions of a platform's data sizes, task durations, models and arrivals.
 
     Attributes:
         assets: rows, columns and bytes of a data set.
@@ -232,7 +232,7 @@ class PlatformStatistics:
                 raise SetupError(f"quantiles of '{estimator}' are 101, rising, within 0 and 1.")
 
     def model(self) -> Model:
-        """Return the statistics as a model, which is stored as JSON and npz."""
+        """Convert the statistics to a `Model`, which can be saved as JSON and npz."""
         mixtures = {"assets": self.assets}
         mixtures |= {f"train {name}": mixture for name, mixture in self.train.items()}
         mixtures |= {f"seconds {name}": mixture for name, mixture in self.seconds.items()}
@@ -258,7 +258,7 @@ class PlatformStatistics:
 
 
 def statistics_of(model: Model) -> PlatformStatistics:
-    """Return the statistics in a model.
+    """Return the platform statistics that are stored in a `Model`.
 
     Raises:
         SetupError: a model of another generator, or a missing part.
@@ -292,7 +292,7 @@ def _mixture(model: Model, name: str) -> Mixture:
 
 
 def check_shares(subject: str, shares: Mapping[str, float]) -> None:
-    """Raise `SetupError` unless all shares are from 0 and sum to 1."""
+    """Raise `SetupError` unless all shares are at least 0 and sum to 1."""
     if not shares or min(shares.values()) < 0 or abs(sum(shares.values()) - 1) > 1e-6:
         listing = ", ".join(f"{name} {share:g}" for name, share in shares.items()) or "none"
         raise SetupError(
@@ -343,7 +343,7 @@ GAP_SHAPES = (1.6, 0.72)
 
 @cache
 def published_statistics() -> PlatformStatistics:
-    """Return the statistics of the published platform."""
+    """Return the statistics of the platform in the PipeSim paper."""
     return PlatformStatistics(
         _assets(),
         PreprocessingCurve(0.03, 1.5, 2.0, PositiveDistribution("lognorm", (0.9,), 1.5)),
@@ -368,7 +368,7 @@ def published_statistics() -> PlatformStatistics:
 
 
 def published_arrivals(mean_gap_s: float = MEAN_GAP_S) -> PipelineArrivals:
-    """Return arrivals by hour and weekday with this mean gap over a week."""
+    """Return the published arrivals per hour of the week, with this mean gap in seconds."""
     unit = PositiveDistribution("exponweib", GAP_SHAPES, 1.0)
     weights = np.array([day * hour for day in WEEKDAYS for hour in HOURS])
     per_hour = HOUR_S / mean_gap_s * weights * (CELLS / weights.sum())

@@ -53,7 +53,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class SpreadSummary:
-    """Mean and quantiles (at `QUANTILES`, to half a percent) of durations; None without any."""
+    """Mean and quantiles (to half a percent) of durations; None if there are no durations."""
 
     n: int
     mean_s: float | None
@@ -62,7 +62,7 @@ class SpreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpread:
-    """Computing and waiting times of ended tasks of one kind, or of trainings of one framework."""
+    """Computing and waiting times of ended tasks of one type, or of one training framework."""
 
     name: str
     worked: SpreadSummary
@@ -71,7 +71,7 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True)
 class SimulationMetadata:
-    """Metadata of a simulation that no row of its trace holds.
+    """Facts about a simulation that are not in the tables of its trace.
 
     Attributes:
         start_s: seconds since Monday midnight at time 0.
@@ -98,7 +98,7 @@ class SimulationMetadata:
 
 @dataclass(frozen=True, eq=False)
 class TraceSummary:
-    """Sums, counts and quantiles of a trace.
+    """Counts, hourly sums and quantiles of a simulation trace.
 
     Attributes:
         n_pipelines: number of arrived pipelines, retrainings included.
@@ -125,7 +125,7 @@ class TraceSummary:
 
 
 def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> SimulationMetadata:
-    """Return the metadata of a simulation."""
+    """Return the metadata of a simulation: settings, end time and SLA violations."""
     plan, gate = scenario.fleet, scenario.recipe.gate
     late = np.empty(0) if result.fleet is None else result.fleet.late_share
     return SimulationMetadata(
@@ -149,7 +149,7 @@ def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> S
 
 
 def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
-    """Return the history of deployed models by hour: means, extremes and counts."""
+    """Return hourly means, quantiles, sums and counts over all deployed models."""
     return {
         "performance": course.performance.mean(axis=0),
         "performance_low": np.quantile(course.performance, 0.05, axis=0),
@@ -161,7 +161,7 @@ def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
 
 
 def write_metadata(folder: Path, scenario: PlatformScenario, result: PlatformResult) -> None:
-    """Write the metadata and the fleet history beside the tables of a trace.
+    """Write metadata and fleet history into the folder of a trace.
 
     Raises:
         SetupError: the folder cannot be written.
@@ -180,7 +180,7 @@ def write_metadata(folder: Path, scenario: PlatformScenario, result: PlatformRes
 
 
 def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummary:
-    """Summarise a simulation that has its trace in memory.
+    """Summarise a simulation whose trace is in memory.
 
     Raises:
         SetupError: the trace was written to a folder; use `summarise_folder`.
@@ -196,7 +196,7 @@ def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummar
 
 
 def summarise_folder(folder: Path) -> TraceSummary:
-    """Summarise a trace in a folder.
+    """Summarise the trace that a simulation wrote into a folder.
 
     Raises:
         TraceError: the folder holds no trace, or cannot be read.
@@ -281,7 +281,7 @@ class _Counts:
         self.sums = np.zeros(n)
 
     def add(self, kinds: NDArray[Any], seconds: Floats) -> None:
-        """Count durations, each of a kind."""
+        """Add durations in seconds to the histograms of their kinds."""
         n = len(self.sums)
         places = np.zeros(len(seconds), dtype=np.int64)
         long = seconds >= _LEAST_S
@@ -292,7 +292,7 @@ class _Counts:
         self.sums += np.bincount(kinds, seconds, minlength=n)
 
     def spread(self, kind: int) -> SpreadSummary:
-        """Return the mean and the quantiles of one kind."""
+        """Return the mean and quantiles of the durations of one kind."""
         n = int(self.bins[kind].sum())
         if not n:
             return SpreadSummary(0, None, (None,) * len(QUANTILES))
@@ -316,7 +316,7 @@ class _SummaryBuilder:
         self._last_s = 0.0
 
     def add(self, table: str, columns: Columns) -> None:
-        """Add a batch of a table."""
+        """Add a batch of rows of a trace table to the summary."""
         if len(next(iter(columns.values()))):
             {"pipelines": self._pipelines, "tasks": self._tasks, "models": self._made}[table](
                 columns
@@ -389,7 +389,7 @@ class _SummaryBuilder:
     def summary(
         self, metadata: SimulationMetadata | None, fleet: Mapping[str, Floats] | None
     ) -> TraceSummary:
-        """Return the summary of all batches."""
+        """Return the summary of all batches added so far."""
         span = self._last_s if metadata is None else metadata.ended_s
         n_hours = max(int(-(-span // HOUR_S)), 1)
         hourly, resources = self._hours(), self.texts.get("resource", ())

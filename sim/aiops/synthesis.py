@@ -41,7 +41,7 @@ NETWORKS = ("GoogleNet", "ResNet50", "mean")
 
 
 def compression_factors(pruned: Floats, network: str = "mean") -> tuple[Floats, Floats, Floats]:
-    """Return the factors of pruning on accuracy, size and inference time.
+    """Return the factors by which pruning changes accuracy, size and inference time.
 
     Args:
         pruned: removed shares of the weights, 0 to 0.8.
@@ -94,7 +94,7 @@ _INFERENCE_MS = {
 
 @dataclass(frozen=True)
 class SynthesisSettings:
-    """Settings of synthetic pipelines; all values are ours, since the paper prints none.
+    """Settings of synthetic pipelines; the defaults are not from the PipeSim paper.
 
     Attributes:
         prototypes: shares of `PROTOTYPES`.
@@ -147,7 +147,7 @@ class SynthesisSettings:
 
 @dataclass(frozen=True, eq=False)
 class Plans:
-    """A block of n pipelines as they will run.
+    """A block of n synthetic pipelines with all drawn properties, before they run.
 
     Attributes:
         arrived_s, priority: float64 [n].
@@ -186,7 +186,7 @@ class Plans:
 
 
 class Synthesiser:
-    """Generator of blocks of pipelines."""
+    """Random generator of synthetic pipelines, in blocks."""
 
     def __init__(
         self, statistics: PlatformStatistics, recipe: SynthesisSettings, streams: RandomStreams
@@ -210,7 +210,7 @@ class Synthesiser:
         return self._rng(name).random(n)
 
     def plan(self, first: int, arrived_s: Floats) -> Plans:
-        """Return pipelines for times of arrival."""
+        """Draw one pipeline for each arrival time; `first` is the number of the first."""
         n, recipe = len(arrived_s), self.recipe
         framework = self._framework(arrived_s)
         estimator = self._estimator(framework)
@@ -271,7 +271,7 @@ class Synthesiser:
         return _place(u, until)
 
     def metrics(self, estimator: Ints, is_network: NDArray[np.bool_]) -> Floats:
-        """Return the metrics of models after training, float64 [n, 4]."""
+        """Draw the metrics of models after training, float64 [n, 4]."""
         n = len(estimator)
         u, performance = self._uniform("performance", n), np.empty(n)
         for place, name in enumerate(self.estimators):
@@ -290,7 +290,7 @@ class Synthesiser:
         return np.column_stack([performance, clever, *columns])
 
     def seconds(self, framework: Ints, sizes: Floats) -> Floats:
-        """Return the computing seconds by type of task, float64 [n, 7]."""
+        """Draw the computing seconds of each pipeline by task type, float64 [n, 7]."""
         n, statistics = len(framework), self.statistics
         durations = np.empty((n, len(TASKS)))
         durations[:, PREPROCESS] = statistics.preprocess.sample(
@@ -328,7 +328,7 @@ class Synthesiser:
 def prototype_graph(
     prototype: str, kinds: tuple[int, ...], gate: MetricGate | None
 ) -> PipelineGraph:
-    """Return the pipeline of a prototype with some types of tasks.
+    """Return the pipeline graph of a prototype that contains only these types of tasks.
 
     Args:
         prototype: one of `PROTOTYPES`; a hierarchical one trains a base model and adapts it.
@@ -373,7 +373,7 @@ def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
 
 
 def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
-    """Return the seconds of reading and writing by type of task, float64 [n, 7] each.
+    """Return seconds of reading and of writing by task type, two float64 [n, 7] arrays.
 
     An operation takes the latency plus bytes by bandwidth; without bytes it takes no time.
     """
@@ -388,7 +388,7 @@ def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PipelineSubmission:
-    """A pipeline that a user defines."""
+    """A user-defined pipeline with its submission time."""
 
     at_s: float
     graph: PipelineGraph
@@ -397,7 +397,7 @@ class PipelineSubmission:
 
 @dataclass(frozen=True)
 class PlatformScenario:
-    """A simulation of a platform.
+    """All settings of one platform simulation.
 
     Attributes:
         profile: arrival profile, one of `sim.aiops.platform_statistics.PROFILES`, or `none` for no

@@ -39,7 +39,7 @@ OUTCOMES = ("deployed", "trained", "stopped by a gate")
 
 
 class PlatformTrace:
-    """A collector of rows that turns them into columns.
+    """Collector of trace rows, which become columns in memory or in Parquet files.
 
     Args:
         folder: folder of the Parquet files; None keeps the columns in memory.
@@ -64,17 +64,17 @@ class PlatformTrace:
                 raise SetupError(f"{folder}: cannot be made ({error.strerror}).") from None
 
     def flush_tasks(self) -> Columns:
-        """Turn the task rows into columns and return them."""
+        """Store all pending task rows as columns and return these columns."""
         rows, self.tasks[:] = list(self.tasks), []
         return self.add("tasks", _columns(rows, TASK_COLUMNS))
 
     def flush_models(self) -> Columns:
-        """Turn the model rows into columns and return them."""
+        """Store all pending model rows as columns and return these columns."""
         rows, self.models[:] = list(self.models), []
         return self.add("models", _columns(rows, MODEL_COLUMNS))
 
     def add(self, table: str, columns: Columns) -> Columns:
-        """Store columns of a table in memory or in its file; return them."""
+        """Store columns of a table in memory or in its Parquet file and return them."""
         n = len(next(iter(columns.values())))
         self.n_rows[table] = self.n_rows.get(table, 0) + n
         if not n:
@@ -112,7 +112,7 @@ class PlatformTrace:
             raise SetupError(f"{self._folder}: cannot be written ({error}).") from None
 
     def close(self) -> dict[str, Columns]:
-        """Finish the files; return the tables that are in memory."""
+        """Finish the Parquet files and return the tables that are in memory."""
         for table in tuple(self._waiting):
             self._write(table)
         for writer in self._writers.values():
@@ -122,7 +122,7 @@ class PlatformTrace:
 
 
 def concatenate_columns(parts: Sequence[Columns]) -> Columns:
-    """Return several parts of one table as one table."""
+    """Concatenate several parts of one table, column by column."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -134,22 +134,22 @@ def _columns(rows: Sequence[tuple[float, ...]], about: Sequence[tuple[str, Any]]
 
 
 class HourlySums:
-    """Sums by hour of several named series, which grow with time."""
+    """Hourly sums of several named series, which lengthen as simulated time passes."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._sums = {name: np.zeros(24) for name in names}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the series."""
+        """Names of the series, in order of their creation."""
         return tuple(self._sums)
 
     def have(self, name: str) -> None:
-        """Add a series with zeros unless there is one of this name."""
+        """Add a series of zeros if no series has this name."""
         self._sums.setdefault(name, np.zeros(24))
 
     def count(self, name: str, at_s: Floats, amount: Floats | None = None) -> None:
-        """Add 1, or an amount, at times."""
+        """Add 1, or `amount`, to the hours that contain the times `at_s`."""
         if not len(at_s):
             return
         hours = (at_s // HOUR_S).astype(np.int64)
@@ -158,7 +158,7 @@ class HourlySums:
         self._sums[name] += sums
 
     def spread(self, name: str, start_s: Floats, end_s: Floats) -> None:
-        """Add the seconds of intervals to the hours in which they lie."""
+        """Add the seconds of each interval to the hours that it overlaps."""
         if not len(start_s):
             return
         last = int(end_s.max() // HOUR_S) + 2
@@ -171,7 +171,7 @@ class HourlySums:
             self._sums[name] = np.concatenate([self._sums[name], np.zeros(max(short, 24))])
 
     def series(self, name: str, n: int) -> Floats:
-        """Return the first `n` hours of a series."""
+        """Return the sums of the first `n` hours of a series."""
         self._reach(name, n)
         return self._sums[name][:n].copy()
 
@@ -196,7 +196,7 @@ QUIET_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow:
-    """A retraining: index of its model in the plans, number, time, version and rule."""
+    """A trace row of a retraining: model, pipeline number, time, version and trigger rule."""
 
     plans: Plans
     place: int
@@ -217,7 +217,7 @@ class TaskStatistics:
 
 @dataclass(frozen=True, eq=False)
 class PlatformResult:
-    """Result of a platform simulation.
+    """Result of a platform simulation: trace tables, statistics and fleet history.
 
     Attributes:
         n_pipelines: number of arrived pipelines, retrainings included.
@@ -244,7 +244,7 @@ class PlatformResult:
 
 
 class Collector:
-    """Collector of the trace and of the statistics of a running simulation."""
+    """Collector of the trace and statistics of a running simulation."""
 
     def __init__(
         self, scenario: PlatformScenario, synthesiser: Synthesiser, folder: Path | None
@@ -270,7 +270,7 @@ class Collector:
         self._is_quiet = hourly <= np.quantile(hourly, QUIET_SHARE)
 
     def planned(self, plans: Plans, started_by: str = "arrival") -> None:
-        """Record pipelines that will arrive."""
+        """Record planned pipelines before they arrive."""
         numbers = plans.first + np.arange(len(plans))
         self._add(plans, np.arange(len(plans)), numbers, plans.arrived_s, 1, started_by, numbers)
         if started_by != "deployed before":
@@ -278,7 +278,7 @@ class Collector:
             self._n_pipelines += len(plans)
 
     def renewed(self, row: PipelineRow) -> None:
-        """Record a retraining of a deployed model."""
+        """Record the start of a retraining of a deployed model."""
         number, at = np.array([row.number]), np.array([row.now_s])
         place = np.array([row.place])
         model = row.plans.first + place
@@ -321,7 +321,7 @@ class Collector:
         )
 
     def flush(self) -> None:
-        """Turn rows into columns, and add them up by hour."""
+        """Convert pending rows to columns and add them to the hourly sums."""
         tasks = self.trace.flush_tasks()
         queued, started, ended = tasks["asked_s"], tasks["started_s"], tasks["ended_s"]
         kinds = tasks["task"].astype(np.int64)
@@ -343,7 +343,7 @@ class Collector:
         self._waited_s += float(models["wait_s"].sum())
 
     def until_quiet(self, now_s: float) -> float:
-        """Return the seconds until an hour of low load begins: 0 within one, a day at most."""
+        """Return the seconds until an hour of low load: 0 during such an hour, at most a day."""
         hour = int((now_s + self._scenario.start_s) // HOUR_S)
         for ahead in range(25):
             if self._is_quiet[(hour + ahead) % CELLS]:
@@ -352,7 +352,7 @@ class Collector:
         return 24 * HOUR_S
 
     def close(self) -> None:
-        """Turn the last rows into columns and finish the files."""
+        """Convert the last pending rows to columns and finish the files."""
         self.flush()
         self._tables = self.trace.close()
 

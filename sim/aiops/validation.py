@@ -33,7 +33,7 @@ PROBABILITIES = tuple(float(p) for p in np.linspace(0.005, 0.995, 100))
 
 @dataclass(frozen=True, slots=True)
 class DistributionComparison:
-    """Comparison of two samples.
+    """Comparison of the distributions of an observed and a simulated sample.
 
     Attributes:
         n_observed, n_simulated: sizes of the samples.
@@ -57,7 +57,7 @@ class DistributionComparison:
 
 
 def compare(name: str, observed: Floats, simulated: Floats) -> DistributionComparison:
-    """Compare two samples of a positive number.
+    """Compare the distributions of an observed and a simulated sample of positive numbers.
 
     Raises:
         SetupError: one sample is empty or has a value that is not finite and above 0.
@@ -98,7 +98,7 @@ def _share_below(sample: Floats, places: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class HourlyBands:
-    """Arrivals by hour of the week, observed and simulated.
+    """Observed and simulated arrivals by hour of the week, with 95 percent intervals.
 
     Attributes:
         observed, simulated: float64 [168], mean arrivals in that hour.
@@ -115,7 +115,7 @@ class HourlyBands:
 
 
 def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionComparison, ...]:
-    """Compare a log with a simulation: tasks, trainings by framework, gaps between arrivals.
+    """Compare a log with a simulation: task durations, trainings by framework, arrival gaps.
 
     Raises:
         SetupError: the trace was written to a folder, or log and simulation share no task.
@@ -161,7 +161,7 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
 
 
 def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) -> HourlyBands:
-    """Compare arrivals by hour of the week over whole weeks.
+    """Compare observed and simulated arrivals by hour of the week over whole weeks.
 
     Observed times count from a Monday midnight, and the simulation begins `start_s` after one.
 
@@ -215,7 +215,7 @@ GAPS = "gaps between arrivals"
 
 @dataclass(frozen=True, eq=False)
 class SimulationAccuracy:
-    """Comparison of a log with a simulation from its statistics.
+    """Comparison of a log with a simulation from statistics that were fitted to it.
 
     Attributes:
         n_observed, n_simulated: executed tasks of the log, simulated pipelines.
@@ -237,7 +237,7 @@ class SimulationAccuracy:
 def accuracy(
     logs: PlatformLogs, statistics: PlatformStatistics, *, weeks: int = WEEKS, seed: int = 0
 ) -> SimulationAccuracy:
-    """Simulate a platform with statistics and compare the result with a log.
+    """Simulate a platform from fitted statistics and compare the result with a log.
 
     Raises:
         SetupError: no weeks, or log and simulation share no task.
@@ -272,7 +272,7 @@ def accuracy(
 
 
 def log_of(result: PlatformResult) -> PlatformLogs:
-    """Return the log that a platform would write, from a simulation with its tables in memory.
+    """Return the log that a real platform would have written for this simulation.
 
     The second training of a hierarchical pipeline, which is part of one, is left out.
     """
@@ -296,7 +296,7 @@ def log_of(result: PlatformResult) -> PlatformLogs:
 
 
 def example_log(weeks: int = WEEKS, seed: int = 7) -> PlatformLogs:
-    """Return a log of some weeks of a simulated platform with the published statistics."""
+    """Simulate a platform with the published statistics and return its log of `weeks` weeks."""
     scenario = PlatformScenario(
         profile="calendar", interarrival_factor=2.0, duration_s=weeks * WEEK_S, drain=True,
         seed=seed,

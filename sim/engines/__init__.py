@@ -10,7 +10,7 @@ from sim.model.scenario import Scenario
 
 @dataclass(frozen=True)
 class Engine:
-    """An event loop.
+    """Registered simulation engine: an event loop with its name and capabilities.
 
     Attributes:
         name: name in `simulate`.
@@ -91,7 +91,7 @@ ENGINES: tuple[Engine, ...] = (
 
 
 def engine_named(name: str) -> Engine:
-    """Return a registered engine; `UnknownNameError` if no engine has that name."""
+    """Return the registered engine with a name, or raise `UnknownNameError`."""
     for engine in ENGINES:
         if engine.name == name:
             return engine
@@ -99,7 +99,7 @@ def engine_named(name: str) -> Engine:
 
 
 def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
-    """Run a scenario on a named engine.
+    """Simulate a scenario on the engine with the given name.
 
     Raises:
         UnknownNameError: no engine has that name.

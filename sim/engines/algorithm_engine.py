@@ -109,7 +109,7 @@ class _MonitorRecorder:
         self.by_machine: list[object] = []
 
     def look(self, now_s: float) -> None:
-        """Record the cluster; this replaces a record of the same time."""
+        """Record the cluster state, replacing an earlier record of the same time."""
         if self.rows and self.rows[-1][0] == now_s:
             self.rows.pop()
             self.used.pop()
@@ -125,7 +125,7 @@ class _MonitorRecorder:
             self.by_machine.append([machine.used for machine in self.cluster.machines])
 
     def series(self) -> FleetSeries:
-        """Return the records as a series."""
+        """Return all records of the monitor as columns over time."""
         columns = list(zip(*self.rows, strict=True))
         counts = [np.array(column, dtype=np.int64) for column in columns[1:]]
         by_machine = np.array(self.by_machine, dtype=np.int64) if self.monitor.machines else None
@@ -174,7 +174,7 @@ def run(
     tick_s: float | None = None,
     monitor: Monitor | None = None,
 ) -> AlgorithmRun:
-    """Simulate a scenario whose tasks an object places; see `sim.api.simulate_algorithm`."""
+    """Simulate a scenario in which an algorithm object places the tasks."""
     _check(scenario, tick_s, monitor)
     fleet_arrays, table = make_fleet(scenario)
     fleet, table = interpretable(fleet_arrays), interpretable(table)

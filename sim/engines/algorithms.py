@@ -20,14 +20,14 @@ Choice = tuple[LiveMachine, LiveTask] | tuple[None, None]
 
 
 class Algorithm(Protocol):
-    """An object that decides which task goes to which machine.
+    """Object that decides which task is placed on which machine next.
 
     As in CloudSimPy, the scheduler calls it again and again, until the answer is (None, None). Each
     answer places one instance, and the cluster shows it at once.
     """
 
     def algorithm(self, cluster: LiveCluster, clock: float, /) -> Choice:
-        """Return a machine and a task that places one more instance there, or (None, None).
+        """Return a machine and the task to place one instance of, or (None, None) to stop.
 
         `clock` is the time in seconds since the first submission.
         """
@@ -50,7 +50,7 @@ class Monitor:
 
 @dataclass(frozen=True, eq=False)
 class FleetSeries:
-    """Records of a monitor; read-only columns of shape [n_steps] that hold until the next time.
+    """Recorded cluster state as step functions of time, in read-only columns of [n_steps].
 
     Attributes:
         time_s: float64, seconds, strictly increasing.
@@ -107,7 +107,7 @@ class FirstFit:
         self._first: dict[int, int] = {}
 
     def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
-        """Return the first task with room and its first machine."""
+        """Return the first machine with room and the first ready task that has room."""
         for task in cluster.ready_tasks:
             for machine in cluster.machines[self._first.get(task.need, 0) :]:
                 self._first[task.need] = machine.number
@@ -119,7 +119,7 @@ class FirstFit:
 
 
 class RandomFit:
-    """A random pair of a ready task and a machine that has room for it, all equally likely.
+    """Algorithm that places a random ready task on a random machine with room.
 
     Args:
         seed: seed of its random generator.
@@ -129,7 +129,7 @@ class RandomFit:
         self.rng = np.random.default_rng(seed)
 
     def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
-        """Return a random pair."""
+        """Return a uniformly random pair of a machine and a ready task with room there."""
         pairs = [
             (machine, task)
             for task in cluster.ready_tasks
@@ -155,7 +155,7 @@ class _PlannedAlgorithm:
         self._lines: list[deque[tuple[float, float, LiveTask]]] = []
 
     def algorithm(self, cluster: LiveCluster, clock: float) -> Choice:
-        """Return the next instance of an idle machine's plan, if it is ready."""
+        """Return an idle machine with the next planned instance, if the task is ready."""
         if not self._lines:
             self._booked = [[] for _ in cluster.machines]
             self._lines = [deque() for _ in cluster.machines]
@@ -189,13 +189,13 @@ class _PlannedAlgorithm:
 
 
 class Heft(_PlannedAlgorithm):
-    """HEFT job by job; see `sim.policies.heft.heft`."""
+    """Algorithm that plans each arriving job by HEFT and places tasks by that plan."""
 
     planner = "heft"
 
 
 class Cpop(_PlannedAlgorithm):
-    """CPOP job by job; see `sim.policies.heft.cpop`."""
+    """Algorithm that plans each arriving job by CPOP and places tasks by that plan."""
 
     planner = "cpop"
 

@@ -42,7 +42,7 @@ PlanningProgress = Callable[[str, int, int], None]
 
 
 def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Return how many servers first fit has in use from `begin_s` up to `end_s`.
+    """Count the servers that first fit uses at most between `begin_s` and `end_s`.
 
     Both are seconds since the first submission. Jobs are placed from the first on; jobs after the
     end are not placed.

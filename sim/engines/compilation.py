@@ -39,7 +39,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class Readiness(StrEnum):
-    """Readiness of the compiled programs."""
+    """State of the compiled programs, such as ready or being compiled."""
 
     READY = "ready"
     PREPARING = "being compiled"
@@ -50,7 +50,7 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True)
 class Compilation:
-    """State of the compiled programs.
+    """State, location and size of the compiled programs.
 
     Attributes:
         readiness: their readiness.
@@ -95,7 +95,7 @@ _started: list[_Compiler] = []
 
 
 def is_ready(allocation: Allocation = "processors") -> bool:
-    """Return whether the compiled programs for an allocation can be loaded at once.
+    """Return whether the compiled programs for an allocation can be loaded immediately.
 
     This requires that every file exists with its original length.
     """
@@ -115,7 +115,7 @@ def _is_whole(ready: Path) -> bool:
 
 
 def begin() -> None:
-    """Start to compile the programs in the background, unless they are ready or in progress.
+    """Start compiling the programs in a background process, unless ready or in progress.
 
     If they could not be stored nothing is started, because a short process would not benefit.
     """
@@ -129,7 +129,7 @@ def _begin() -> None:
 
 
 def wait(allocation: Allocation | None = None) -> None:
-    """Wait until the programs for an allocation are compiled, and start that if necessary.
+    """Wait for the compiled programs of an allocation, starting the compilation if needed.
 
     None waits for all of them. A failed compilation is tried again.
 
@@ -156,7 +156,7 @@ def wait(allocation: Allocation | None = None) -> None:
 
 
 def discard() -> None:
-    """Delete compiled code that cannot be loaded, so that it is compiled again."""
+    """Delete compiled code that cannot be loaded, so that a later compilation replaces it."""
     jit.forget()
     _known_ready.clear()
     _started.clear()
@@ -178,7 +178,7 @@ def _failure() -> str:
 
 
 def compilation_state() -> Compilation:
-    """Return the state of the compiled programs."""
+    """Return state, location and size of the compiled programs."""
     reason = jit.unavailable()
     if reason is not None:
         return Compilation(Readiness.UNAVAILABLE, None, reason=reason)
@@ -204,7 +204,7 @@ def other_caches() -> dict[Path, int]:
 
 
 def remove_other_caches() -> int:
-    """Delete the machine code of other versions and return its size in bytes.
+    """Delete the machine code of other versions and return the freed bytes.
 
     A version that is in use compiles its code again when necessary.
     """
@@ -305,7 +305,7 @@ def _end(compiler: _Compiler) -> None:
 
 
 def main() -> None:
-    """Compile everything, unless another process does, and record that it is complete."""
+    """Compile all programs, unless another process does so, and mark them as complete."""
     busy = _busy_file()
     while not _claim(busy):
         if _all_ready() or _look() is Readiness.PREPARING:
@@ -373,7 +373,7 @@ _T = TypeVar("_T")
 
 
 def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
-    """Return what `fetch` loads; damaged code on the disk is compiled again, once.
+    """Load compiled code with `fetch`, compiling damaged code on disk again once.
 
     Raises:
         EngineError: it cannot be compiled or loaded.
@@ -387,7 +387,7 @@ def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
 
 
 def compile_now() -> None:
-    """Compile everything and check that it can be loaded; otherwise raise `EngineError`."""
+    """Compile all programs and check that they can be loaded, or raise `EngineError`."""
     wait()
     for allocation in AHEAD:
         load_or_recompile(partial(compile_programs, allocation), allocation)

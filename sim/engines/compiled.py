@@ -43,7 +43,7 @@ SLICE, INTERPRETED_SLICE = 2_000_000, 2_000
 
 
 def run_compiled(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code, after waiting for the compiler if necessary.
+    """Simulate jobs in machine code, waiting for the compilation if necessary.
 
     Raises:
         EngineError: there is no compiler.
@@ -72,12 +72,12 @@ def _run(
 
 
 def run_interpreted(scenario: Scenario) -> SimulationResult:
-    """Simulate in Python, without compiler and without SimPy."""
+    """Simulate jobs in pure Python, without compiler and without SimPy."""
     return _finished(scenario, *_interpret(scenario, _never), "interpreted")
 
 
 def run_fastest(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code if it is ready; otherwise start to compile, and run in Python.
+    """Simulate jobs in machine code if ready, otherwise in Python while compiling.
 
     When the machine code becomes ready it starts again from the beginning, which takes less time
     than the rest in Python.
@@ -160,7 +160,7 @@ MAX_INTERPRETED_INSTANCES = 5_000
 
 
 def run_instances_compiled(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code, after waiting for the compiler if necessary.
+    """Simulate task instances in machine code, waiting for the compilation if necessary.
 
     Raises:
         EngineError: there is no compiler.
@@ -185,7 +185,7 @@ def _instances_program(scenario: Scenario) -> tuple[Callable[..., bool], Any, An
 
 
 def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
-    """Simulate in Python, without compiler and without SimPy."""
+    """Simulate task instances in pure Python, without compiler and without SimPy."""
     decide = decision_of(backfill_named(scenario.backfill), "instances")
     choose = placement_named(scenario.placement).choose
     fleet_arrays, table_arrays = make_fleet(scenario)
@@ -196,7 +196,7 @@ def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
 
 
 def run_instances_fastest(scenario: Scenario) -> SimulationResult:
-    """Simulate in machine code if it is ready, or if waiting for it is worthwhile."""
+    """Simulate task instances in machine code if ready or worth waiting for, else in Python."""
     tasks = scenario.workload.tasks
     is_small = tasks is not None and tasks.n_instances <= MAX_INTERPRETED_INSTANCES
     if jit.unavailable() is not None or (is_small and not compilation.is_ready("instances")):

@@ -40,7 +40,7 @@ from sim.policies.policy import Backfill, Order
 
 @kernel
 def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int) -> None:
-    """Add the end of a job to a heap of n entries."""
+    """Add a job's end time to a binary heap of n future ends."""
     slot = n
     while slot > 0:
         above = (slot - 1) >> 1
@@ -73,7 +73,7 @@ def pop(times_s: list[float], jobs: list[int], n: int) -> None:
 
 @kernel
 def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
-    """Remove the end of a job from a heap of n entries and return the new number of entries."""
+    """Remove a job's end time from a heap of n future ends and return the new length."""
     slot = 0
     while jobs[slot] != job:
         slot += 1
@@ -88,7 +88,7 @@ def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
 @kernel
 def put(times_s: list[float], instances: list[int], slot_of: list[int], n: int, instance: int,
         time_s: float) -> int:  # fmt: skip
-    """Put an end into a heap of n entries, or move it if its slot is not -1; return the new n."""
+    """Insert or move an instance's end time in a heap of n entries and return the new length."""
     slot = slot_of[instance]
     if slot < 0:
         slot = n
@@ -140,7 +140,7 @@ NEXT, N_RUNNING, TURNING = 0, 1, 2
 
 
 class EventState(NamedTuple):
-    """Events from outside, past starts and ends, and future ends.
+    """Arrivals, capacity windows, and past and future ends of jobs in a simulation.
 
     Attributes:
         submit_s: float64 [n], in rising order.
@@ -172,7 +172,7 @@ def new_event_state(
     n_partitions: int,
     outside: ExternalEvents | None = None,
 ) -> EventState:
-    """Return the event state, made of arrays, before its first event. Columns must be read-only."""
+    """Return the initial event state of a simulation of jobs, as arrays."""
     n_jobs = len(submit_s)
     parts: list[Any] = [
         submit_s,
@@ -193,7 +193,7 @@ def new_event_state(
 def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, not in a call
     state: Any, pool: Pool, decide: Any, score_now: Any, course: EventState, n_instants: int
 ) -> bool:
-    """Process some instants: apply arrivals and ends, then let each partition decide.
+    """Simulate jobs for at most `n_instants` instants and return whether no event is left.
 
     `pool` is the one in the state. The policy `decide` maps (state, partition, now_s) to the number
     of jobs started; `score_now` is the score of the order, if its ranks change. After at most
@@ -300,7 +300,7 @@ NEXT_JOB, N_COMPUTING, NEXT_TURN = 0, 1, 2
 
 
 class Timetable(NamedTuple):
-    """Arrivals and changes of speed, and the future ends.
+    """Arrivals, machine speed changes and future ends in a simulation of instances.
 
     Attributes:
         submit_s: float64 [n_jobs], in rising order.
@@ -331,7 +331,7 @@ def new_timetable(
     turns: SpeedChanges,
     n_instances: int,
 ) -> Timetable:
-    """Return a timetable, made of arrays, before its first event."""
+    """Return the initial timetable of a simulation of instances, as arrays."""
     parts: list[Any] = [
         submit_s.copy(),
         takes_part.astype(np.int64),
@@ -349,7 +349,7 @@ def new_timetable(
 
 @kernel
 def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instants: int) -> bool:
-    """Process some instants: apply ends, changes of speed and arrivals, then place and settle.
+    """Simulate instances for at most `n_instants` and return whether no event is left.
 
     `decide` is the backfilling rule, (fleet, choose, now_s). After at most `n_instants` a later
     call continues. Return True when no event is left.
@@ -407,7 +407,7 @@ def _pool_example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, EventStat
 def compiled_decision(
     backfill: Backfill, allocation: Allocation = "processors", by_plan: bool = False
 ) -> Any:
-    """Return the compiled decision of a rule: (state, partition, now_s) to the number started.
+    """Return the compiled decision function of a backfilling rule for an allocation.
 
     Raises `ScenarioError` if the rule does not support the state of the allocation.
     """
@@ -417,7 +417,7 @@ def compiled_decision(
 
 @cache
 def compiled_score(order: Order) -> Any:
-    """Return the compiled score of an order, or a stand-in if its ranks never change."""
+    """Return the compiled score function of a queue order, or a placeholder."""
     text = never_scored if order.score_now is None else order.score_now
     return jit.compiled(text, 0.0, 0, 0.0, 0.0, np.zeros(0), returns=0.0)
 
@@ -429,7 +429,7 @@ def compiled_loop(
     allocation: Allocation = "processors",
     by_plan: bool = False,
 ) -> tuple[Callable[..., bool], Any, Any]:
-    """Return the compiled event loop, and the decision and the score that it takes.
+    """Return the compiled event loop for jobs, with its decision and score functions.
 
     Raises `ScenarioError` if the rule does not support the state of the allocation.
     """
@@ -442,7 +442,7 @@ def compiled_loop(
 
 @cache
 def compiled_transitions(allocation: Allocation = "processors") -> tuple[Any, ...]:
-    """Return the other functions of the SimPy engine, in the order of its `SchedulerKernel`."""
+    """Return the compiled state transitions for the SimPy engine's `SchedulerKernel`."""
     state, pool, course = _pool_example(allocation)
     return (
         jit.compiled(arrive, pool, 0, 0),
@@ -458,7 +458,7 @@ def compiled_transitions(allocation: Allocation = "processors") -> tuple[Any, ..
 
 
 def compile_programs(allocation: Allocation) -> None:
-    """Compile every program for an allocation, or load it from the disk cache."""
+    """Compile all programs for an allocation or load them from the disk cache."""
     _, pool, _ = _pool_example(allocation)
     jit.compiled(start, pool, 0, 0, 0.0, 0)
     if allocation != "processors":
@@ -501,13 +501,13 @@ def _fleet_example() -> tuple[Fleet, Timetable]:
 
 @cache
 def compiled_placement(rule: PlacementRule) -> Any:
-    """Return the compiled choice of a placement rule."""
+    """Return the compiled function by which a placement rule chooses a machine."""
     return jit.compiled(rule.choose, _fleet_example()[0], 0, 0, returns=0)
 
 
 @cache
 def compiled_fleet_decision(backfill: Backfill) -> Any:
-    """Return the compiled decision of a rule; `ScenarioError` if it cannot place instances."""
+    """Return the compiled function by which a backfilling rule places instances."""
     fleet, choose = _fleet_example()[0], jit.first_class(compiled_placement(PLACEMENTS[0]))
     text = decision_of(backfill, "instances")
     jit.compiled(begin, fleet, 0, 0.0)
@@ -516,7 +516,7 @@ def compiled_fleet_decision(backfill: Backfill) -> Any:
 
 @cache
 def compiled_fleet_transitions() -> tuple[Any, ...]:
-    """Return the other functions of the SimPy engine."""
+    """Return the compiled fleet transitions for the SimPy engine."""
     fleet, _ = _fleet_example()
     return (
         jit.compiled(submit, fleet, 0),
@@ -528,7 +528,7 @@ def compiled_fleet_transitions() -> tuple[Any, ...]:
 
 @cache
 def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
-    """Return the compiled loop of a backfilling rule."""
+    """Return the compiled event loop for task instances under a backfilling rule."""
     fleet, table = _fleet_example()
     compiled_fleet_transitions()
     for text, *more in ((put, 0, 0, 0.0), (drop_first, 0)):
@@ -540,7 +540,7 @@ def compiled_fleet_loop(backfill: Backfill) -> Callable[..., bool]:
 
 
 def compile_fleets() -> None:
-    """Compile the programs of every fleet, or load them from the disk cache.
+    """Compile the programs for placing instances or load them from the disk cache.
 
     Only the simplest rules are compiled; the others are compiled at first use, in a few seconds
     each.

@@ -39,7 +39,7 @@ MAX_CACHED_SCORES = 2**23
 
 
 def make_fleet(scenario: Scenario) -> tuple[Fleet, Timetable]:
-    """Return fleet and timetable of a scenario, made of arrays, before the first event.
+    """Return the initial fleet and timetable of a scenario, as arrays.
 
     Raises:
         ScenarioError: see `sim.model.admission.placement_problem`.
@@ -117,7 +117,7 @@ def _groups(scenario: Scenario) -> NDArray[np.int64]:
 def typical_needs(
     needs: PlacementProblem, instances: NDArray[np.int64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the commonest needs and the instances of each: int64 [n_typical], twice.
+    """Return the most frequent needs and their instance counts: int64 [n_typical] each.
 
     Args:
         needs: needs of the tasks.
@@ -135,7 +135,7 @@ def typical_needs(
 
 
 def scenario_pace(scenario: Scenario) -> Pace:
-    """Return work and speed of the tasks of a scenario, with its options.
+    """Return work and speeds of a scenario's tasks, under the scenario's options.
 
     Raises `ScenarioError` for units for processors or GPUs that a task does not request.
     """
@@ -149,14 +149,14 @@ def scenario_pace(scenario: Scenario) -> Pace:
 
 
 def summarise_instances(scenario: Scenario, result: SimulationResult) -> InstanceMetrics:
-    """Summarise a schedule of instances on machines; `ScenarioError` for another allocation."""
+    """Compute the metrics of a simulated schedule of instances on machines."""
     return instance_metrics(scenario, result, scenario_pace(scenario))
 
 
 def summarise_placing(
     scenario: Scenario, result: SimulationResult, target: TargetWorkload | None = None
 ) -> PlacementMetrics:
-    """Summarise the placement of instances; `ScenarioError` for another allocation.
+    """Compute how well instances were placed on machines in a simulation.
 
     `target` is the typical instances for the fragmentation; None is the workload of the scenario.
     """
@@ -164,7 +164,7 @@ def summarise_placing(
 
 
 def check_instances(scenario: Scenario) -> None:
-    """Raise `ScenarioError` if instances cannot be placed, before anything slow begins."""
+    """Raise `ScenarioError` if the scenario's instances cannot be placed."""
     placement_problem(scenario)
     scenario_pace(scenario)
 
@@ -206,7 +206,7 @@ def _facts(
 
 
 def task_facts(scenario: Scenario, needs: PlacementProblem, pace: Pace) -> TaskFacts:
-    """Return the facts on tasks that an order may use."""
+    """Return the task properties that a queue order may use."""
     tasks, full_s = tasks_of(scenario), _full_s(pace)
     specs = [s for part in scenario.cluster.partitions for s in part.machines]
     total, n = np.zeros(tasks.n_tasks), np.zeros(tasks.n_tasks)
@@ -227,7 +227,7 @@ def _full_s(pace: Pace) -> NDArray[np.float64]:
 
 
 def seconds_on(pace: Pace, cpu: float, gpu: float) -> NDArray[np.float64]:
-    """Return the seconds of an instance of each task alone on a machine: float64 [n_tasks].
+    """Return an instance's seconds alone on a machine, for each task: float64 [n_tasks].
 
     `cpu` and `gpu` are speeds as shares of full speed. The arithmetic is that of the kernel.
     """

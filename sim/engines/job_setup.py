@@ -33,12 +33,12 @@ KINDS = {"planned": PLANNED, "drain": DRAIN, "failure": FAILURE}
 
 
 def decides_by_plan(scenario: Scenario) -> bool:
-    """Return whether every rule needs a plan, because capacity changes."""
+    """Return whether capacity changes, so that every rule must decide by a plan."""
     return bool(scenario.windows)
 
 
 def preempts(scenario: Scenario) -> NDArray[np.bool_]:
-    """Return where jobs may be killed for others: bool, for each partition by index."""
+    """Return, per partition, whether its jobs may be killed for others: bool [m]."""
     parts, hosts = scenario.cluster.partitions, scenario.cluster.hosts()
     is_preempting = np.zeros(len(parts), dtype=np.bool_)
     is_preempting[hosts[[part.preemptible for part in parts]]] = True
@@ -46,7 +46,7 @@ def preempts(scenario: Scenario) -> NDArray[np.bool_]:
 
 
 def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArray[np.int64]:
-    """Return the place of every job: by the tier of its queue, then by order: int64 [n]."""
+    """Return each job's rank by tier of its queue, then by queue order: int64 [n]."""
     rank = ranks(order_named(scenario.order), facts)
     tier = _of_partition(admission, [part.tier for part in scenario.cluster.partitions])
     if not tier.any():
@@ -57,7 +57,7 @@ def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArr
 
 
 def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) -> PoolTerms:
-    """Return tiers, preemption and windows of a scenario, before its first event.
+    """Return the initial tiers, preemption settings and windows of a scenario.
 
     `rank` is the result of `ranks_of`: int64 [n].
     """
@@ -79,7 +79,7 @@ def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) 
 
 
 def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
-    """Return the user limits and window events of a scenario, before its first event."""
+    """Return the initial user limits and window events of a scenario."""
     outside, parts = no_external_events(), scenario.cluster.partitions
     if _has_limits(scenario):
         rank = ranks_of(scenario, admission, facts_of(scenario, admission))
@@ -156,7 +156,7 @@ def _windows(scenario: Scenario) -> NDArray[np.void]:
 
 
 def note_places(scenario: Scenario, pool: Pool) -> None:
-    """Set the parts of a pool, made of arrays, that depend on its partitions."""
+    """Set preemption and window counts of the partitions in an array-based pool."""
     partitions: NDArray[np.void] = np.asarray(pool.partitions)
     preempting = preempts(scenario)
     partitions["preempts"] = preempting
@@ -167,7 +167,7 @@ def note_places(scenario: Scenario, pool: Pool) -> None:
 
 
 def restarts_of(scenario: Scenario, pool: Pool) -> Restarts | None:
-    """Return the restarts of each job; None if no job can be restarted."""
+    """Return each job's restarts, or None if no job of the scenario can be restarted."""
     if not scenario.may_requeue:
         return None
     standings = pool.terms.standings
@@ -178,7 +178,7 @@ def restarts_of(scenario: Scenario, pool: Pool) -> Restarts | None:
 
 
 def make_pool(scenario: Scenario, admission: Admission) -> Pool:
-    """Return the pool of a scenario, made of arrays, before its first event."""
+    """Return the initial pool of queues and processors of a scenario, as arrays."""
     order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
     options = options_of(scenario)
     facts = facts_of(scenario, admission)
@@ -219,7 +219,7 @@ def _users(scenario: Scenario, half_life_s: float | None) -> UserShares | None:
 
 
 def make_nodes(scenario: Scenario, admission: Admission) -> Nodes:
-    """Return the machines of a scenario, made of arrays, before its first event."""
+    """Return the initial state of a scenario's named machines and jobs, as arrays."""
     demand = admission.demand
     if demand is None:
         raise ValueError("machines are not what this scenario allocates")
@@ -240,19 +240,19 @@ def make_nodes(scenario: Scenario, admission: Admission) -> Nodes:
 
 
 def make_state(scenario: Scenario, admission: Admission) -> Pool | Nodes:
-    """Return the state that the allocation of a scenario needs, before its first event."""
+    """Return the initial state of the kind that the scenario's allocation requires."""
     if scenario.allocation != "processors":
         return make_nodes(scenario, admission)
     return make_pool(scenario, admission)
 
 
 def pool_of(state: Pool | Nodes) -> Pool:
-    """Return the pool that a state is, or contains."""
+    """Return the pool contained in a state, or the state itself if it is a pool."""
     return state.pool if isinstance(state, Nodes) else state
 
 
 def placement_of(state: Pool | Nodes) -> Placement | None:
-    """Return the machines of each job; None if the state has none."""
+    """Return the machines of each job, or None for a state without named machines."""
     return Placement(*places_of(state)) if isinstance(state, Nodes) else None
 
 

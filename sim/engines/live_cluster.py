@@ -20,7 +20,7 @@ from sim.model.scenario import Scenario
 
 
 class Amounts(NamedTuple):
-    """Thousandths of cores, bytes of memory and of disk, thousandths of GPUs."""
+    """Amounts of CPU (thousandths of cores), memory and disk (bytes), and GPU (thousandths)."""
 
     mcpu: int
     mem_bytes: int
@@ -29,7 +29,7 @@ class Amounts(NamedTuple):
 
 
 class LiveInstance:
-    """An instance that is or was on a machine; its row in `SimulationResult.instances`."""
+    """View of an instance that is or was on a machine during a simulation."""
 
     __slots__ = ("_state", "number", "task")
 
@@ -38,29 +38,29 @@ class LiveInstance:
 
     @property
     def machine(self) -> "LiveMachine":
-        """Return its machine."""
+        """Return the machine on which the instance is or was placed."""
         return self._state.machines[self._state.fleet.machine[self.number]]
 
     @property
     def start_s(self) -> float:
-        """Return the time of its placement, in seconds."""
+        """Return the time in seconds at which the instance was placed."""
         return self._state.fleet.start_s[self.number]
 
     @property
     def begin_s(self) -> float | None:
-        """Return the time at which it began to compute; None while its gang is not complete."""
+        """Return the time in seconds at which the instance began to compute, or None."""
         time_s = self._state.fleet.begin_s[self.number]
         return None if time_s != time_s else time_s  # noqa: PLR0124 - NaN
 
     @property
     def end_s(self) -> float | None:
-        """Return the time of its end; None until then."""
+        """Return the time in seconds at which the instance ended, or None before."""
         is_here = self.number in self._state.on_machine[self._state.fleet.machine[self.number]]
         return None if is_here else self._state.fleet.end_s[self.number]
 
 
 class LiveTask:
-    """A task that the broker has submitted or will submit.
+    """View of a task that has been or will be submitted during a simulation.
 
     Attributes:
         number: its row in `Workload.tasks`.
@@ -83,21 +83,21 @@ class LiveTask:
 
     @property
     def parents(self) -> tuple["LiveTask", ...]:
-        """Return the tasks that must end before it."""
+        """Return the tasks that must end before this task can start."""
         tasks = self._state.tasks
         span = tasks.first_parent[self.number], tasks.first_parent[self.number + 1]
         return tuple(self._state.all_tasks[p] for p in tasks.parent_task[slice(*span)].tolist())
 
     @property
     def children(self) -> tuple["LiveTask", ...]:
-        """Return the tasks that depend on it."""
+        """Return the tasks that depend on this task."""
         fleet = self._state.fleet
         span = fleet.first_child[self.number], fleet.first_child[self.number + 1]
         return tuple(self._state.all_tasks[c] for c in fleet.child[slice(*span)])
 
     @property
     def n_instances(self) -> int:
-        """Return the number of its instances."""
+        """Return the number of instances of the task."""
         return self._state.fleet.tasks[self.number].behind - self._first
 
     @property
@@ -118,13 +118,13 @@ class LiveTask:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether its job was submitted and all its parents have ended."""
+        """Return whether the job was submitted and all parents of the task have ended."""
         is_here = self.job.number in self._state.arrived
         return is_here and self._state.fleet.tasks[self.number].n_parents == 0
 
     @property
     def is_finished(self) -> bool:
-        """Return whether all its instances have ended."""
+        """Return whether all instances of the task have ended."""
         return self._state.fleet.tasks[self.number].n_left == 0
 
     @property
@@ -135,7 +135,7 @@ class LiveTask:
 
 
 class LiveJob:
-    """A job.
+    """View of a job during a simulation.
 
     Attributes:
         number: its row in the workload.
@@ -152,18 +152,18 @@ class LiveJob:
 
     @property
     def tasks(self) -> tuple[LiveTask, ...]:
-        """Return its tasks, as they are listed."""
+        """Return the tasks of the job, in the order of the workload."""
         gang = self._state.fleet.gangs[self.number]
         return tuple(self._state.all_tasks[gang.first_task : gang.behind_task])
 
     @property
     def is_finished(self) -> bool:
-        """Return whether all its tasks have ended."""
+        """Return whether all tasks of the job have ended."""
         return all(task.is_finished for task in self.tasks)
 
 
 class LiveMachine:
-    """A machine; `number` is its place in the `machine_names` of the cluster."""
+    """View of a machine during a simulation."""
 
     __slots__ = ("_state", "capacity", "labels", "name", "number")
 
@@ -173,43 +173,43 @@ class LiveMachine:
 
     @property
     def free(self) -> Amounts:
-        """Return the free resources."""
+        """Return the free resources of the machine."""
         at = self.number * AMOUNTS
         return Amounts(*self._state.fleet.free[at : at + AMOUNTS])
 
     @property
     def used(self) -> Amounts:
-        """Return the resources in use."""
+        """Return the resources of the machine that are in use."""
         return Amounts(*(a - b for a, b in zip(self.capacity, self.free, strict=True)))
 
     @property
     def free_gpus(self) -> tuple[int, ...]:
-        """Return the free thousandths of each of its GPUs."""
+        """Return the free thousandths of each GPU of the machine."""
         host = self._state.fleet.hosts[self.number]
         return tuple(self._state.fleet.devices[host.first_device : host.behind_device])
 
     @property
     def running_instances(self) -> tuple[LiveInstance, ...]:
-        """Return the instances on it, in the order of their placement."""
+        """Return the instances on the machine, in order of placement."""
         return tuple(map(self._state.instance, self._state.on_machine[self.number]))
 
     def accommodate(self, task: LiveTask) -> bool:
-        """Return whether it has room for one more instance of a task now."""
+        """Return whether the machine has room for one more instance of a task now."""
         fleet = self._state.fleet
         return has_room(fleet, fleet.tasks[task.number].need, self.number)
 
     def could_hold(self, task: LiveTask) -> bool:
-        """Return whether it has room for an instance of a task while it is idle."""
+        """Return whether the machine, when idle, has room for an instance of a task."""
         return self._state.could_hold(task.number, self.number)
 
     def seconds_for(self, task: LiveTask) -> float:
-        """Return the seconds of an instance of a task alone on it, at its present speed."""
+        """Return an instance's run time alone on the machine at its present speed."""
         host = self._state.fleet.hosts[self.number]
         return self._state.seconds(task.number, host.cpu_speed, host.gpu_speed)
 
 
 class LiveCluster:
-    """All machines, in the order of the cluster, and all submitted jobs."""
+    """View of all machines and submitted jobs during a simulation."""
 
     def __init__(self, state: "LiveState") -> None:
         self._state, self.machines = state, tuple(state.machines)
@@ -232,7 +232,7 @@ class LiveCluster:
 
     @property
     def ready_tasks(self) -> tuple[LiveTask, ...]:
-        """Return the ready tasks with instances to place, in the order of the scenario."""
+        """Return the ready tasks with unplaced instances, by the scenario's queue order."""
         return self._state.ready()
 
     @property
@@ -259,7 +259,7 @@ class LiveCluster:
 
 
 class LiveState:
-    """The fleet, with the submitted jobs, waiting tasks and placed instances for the views.
+    """State behind the views of a running simulation: fleet, jobs, tasks and instances.
 
     The transitions are those of the kernel; this class only records them.
     """
@@ -299,7 +299,7 @@ class LiveState:
         ]
 
     def instance(self, number: int) -> LiveInstance:
-        """Return the view of an instance."""
+        """Return the view of the instance with a number."""
         if number not in self._instances:
             task = self.all_tasks[self.fleet.task_of[number]]
             self._instances[number] = LiveInstance(self, number, task)
@@ -312,7 +312,7 @@ class LiveState:
         return self._ready
 
     def could_hold(self, task: int, machine: int) -> bool:
-        """Return whether a machine has room for an instance of a task while it is idle."""
+        """Return whether a machine, when idle, has room for an instance of a task."""
         fleet = self.fleet
         need = fleet.tasks[task].need
         has = self.machines[machine].capacity
@@ -328,7 +328,7 @@ class LiveState:
         return self._seconds[cpu, gpu][task]
 
     def submit(self, _fleet: Fleet, job: int) -> None:
-        """Submit a job."""
+        """Submit a job to the fleet and record it for the views."""
         submit(self.fleet, job)
         self.arrived[job] = self.unfinished[job] = self.jobs[job]
         for task in self.jobs[job].tasks:
@@ -336,7 +336,7 @@ class LiveState:
                 self._let_wait(task.number)
 
     def end(self, _fleet: Fleet, instance: int) -> None:
-        """End an instance."""
+        """End an instance in the fleet and record the end for the views."""
         end(self.fleet, instance)
         self.n_computing -= 1
         del self.on_machine[self.fleet.machine[instance]][instance]
@@ -373,7 +373,7 @@ class LiveState:
                 self._begin(other, now_s)
 
     def new_decision(self) -> None:
-        """Begin a new decision, as the kernel's decisions do."""
+        """Begin a new scheduling decision, with no changed end times yet."""
         cursor = self.fleet.cursor
         cursor[DECISION] += 1
         cursor[N_CHANGED] = cursor[N_FREED] = cursor[N_FRESH] = 0

@@ -42,7 +42,7 @@ _DAMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """Counts of the requests to a cache.
+    """Numbers of hits, misses and damaged files of a result cache.
 
     Attributes:
         n_hits: results found, in memory or on disk.
@@ -56,7 +56,7 @@ class CacheCounts:
 
 
 class ResultCache:
-    """A cache of simulation results by scenario digest. Threads may share it.
+    """Thread-safe cache of simulation results, keyed by scenario digest.
 
     Args:
         most_bytes: bytes of memory for results; the least recently used ones are dropped. 0 is
@@ -100,7 +100,7 @@ class ResultCache:
         return read
 
     def put(self, result: SimulationResult) -> None:
-        """Store a result under the digest of its scenario, without the series of a monitor.
+        """Store a result under its scenario digest, without the monitor's series.
 
         Raises:
             EngineError: the folder is not writable (any more); memory holds the result all the
@@ -241,7 +241,7 @@ def simulate_many(
     cache: ResultCache | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Any]:
-    """Simulate scenarios and yield each result, or a value made of it, in order.
+    """Simulate scenarios in parallel threads and yield the results in order.
 
     Closing the iterator, or an interruption, ends it after the simulations in progress.
 

@@ -57,20 +57,20 @@ class Calendar(simpy.Environment):
     """
 
     def at(self, time_s: float, value: object = None) -> Event:
-        """Return an event that happens at a time that is not in the past."""
+        """Return an event that is scheduled at an absolute time, now or later."""
         event = Event(self)
         event._ok, event._value = True, value
         heappush(self._queue, (time_s, HAPPENS, next(self._eid), event))
         return event
 
     def at_end_of_instant(self, event: Event, priority: EventPriority) -> None:
-        """Let a pending event happen now, after every event with a smaller priority number."""
+        """Trigger an event now, after all events with a smaller priority number."""
         event._ok, event._value = True, None
         self.schedule(event, priority)
 
 
 class SchedulerKernel(NamedTuple):
-    """The kernel functions of the scheduler, all compiled or all interpreted.
+    """Kernel functions of the job scheduler, all compiled or all interpreted.
 
     Ends and decisions take the state itself, all others the pool in it.
     """
@@ -128,7 +128,7 @@ def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
 
 
 class DecisionObserver(Protocol):
-    """An observer of the pool before and after every decision, which changes nothing.
+    """Passive observer of the pool before and after every scheduling decision.
 
     With whole nodes it gets the pool in them; see `sim.kernel.nodes.Nodes`.
     """
@@ -137,7 +137,7 @@ class DecisionObserver(Protocol):
         """Observe partition k after all arrivals and ends of this instant."""
 
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
-        """Observe partition k and the jobs that the decision started there."""
+        """Observe partition k after its decision, with the jobs that were started."""
 
 
 class JobScheduler:
@@ -175,7 +175,7 @@ class JobScheduler:
             self.calendar.at(float(time_s), int(turning)).callbacks.append(self._turns)
 
     def arrive(self, job: int) -> None:
-        """Put a submitted job into its queue, or hold it at the limit of its user."""
+        """Queue a submitted job, or hold it back at its user's job limit."""
         if self.has_doors:
             self.text.come(self.pool, self.outside, self.place[job], job)
         else:
@@ -183,7 +183,7 @@ class JobScheduler:
         self._touch(self.place[job])
 
     def run(self) -> Steps:
-        """Decide at the end of every instant at which a partition changed."""
+        """Decide for each changed partition at the end of every instant with an event."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
@@ -291,12 +291,12 @@ class QueueMonitor:
         self._wake = Event(calendar)
 
     def wake(self) -> None:
-        """Record the pool at the end of this instant, once for any number of calls."""
+        """Request one record at the end of this instant, for any number of calls."""
         if not self._wake.triggered:
             self.calendar.at_end_of_instant(self._wake, WATCHES)
 
     def run(self) -> Steps:
-        """Record the state after every wake-up; the last record at a time counts."""
+        """Record the state after every wake-up, replacing an earlier record of the same time."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
@@ -316,7 +316,7 @@ class QueueMonitor:
         return unused
 
     def series(self) -> tuple[StepSeries, ...]:
-        """Return the records, one series per partition that has processors."""
+        """Return one series of records per partition that has its own processors."""
         shape = (-1, len(self.partitions))
         queued = np.array(self._queued, dtype=np.int64).reshape(shape)
         free = np.array(self._free, dtype=np.int64).reshape(shape)
@@ -331,7 +331,7 @@ class QueueMonitor:
 def broker(
     calendar: Calendar, submit_s: list[float], jobs: list[int], scheduler: JobScheduler
 ) -> Steps:
-    """Submit jobs at their times."""
+    """Submit each job to the scheduler at its submission time."""
     for job in jobs:
         if submit_s[job] != calendar.now:
             yield calendar.at(submit_s[job])
@@ -345,7 +345,7 @@ def run(
     kernel: KernelForm = "auto",
     witness: DecisionObserver | None = None,
 ) -> SimulationResult:
-    """Simulate a scenario.
+    """Simulate a scenario of jobs with SimPy processes.
 
     Args:
         scenario: what to simulate.
@@ -383,7 +383,7 @@ def run(
 
 
 class FleetKernel(NamedTuple):
-    """The kernel functions of the fleet scheduler, all compiled or all interpreted."""
+    """Kernel functions of the instance scheduler, all compiled or all interpreted."""
 
     submit: Callable[[Fleet, int], None]
     end: Callable[[Fleet, int], None]
@@ -394,7 +394,7 @@ class FleetKernel(NamedTuple):
 
 
 def fleet_kernel(scenario: Scenario, kernel: KernelForm) -> tuple[FleetKernel, bool]:
-    """Return the kernel functions for a scenario, and whether they are compiled.
+    """Return the kernel functions of the instance scheduler, and whether they are compiled.
 
     ``auto`` uses compiled ones if they are ready.
     """
@@ -438,12 +438,12 @@ class FleetScheduler:
         self.call()
 
     def turn(self, machine: int, cpu: float, gpu: float) -> None:
-        """Change the speed of a machine."""
+        """Set the CPU and GPU speeds of a machine, as shares of full speed."""
         self.text.throttle(self.fleet, machine, cpu, gpu)
         self.call()
 
     def call(self) -> None:
-        """Wake at the end of this instant."""
+        """Schedule a decision for the end of this instant, unless there is one already."""
         if not self._is_called:
             self._is_called = True
             self.calendar.at_end_of_instant(self._wake, DECIDES)
@@ -476,7 +476,7 @@ class FleetScheduler:
 def arrivals(
     calendar: Calendar, submit_s: list[float], takes_part: list[int], scheduler: FleetScheduler
 ) -> Steps:
-    """Submit jobs at their times, as the broker."""
+    """Submit each job of tasks to the scheduler at its submission time."""
     for job, time_s in enumerate(submit_s):
         if not takes_part[job]:
             continue
@@ -488,7 +488,7 @@ def arrivals(
 def throttle_events(
     calendar: Calendar, turns: list[tuple[float, int, float, float]], scheduler: FleetScheduler
 ) -> Steps:
-    """Change the speeds of machines at their times."""
+    """Change machine speeds at the times at which throttle windows begin or end."""
     for time_s, machine, cpu, gpu in turns:
         if time_s != calendar.now:
             yield calendar.at(time_s)
@@ -496,7 +496,7 @@ def throttle_events(
 
 
 def run_instances(scenario: Scenario, *, kernel: KernelForm = "auto") -> SimulationResult:
-    """Simulate a scenario that places instances.
+    """Simulate a scenario of task instances with SimPy processes.
 
     Args:
         scenario: what to simulate.

@@ -55,14 +55,14 @@ NO_JOBS = OtherJobs(0, 0, 0.0, ())
 
 @dataclass(frozen=True)
 class FinishedSchedule:
-    """Jobs as logged, as the scheduler received them, and as they ran; jobs are rows."""
+    """Completed schedule, with jobs as logged, as admitted and as they ran."""
 
     workload: Workload
     admission: Admission
     result: SimulationResult
 
     def ran(self, row: int) -> RunJob:
-        """Return one job that ran."""
+        """Return the description of one job that ran, by its row."""
         start_s = float(self.result.start_s[row])
         return RunJob(
             job_id=int(self.workload.job_id[row]),
@@ -73,7 +73,7 @@ class FinishedSchedule:
         )
 
     def waited(self, row: int, now_s: float) -> WaitingJob:
-        """Return one job as it waited at a moment."""
+        """Return the description of one job that was waiting at time `now_s`, by its row."""
         return WaitingJob(
             job_id=int(self.workload.job_id[row]),
             procs=int(self.admission.procs[row]),
@@ -90,7 +90,7 @@ class FinishedSchedule:
         return QueueHeads(len(first), listed)
 
     def jobs(self, rows: Iterable[int], by: Literal["procs", "procs_h"]) -> OtherJobs:
-        """Return jobs that ran, listing those with the most processors or processor-hours."""
+        """Summarise jobs that ran, and list those with the largest size or work."""
         job_rows = list(rows)
         procs = {row: int(self.admission.procs[row]) for row in job_rows}
         procs_h = {
@@ -142,7 +142,7 @@ EASY = "easy"  # The rule whose reservations are known here; other rules get the
 
 
 class HeadReservation(NamedTuple):
-    """A reservation: its begin, and the processors that it leaves over then."""
+    """Reservation for the head of the queue: its start and the processors left over then."""
 
     reserved_s: float
     extra_procs: int
@@ -150,7 +150,7 @@ class HeadReservation(NamedTuple):
 
 @dataclass(frozen=True)
 class DecisionView:
-    """The view of the job at a decision. Other jobs are rows of the workload.
+    """Situation of the explained job at one scheduling decision.
 
     Attributes:
         now_s: time of the decision.
@@ -169,7 +169,7 @@ class DecisionView:
 
 
 class JobObserver:
-    """An observer of one job.
+    """Observer that records every scheduling decision about one waiting job.
 
     Attributes:
         looks: one view for every decision; the last started the job, if `has_started`.
@@ -192,12 +192,12 @@ class JobObserver:
         self._free_procs = 0
 
     def before(self, pool: Pool, k: int, now_s: float) -> None:
-        """Record the processors that the decision may allocate."""
+        """Record the processors that are free before the decision."""
         if self._concerned(k, now_s):
             self._free_procs = pool.partitions[k].free
 
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
-        """Record what the decision did with the job."""
+        """Record how the decision treated the observed job."""
         if not self._concerned(k, now_s):
             return
         if self.looks and self.looks[-1].now_s != now_s:
@@ -242,7 +242,7 @@ class JobObserver:
 
 
 def reservation(pool: Pool, k: int, procs: int) -> HeadReservation:
-    """Return the earliest reservation of a width that is not free, and leave the pool unchanged.
+    """Return the earliest reservation of `procs` processors, without changing the pool.
 
     It is that of `sim.kernel.pool.reserve`, computed on a copy of the running jobs.
     """
@@ -260,7 +260,7 @@ Span = tuple[DecisionView, float]
 
 
 def spans_of(looks: list[DecisionView]) -> list[Span]:
-    """Return the last view of each instant, with the time of the next one."""
+    """Return the last view of each instant, with the time until which it is valid."""
     return [(look, then.now_s) for look, then in pairwise(looks) if then.now_s > look.now_s]
 
 
@@ -271,7 +271,7 @@ def phases_of(
     watch: JobObserver,
     schedule: FinishedSchedule,
 ) -> tuple[WaitPhase, ...]:
-    """Return the phases: adjacent spans with the same kind of reason are one."""
+    """Merge adjacent time spans with the same kind of reason into phases of the wait."""
     phases: list[WaitPhase] = []
     if not spans:
         return ()
@@ -346,7 +346,7 @@ def _most_ahead(looks: list[DecisionView]) -> int:
 def explain(
     scenario: Scenario, job_id: int, simulate: Callable[[Scenario, JobObserver], SimulationResult]
 ) -> JobExplanation:
-    """Simulate a scenario and explain why one of its jobs started when it did.
+    """Simulate a scenario and explain why a given job started when it did.
 
     Args:
         scenario: workload, cluster and policies.

@@ -15,7 +15,7 @@ MAX_LISTED_JOBS = 5
 
 @dataclass(frozen=True)
 class ExplainedJob:
-    """The explained job, as the scheduler received it.
+    """The job whose start is explained, as the scheduler received it.
 
     Attributes:
         procs, logged_procs: processors after clipping, and in the log, which are more if the job
@@ -43,7 +43,7 @@ class ExplainedJob:
 
 @dataclass(frozen=True)
 class RunJob:
-    """Another job of the same partition that ran; `estimated_end_s` is never before `end_s`."""
+    """Another job of the same partition that ran, with its actual and estimated end."""
 
     job_id: int
     procs: int
@@ -54,7 +54,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class OtherJobs:
-    """Other jobs: the most important ones in a list, all of them in totals.
+    """Group of other jobs: totals, and a list of the most important jobs.
 
     Attributes:
         n, procs, procs_h: number of jobs, and sums of their processors and processor-hours.
@@ -70,7 +70,7 @@ class OtherJobs:
 
 @dataclass(frozen=True)
 class WaitingJob:
-    """Another job that waited at a certain moment.
+    """Another job that was waiting at the same time as the explained job.
 
     Attributes:
         job_id: as in the log.
@@ -86,7 +86,7 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class QueueHeads:
-    """The jobs that were at the head of the queue, in that order.
+    """Jobs that were successively at the head of the queue during a wait.
 
     `n` counts them; the first `MAX_LISTED_JOBS` are listed, with their waits when first seen.
     """
@@ -97,7 +97,7 @@ class QueueHeads:
 
 @dataclass(frozen=True)
 class TooFewProcessors:
-    """Fewer processors were free than the job needs, when it was examined."""
+    """Reason to wait: fewer processors were free than the job needs."""
 
     kind: Literal["too_few_free"] = field(default="too_few_free", init=False)
     needed_procs: int
@@ -109,7 +109,7 @@ class TooFewProcessors:
 
 @dataclass(frozen=True)
 class BlockedByHead:
-    """The rule did not let the job overtake jobs of better rank, whose head was blocked."""
+    """Reason to wait: the rule forbade overtaking better-ranked jobs with a blocked head."""
 
     kind: Literal["behind"] = field(default="behind", init=False)
     heads: QueueHeads
@@ -121,7 +121,7 @@ class BlockedByHead:
 
 @dataclass(frozen=True)
 class ReservationDelay:
-    """Enough processors were free, but the job would have delayed the reservation. EASY only.
+    """Reason to wait: starting the job would have delayed EASY's reservation.
 
     By its estimate it would have ended after the reservation begins, and it needs more processors
     than are left over then.
@@ -148,7 +148,7 @@ class ReservationDelay:
 
 @dataclass(frozen=True)
 class HeadOfQueue:
-    """The job was the head of the queue, and waited for running jobs to end."""
+    """Reason to wait: the job was the head, and running jobs first had to end."""
 
     kind: Literal["is_head"] = field(default="is_head", init=False)
     needed_procs: int
@@ -161,7 +161,7 @@ Reason = TooFewProcessors | BlockedByHead | ReservationDelay | HeadOfQueue
 
 @dataclass(frozen=True)
 class WaitPhase:
-    """A part of the wait that has one reason. Each begins where the previous one ends.
+    """Part of a job's wait during which the reason to wait was the same.
 
     Attributes:
         from_s: the first begins at the submission.
@@ -178,7 +178,7 @@ class WaitPhase:
 
 @dataclass(frozen=True)
 class Reservation:
-    """The reservation of EASY for the head, at the decision that let the job overtake it.
+    """EASY's reservation for the head, when the explained job overtook the head.
 
     Attributes:
         job_id: the head.
@@ -195,7 +195,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class BackfilledStart:
-    """The jobs that a backfilled job overtook.
+    """Jobs that the explained job overtook, and why this was allowed.
 
     Attributes:
         waiting: every job of better rank that still waited after the decision, best rank first.
@@ -214,7 +214,7 @@ class BackfilledStart:
 
 @dataclass(frozen=True)
 class JobStart:
-    """The start of the job.
+    """How and why the explained job started at the decision that started it.
 
     Attributes:
         how: ``at_once``, at its submission with no job before it; ``in_turn``, after all of better
@@ -235,7 +235,7 @@ class JobStart:
 
 @dataclass(frozen=True)
 class StartExpectation:
-    """The start expected by the estimates when the job was first the head (EASY: reserved)."""
+    """Start expected by estimates when the job first became the head of the queue."""
 
     seen_s: float
     expected_s: float
@@ -262,7 +262,7 @@ class PartitionRefusal:
 
 @dataclass(frozen=True)
 class JobExplanation:
-    """The reasons why a job started when it did.
+    """Complete explanation of why a job started when it did.
 
     Attributes:
         order, backfill: names of the queue order, which makes the ranks, and of the backfilling

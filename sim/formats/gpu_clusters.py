@@ -59,7 +59,7 @@ def read_openb(
     pending: Literal["drop", "keep"] = "drop",
     columns: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Read a table of openb pods, plain or gzip.
+    """Read Alibaba's openb trace of GPU pods from a CSV file, plain or gzip.
 
     Args:
         path: path of the file.
@@ -188,7 +188,7 @@ def read_philly(
     never_ran: Literal["drop", "refuse"] = "drop",
     columns: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Read a table of Philly jobs, plain or gzip.
+    """Read Microsoft's Philly trace of GPU jobs from a CSV file, plain or gzip.
 
     Args:
         path: path of the file.
@@ -266,7 +266,7 @@ def read_philly(
 
 
 def machines_for(gpus: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split GPUs into the fewest equal tasks of at most `most`; return their count and size."""
+    """Split each job's GPUs into the fewest equal tasks of `most` or fewer GPUs each."""
     counts, which = np.unique(gpus, return_inverse=True)
     instances = np.ones(len(counts), dtype=np.int64)
     for i, count in enumerate(counts.tolist()):
@@ -307,7 +307,7 @@ class _Row:
     line: int | None
 
     def number(self, name: str, *, integer: bool) -> float | None:
-        """Return a number from 0, or None if it is missing."""
+        """Return a field as a non-negative number, or None if it is empty."""
         text = self.texts.get(name, "")
         if not text:
             return None
@@ -322,13 +322,13 @@ class _Row:
         return None if value is None else int(value)
 
     def size(self, name: str, unit: int) -> int | None:
-        """Return a size in bytes, or None if it is missing."""
+        """Return a field in units of `unit` bytes as a size in bytes, or None if it is empty."""
         value = self.number(name, integer=False)
         return None if value is None else round(value * unit)
 
 
 def read_machines(path: str | PathLike[str]) -> tuple[MachineSpec, ...]:
-    """Read a list of machines in its order: TOML if the name ends in .toml, else CSV (also .gz).
+    """Read a list of machines in file order, from TOML (``.toml``) or CSV (also ``.gz``).
 
     Raises:
         TraceError: file, line, name, value and what is allowed.

@@ -59,7 +59,7 @@ class _TraceContents:
 def read_joulie(
     path: str | PathLike[str], *, unknown_fields: Literal["refuse", "drop"] = "refuse"
 ) -> Workload:
-    """Read a trace of Joulie's generator, versions 1 and 2, plain or gzip, line by line.
+    """Read a workload from Joulie's JSONL trace, version 1 or 2, plain or gzip.
 
     A job is a logical workload, a task a pod. A logical workload without pods is left out, and one
     without a record gets its run time from the work of its pods. Pods without a workload are jobs
@@ -351,7 +351,7 @@ def read_telemetry(
     unknown_pods: Literal["refuse", "drop"] = "refuse",
     columns: Mapping[str, str] | None = None,
 ) -> Telemetry:
-    """Read measurements of the pods of a workload.
+    """Read telemetry of the pods of a workload from CSV or JSONL, plain or gzip.
 
     Args:
         path: path of the file; JSONL if the first line begins with a brace, else CSV.
@@ -398,7 +398,7 @@ def read_telemetry(
 
 
 def pod_places(workload: Workload) -> dict[str, int]:
-    """Return the task of every pod, by the pod's name in files of the workload.
+    """Return the task index of every pod, by pod name.
 
     Raises:
         WorkloadError: there are no pods.

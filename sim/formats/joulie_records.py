@@ -69,7 +69,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class RecordFieldError(Exception):
-    """An invalid field of a record; callers that know file and line turn it into a `TraceError`."""
+    """An invalid field of a Joulie record, without the file and line that a `TraceError` has."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.expected = name, expected
@@ -78,7 +78,7 @@ class RecordFieldError(Exception):
 
 
 def quantity(name: str, value: object, per_unit: int) -> int:
-    """Return a quantity of Kubernetes, such as ``"500m"`` or ``"4Gi"``, as a whole number.
+    """Convert a Kubernetes quantity, such as ``"500m"`` or ``"4Gi"``, to a whole number.
 
     Args:
         name: name of the field, for messages.
@@ -106,12 +106,12 @@ def _parts(text: str, per_unit: int) -> int | None:
 
 
 def compact(value: object) -> str:
-    """Return JSON without spaces."""
+    """Encode a value as JSON without spaces."""
     return _ENCODER.encode(value)
 
 
 def requests_text(mcpu: int, mem_bytes: int, disk_bytes: int, mgpu: int, resource: str) -> str:
-    """Return the requests of a pod as JSON: cores with two digits, memory in Gi, as on the page."""
+    """Return a pod's resource requests as the JSON of a Kubernetes pod specification."""
     if mcpu % 1000 == 0:
         cores = str(mcpu // 1000)
     else:
@@ -127,7 +127,7 @@ def _thousandths(count: int) -> str:
 
 
 def read_requests(name: str, requests: object) -> tuple[int, int, int, int, str]:
-    """Return mcpu, bytes of memory and disk, mgpu and GPU resource of a pod's requests.
+    """Return mcpu, bytes of memory and disk, mgpu and GPU resource name of a pod's requests.
 
     Raises:
         RecordFieldError: no JSON object, two kinds of GPUs, or an invalid quantity.
@@ -154,7 +154,7 @@ def read_requests(name: str, requests: object) -> tuple[int, int, int, int, str]
 
 
 def affinity_text(terms: tuple[Term, ...]) -> str:
-    """Return a node affinity as JSON, for terms that must all hold."""
+    """Return the JSON of a Kubernetes node affinity that requires all of the terms."""
     expressions = [
         {"key": term.key, "operator": term.operator}
         | ({"values": term.values} if term.values else {})
@@ -166,7 +166,7 @@ def affinity_text(terms: tuple[Term, ...]) -> str:
 
 
 def read_affinity(name: str, affinity: object) -> tuple[Term, ...]:
-    """Return the terms of a node affinity.
+    """Return the terms that a Kubernetes node affinity requires.
 
     Raises:
         RecordFieldError: anything else than one required node selector term of expressions.
@@ -212,12 +212,12 @@ def _term(name: str, expression: object) -> Term:
 
 
 def pod_name(role: str) -> str:
-    """Return the form of a role in the names of pods."""
+    """Return a role in the form that pod names use: lower case with hyphens."""
     return role.strip().lower().replace("_", "-") or "pod"
 
 
 def short(number: float) -> str:
-    """Return a number as JSON; a whole number has no fraction."""
+    """Format a number as JSON, without a fraction if the number is whole."""
     text = repr(number)
     return text[:-2] if text.endswith(".0") else text
 
@@ -229,7 +229,7 @@ PhaseRows = tuple[tuple[float, ...], ...]  # share and signals of each phase, in
 
 
 def phases_text(phases: NDArray[np.float64] | None, n_tasks: int) -> list[str]:
-    """Return the phases field of each task with its key and a leading comma; may be empty."""
+    """Return each task's JSON member ``phases`` with a leading comma, or "" without phases."""
     if phases is None:
         return [""] * n_tasks
     texts: dict[bytes, str] = {}
@@ -252,7 +252,7 @@ def _phases_json(rows: list[list[float]]) -> str:
 
 
 def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
-    """Return the phases in a record.
+    """Return the checked phases of a record, whose average must be the profile.
 
     Raises:
         RecordFieldError: no such list, an invalid number, or another average.
@@ -291,7 +291,7 @@ def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
 def phases_column(
     phases: Sequence[PhaseRows], profile: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Return the phases of all tasks as a column of `TaskWork`; None if no task has any."""
+    """Return the phases of all tasks as one padded array, or None if no task has phases."""
     longest = max(map(len, phases), default=0)
     if longest == 0:
         return None
@@ -313,7 +313,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class PodRecord(NamedTuple):
-    """A record of type ``job``: a pod that runs, with the values of the file.
+    """A Joulie record of type ``job``, which describes one pod, with the values of the file.
 
     The field `workload_id` is the pod's own id if it belongs to no workload; `odd_requests` holds
     the requests as JSON if they are not in our form.
@@ -341,7 +341,7 @@ class PodRecord(NamedTuple):
 
 
 class LogicalRecord(NamedTuple):
-    """A record of type ``workload``; `text` is its JSON without the unknown fields."""
+    """A Joulie record of type ``workload``, with its JSON `text` without unknown fields."""
 
     workload_id: str
     offset_s: float
@@ -351,7 +351,7 @@ class LogicalRecord(NamedTuple):
 
 
 def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | LogicalRecord:
-    """Return the record of a line; one without ``type`` and version is a pod of version 1.
+    """Parse a line as a Joulie record; without ``type`` and version it is a version 1 pod.
 
     Raises:
         RecordFieldError: no JSON object, or an invalid field; the name is empty if the line is

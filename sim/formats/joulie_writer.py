@@ -43,7 +43,7 @@ _LINES_AT_ONCE = 4096
 
 
 def write_joulie(workload: Workload, path: str | PathLike[str]) -> None:
-    """Write a workload as Joulie's JSONL v2, compressed if the name ends in ``.gz``.
+    """Write a workload as Joulie's JSONL version 2, gzipped if the name ends in ``.gz``.
 
     A job is a logical workload: its record, unless it was read without one, then one of each pod.
     A job without tasks is one pod with all its processors, fully used while it runs. Submit times
@@ -82,7 +82,7 @@ def _chunks(workload: Workload) -> Iterator[bytes]:
 
 
 def joulie_lines(workload: Workload) -> Iterator[str]:
-    """Yield the records of a workload by submission, each logical record before its pods."""
+    """Yield Joulie's JSONL records by submission, each logical record before its pods."""
     pieces = RecordParts.of(workload)
     pods = _pod_lines(pieces)
     n_pods = np.bincount(pieces.tasks.job, weights=pieces.tasks.instances).astype(np.int64)
@@ -95,7 +95,7 @@ def joulie_lines(workload: Workload) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class RecordParts:
-    """JSON fragments of which both kinds of records consist.
+    """Precomputed JSON fragments of logical records and pod records.
 
     Attributes:
         heads: for each job: id of the workload, family with its key (or nothing), submission,
@@ -122,7 +122,7 @@ class RecordParts:
 
     @classmethod
     def of(cls, workload: Workload) -> "RecordParts":
-        """Return the fragments of a workload."""
+        """Return the JSON fragments for the records of a workload."""
         tasks = workload.tasks or _one_pod_each(workload)
         work = _work(tasks)
         heads, names = _heads(workload, tasks)
@@ -188,7 +188,7 @@ def _work(tasks: Tasks) -> TaskWork:
 
 
 def logical_lines(pieces: RecordParts) -> Iterator[str]:
-    """Yield the record of each logical workload; an empty text for one without a record."""
+    """Yield each job's logical record as JSON, or "" for a job without one."""
     tasks, workload = pieces.tasks, pieces.workload
     first = np.searchsorted(tasks.job, np.arange(workload.n_jobs)).tolist()
     record_texts = tasks.texts.get("workloadRecord")

@@ -45,7 +45,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Format:
-    """A format of workloads.
+    """A file format of workloads, with its reader and writer.
 
     Attributes:
         is_it: function that returns whether a text that begins so has this format.
@@ -104,7 +104,7 @@ FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
 
 
 def format_of(path: Path) -> Format:
-    """Return the format of a file by its content.
+    """Detect the workload format of a file from its content.
 
     A file that cannot be read or has no known format counts as SWF, whose reader reports the
     error.
@@ -123,17 +123,17 @@ def format_of(path: Path) -> Format:
 
 
 def is_model(path: Path) -> bool:
-    """Return whether a file looks like a model of workloads rather than a workload."""
+    """Return whether a file contains a fitted workload model instead of a workload."""
     return is_model_text(_begin_of(path))
 
 
 def is_model_text(begin: str) -> bool:
-    """Return whether a text begins like a model of workloads."""
+    """Return whether the beginning of a file's text is that of a fitted workload model."""
     return begin.lstrip().startswith("{") and f'"{MODEL_MARK}"' in begin[:1000]
 
 
 def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
-    """Read a workload in any known format.
+    """Read a workload from a file in any known format.
 
     Raises:
         WorkloadError: the file is a model, or its format has no reading rules.
@@ -149,7 +149,7 @@ def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
 
 
 def format_by_name(path: Path) -> Format:
-    """Return the format in which a workload is written to a file, by the name of the file.
+    """Return the format in which a workload is written to this path, by the file name.
 
     Raises:
         WorkloadError: no written format has such names.
@@ -168,7 +168,7 @@ def format_by_name(path: Path) -> Format:
 
 
 def write_workload(workload: Workload, path: Path) -> None:
-    """Write a workload in the format of the file name, completely or not at all.
+    """Write a workload atomically, in the format that the file name selects.
 
     Raises:
         WorkloadError: a name of no format, a workload that the format cannot hold, or a file that
@@ -192,7 +192,7 @@ def write_workload(workload: Workload, path: Path) -> None:
 
 
 def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
-    """Return sentences on all differences between a workload and the same after a round trip.
+    """Return sentences on what a workload lost by being written to a file and read back.
 
     All columns and the tasks are compared, job by job in order of submission.
     """

@@ -28,7 +28,7 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRules:
-    """Treatment of the peculiarities of real logs; a note counts every effect of a rule.
+    """Rules for irregular rows of real SWF logs; the number of affected rows is noted.
 
     Attributes:
         unsorted: submit times step back (theta_2023 does, 2,726 times). ``refuse`` or ``sort``.
@@ -85,7 +85,7 @@ class ReadingRules:
 
 
 def rule_choices() -> dict[str, tuple[str, ...]]:
-    """Return every rule with its choices, the default first."""
+    """Return the allowed choices of each reading rule, the default first."""
     hints = get_type_hints(ReadingRules)
     choices: dict[str, tuple[str, ...]] = {}
     for field in fields(ReadingRules):
@@ -96,7 +96,7 @@ def rule_choices() -> dict[str, tuple[str, ...]]:
 
 
 def rules_from_texts(texts: dict[str, str]) -> ReadingRules:
-    """Return the rules in texts such as ``{"unsorted": "sort"}``, for a command line.
+    """Return the reading rules for choices as texts, such as ``{"unsorted": "sort"}``.
 
     Raises:
         UnknownNameError: no such rule, or no such choice for it.
@@ -137,7 +137,7 @@ _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
 
 @dataclass(frozen=True, eq=False)
 class SwfText:
-    """A log as text and numbers.
+    """An SWF log with its header, lines, and a numeric table of its rows.
 
     Attributes:
         line_numbers: int64 [n_rows], 1-based line of each row.
@@ -154,7 +154,7 @@ class SwfText:
     n_negative: int
 
     def only(self, rows: NDArray[np.bool_]) -> "SwfText":
-        """Return the log with selected rows, bool [n_rows]; counts stay those of the file."""
+        """Return the log with the selected rows; `n_negative` still counts the whole file."""
         return replace(
             self,
             lines=list(compress(self.lines, rows.tolist())),
@@ -163,7 +163,7 @@ class SwfText:
         )
 
     def error(self, row: int, column: int, expected: str) -> TraceError:
-        """Return an error about one field of one row."""
+        """Return a `TraceError` that locates one field of one row."""
         return TraceError(
             self.path,
             line=int(self.line_numbers[row]),
@@ -174,7 +174,7 @@ class SwfText:
 
 
 def read_text(path: Path, rules: ReadingRules) -> SwfText:
-    """Read a log into a table.
+    """Read an SWF log into a numeric table, without interpreting its rows.
 
     Raises:
         TraceError: the file is missing, broken or empty, or a row is not 18 numbers.
@@ -274,7 +274,7 @@ def _number(path: Path, line: int, column: int, text: str, rules: ReadingRules) 
 
 
 def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
-    """Write a workload as SWF 2.2, compressed if the name ends in ``.gz``.
+    """Write a workload in Standard Workload Format 2.2, gzipped if the name ends in ``.gz``.
 
     Unknown values are -1. If every request is the run time (clairvoyant), requests are written as
     unknown, so that reading flags them again. Columns and header values are read back exactly with
@@ -352,7 +352,7 @@ MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
 
 def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
-    """Read a log in the Standard Workload Format, plain or gzip.
+    """Read a workload from a Standard Workload Format log, plain or gzip.
 
     Returns:
         The jobs that ran, by (submit time, job number), with one note per rule that had an effect

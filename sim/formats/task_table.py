@@ -35,7 +35,7 @@ MOST_CORES, MOST_INSTANCES = 1_000_000, 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows of a table, grouped by job; jobs are in order of their first rows.
+    """Row indices of a task table, grouped by job in order of each job's first row.
 
     Attributes:
         row: int64 [n_tasks], rows of the file in the order of the tasks.
@@ -50,7 +50,7 @@ class TaskRows:
 
     @classmethod
     def of(cls, job_of_row: NDArray[np.float64]) -> Self:
-        """Group the rows of each job, in the order of the file."""
+        """Group row indices by job; within a job they stay in file order."""
         _, begins, which = np.unique(job_of_row, return_index=True, return_inverse=True)
         number = np.argsort(np.argsort(begins, kind="stable"), kind="stable")[which]
         row = np.argsort(number, kind="stable")
@@ -62,7 +62,7 @@ class TaskRows:
 
 
 def tasks_of_all(workload: Workload) -> Tasks:
-    """Return the tasks of a workload; a job without tasks is one task with all its processors."""
+    """Return a workload's tasks; a job without tasks becomes one task with all its processors."""
     if workload.tasks is not None:
         return workload.tasks
     return Tasks.from_arrays(
@@ -71,7 +71,7 @@ def tasks_of_all(workload: Workload) -> Tasks:
 
 
 def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table, compressed if the name ends in ``.gz``."""
+    """Write a CSV table with a header, gzipped if the name ends in ``.gz``."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -81,7 +81,7 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object
 
 
 def short(number: float) -> str:
-    """Return the shortest text that is read back as the same number."""
+    """Format a number as the shortest text that parses to the same number."""
     return str(int(number)) if number == int(number) else repr(float(number))
 
 
@@ -104,7 +104,7 @@ def read_cloudsimpy(
     machine_bytes: int = MACHINE_BYTES,
     columns: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Read a job file of CloudSimPy, plain or gzip.
+    """Read a workload from a CloudSimPy job file (CSV), plain or gzip.
 
     Args:
         path: path of the file.
@@ -192,7 +192,7 @@ def _notes(
 def write_cloudsimpy(
     workload: Workload, path: str | PathLike[str], *, machine_bytes: int = MACHINE_BYTES
 ) -> None:
-    """Write the tasks of a workload as a job file of CloudSimPy, ``.gz`` compressed.
+    """Write a workload's tasks as a CloudSimPy job file, gzipped if the name ends in ``.gz``.
 
     A job without tasks is one task with all its processors. Parents, gangs, GPUs, demands on
     machines, work units, users, queues and requests are not written.
@@ -240,7 +240,7 @@ _ALL_COLUMNS = (*NEEDED, *TASK_COLUMNS, *NAME_COLUMNS, *JOB_COLUMNS)
 
 
 def read_task_table(path: str | PathLike[str]) -> Workload:
-    """Read a table of tasks, plain or gzip.
+    """Read a workload from a CSV table with one row per task, plain or gzip.
 
     Returns:
         Jobs by submission, then by job id, each with its tasks in the order of the file.
@@ -366,7 +366,7 @@ def _plain_ids(rows: TaskRows) -> list[str]:
 
 
 def write_task_table(workload: Workload, path: str | PathLike[str]) -> None:
-    """Write a workload as a table of tasks, compressed if the name ends in ``.gz``.
+    """Write a workload as a CSV table with one row per task, gzipped for ``.gz``.
 
     A job without tasks is one task with all its processors. Columns with only usual values are
     left out. Demands on machines, work units, and the machine and begin of the log are not

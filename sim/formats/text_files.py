@@ -43,7 +43,7 @@ _TAR_AT, _TAR = 257, b"ustar"
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the text of a log as bytes, unpacked if it is gzip (recognised by content).
+    """Return the content of a text file as bytes, decompressed if it is gzip.
 
     Raises:
         TraceError: no regular file, unreadable, a broken or another archive, a binary file, or
@@ -68,7 +68,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def size_of(path: Path, kind: str = "an SWF log") -> int:
-    """Return the size of a file. Raises TraceError if it is not a regular file."""
+    """Return the size of a file in bytes. Raises TraceError if it is not a regular file."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a path with NUL raises ValueError
@@ -121,7 +121,7 @@ def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
 
 
 def check_kind(path: Path, head: bytes, file_kind: str = "an SWF log") -> None:
-    """Raise TraceError for a file of a known kind other than text."""
+    """Raise TraceError if the first bytes of a file are those of an archive or UTF-16 text."""
     if head.startswith(_UTF_16):
         raise TraceError(
             path, expected="this is text in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)."
@@ -138,7 +138,7 @@ MOST_STREAMED_BYTES = 2**33
 
 
 def lines_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of every line that is not empty.
+    """Yield the line number and the bytes of every non-empty line of a text file.
 
     `kind` names the kind of file in messages, such as "an SWF log".
 
@@ -197,7 +197,7 @@ CSV_DESCRIPTION = "a table of comma-separated values"
 
 @dataclass(frozen=True, eq=False)
 class CsvTable:
-    """A table as text.
+    """A CSV table as unparsed texts, with the column name of each required quantity.
 
     Attributes:
         columns: name of the column, by needed quantity.
@@ -213,15 +213,15 @@ class CsvTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows without the header."""
+        """Number of data rows, without the header."""
         return len(self.rows)
 
     def has(self, need: str) -> bool:
-        """Return whether the file has the column of a quantity."""
+        """Return whether the table has the column of this quantity."""
         return self.columns.get(need) in self.header
 
     def texts(self, need: str) -> list[str]:
-        """Return the texts of a column, without blanks around them.
+        """Return the column of a quantity as texts, stripped of surrounding blanks.
 
         Raises:
             TraceError: the file has no such column.
@@ -232,7 +232,7 @@ class CsvTable:
     def numbers(
         self, need: str, *, least: float = 0.0, integer: bool = False, empty: float | None = None
     ) -> NDArray[np.float64]:
-        """Return a column as float64 [n_rows].
+        """Return the column of a quantity as numbers, float64 [n_rows].
 
         Numbers are from `least`; an empty field has the value `empty`, and None refuses it.
 
@@ -253,7 +253,7 @@ class CsvTable:
         return values
 
     def moments(self, need: str, zone: ZoneInfo) -> NDArray[np.float64]:
-        """Return a column of dates with times as Unix times, float64 [n_rows].
+        """Return a column of dates with times as Unix times in seconds, float64 [n_rows].
 
         Times without an offset are in `zone`.
 
@@ -274,7 +274,7 @@ class CsvTable:
         return values
 
     def error(self, row: int, need: str, expected: str) -> TraceError:
-        """Return an error about one field of one row."""
+        """Return a `TraceError` that locates one field of one row."""
         return TraceError(
             self.path,
             line=self.line_numbers[row],
@@ -297,7 +297,7 @@ class CsvTable:
 def read_csv(
     path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None = None
 ) -> CsvTable:
-    """Read a table with a header, plain or gzip, in UTF-8.
+    """Read a UTF-8 CSV table with a header, plain or gzip.
 
     `usual` has the usual column of each needed quantity, and `columns` others.
 
@@ -337,7 +337,7 @@ def read_csv(
 def checked_columns(
     path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the names of columns by quantity; given names replace the usual ones.
+    """Return the column name of each quantity; `columns` overrides the `usual` names.
 
     Raises:
         TraceError: an unknown quantity.
@@ -350,7 +350,7 @@ def checked_columns(
 
 
 def zone_named(path: Path, name: str) -> ZoneInfo:
-    """Return a time zone. Raises TraceError: this machine does not know the time zone."""
+    """Return a time zone by name. Raises TraceError if this machine does not know the name."""
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):
@@ -362,12 +362,12 @@ def zone_named(path: Path, name: str) -> ZoneInfo:
 
 
 def stem_of(path: Path) -> str:
-    """Return the name of a file without .csv and .gz."""
+    """Return the file name without the endings .csv and .gz."""
     return path.name.removesuffix(".gz").removesuffix(".csv")
 
 
 def number_texts(texts: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the index of each text in the sorted unique texts (-1 for empty), and those texts."""
+    """Return the index of each text in the sorted unique texts (-1 if empty), and these texts."""
     names = tuple(sorted(set(texts) - {""}))
     place = {name: i for i, name in enumerate(names)} | {"": -1}
     return np.array([place[text] for text in texts], dtype=np.int64), names

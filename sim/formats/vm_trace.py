@@ -33,7 +33,7 @@ _END = "|"
 
 
 def read_flavours(path: Path) -> tuple[Flavour, ...]:
-    """Read a map of flavours.
+    """Read the flavour map of a Bergsma trace: cores, gigabytes and letter of each flavour.
 
     Raises:
         TraceError: a line is not ``cores,gigabytes letter``, or a letter occurs twice.
@@ -62,7 +62,7 @@ def read_flavours(path: Path) -> tuple[Flavour, ...]:
 def read_bergsma(
     path: Path, flavours: tuple[Flavour, ...], lifetimes: Path | None = None
 ) -> CloudTrace:
-    """Read a trace of batches, from the first period with arrivals to the last.
+    """Read a Bergsma trace of batches, from the first to the last period with arrivals.
 
     Without a file of lifetimes they are unknown.
 
@@ -140,7 +140,7 @@ def _with_lifetimes(
 
 
 def write_bergsma(trace: CloudTrace, path: Path, lifetimes: Path | None = None) -> None:
-    """Write a trace of batches, and optionally its lifetimes, gzipped if the name ends in .gz.
+    """Write a Bergsma trace of batches and optionally its lifetimes, gzipped for ``.gz``.
 
     Raises:
         TraceError: lifetimes are requested and unknown, or the name of a flavour contains
@@ -203,7 +203,7 @@ _BEGIN_BYTES = 65_536
 
 
 def is_bergsma(path: Path) -> bool:
-    """Return whether a file looks like batches of flavours."""
+    """Return whether a file looks like a Bergsma trace of batches of flavours."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
@@ -214,7 +214,7 @@ def is_bergsma(path: Path) -> bool:
 
 
 def read_beside(path: Path) -> CloudTrace:
-    """Read batches of flavours, with the map and the lifetimes in the same folder.
+    """Read a Bergsma trace, with the flavour map and lifetimes from the same folder.
 
     The map is `MAP`; the lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz``, and are
     unknown if there is none.
@@ -253,7 +253,7 @@ def read_vm_table(
     most_flavours: int = 32,
     until_s: float | None = None,
 ) -> ObservedJobs:
-    """Read a table of virtual machines, plain or gzip.
+    """Read jobs from a CSV table with one row per virtual machine, plain or gzip.
 
     Args:
         path: path of the file.

@@ -45,7 +45,7 @@ MOST_PROCS = 1e7
 
 
 def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
-    """Return the speedup on n processors (Downey 1997), broadcast.
+    """Return the speedup on n processors by Downey's model (1997), with broadcasting.
 
     Args:
         n: processors, from 1.
@@ -65,14 +65,14 @@ def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
 
 
 def fewest_fastest(parallelism: Floats, cv2: Floats) -> Floats:
-    """Return the number of processors from which on the speedup is A: float64."""
+    """Return the fewest processors with the maximum speedup, `parallelism`: float64."""
     low = np.where(cv2 > 0, 2 * parallelism - 1, parallelism)
     n_procs: Floats = np.where(cv2 <= 1, low, parallelism + parallelism * cv2 - cv2)
     return n_procs
 
 
 def knee(parallelism: Floats, cv2: Floats) -> Floats:
-    """Return the processors, not rounded, at which speedup^2 / n is largest: float64."""
+    """Return the unrounded number of processors that maximises speedup^2 / n: float64."""
     c = np.minimum(cv2, 1.0)
     low = np.clip(c * (parallelism - 0.5) / (1 - c / 2), parallelism, 2 * parallelism - 1)
     high = np.maximum(parallelism - 1 + parallelism / np.maximum(cv2, 1.0), 1.0)
@@ -82,7 +82,7 @@ def knee(parallelism: Floats, cv2: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MoldableJobs:
-    """Jobs that run on any number of processors. Columns are float64 [n_jobs].
+    """Jobs that can run on any number of processors, as float64 columns [n_jobs].
 
     Attributes:
         submit_s: seconds since the model's midnight.
@@ -96,12 +96,12 @@ class MoldableJobs:
     cv2: Floats
 
     def runtimes(self, n: ArrayLike) -> Floats:
-        """Return the seconds of each job on n processors, one number or one per job."""
+        """Return each job's run time in seconds on n processors (scalar or per job)."""
         runtime_s: Floats = self.work_s / speedup(n, self.parallelism, self.cv2)
         return runtime_s
 
     def processors(self, rule: str, most: float, chances: Floats) -> NDArray[np.int64]:
-        """Return the processors of each job by a rule, from 1 to `most`."""
+        """Choose the number of processors of each job by a rule, from 1 to `most`."""
         fastest = np.minimum(fewest_fastest(self.parallelism, self.cv2), most)
         n_procs = {
             "average": self.parallelism,
@@ -113,7 +113,7 @@ class MoldableJobs:
 
 
 def published() -> Model:
-    """Return the model with bounds for a machine of 128 processors, with a job in six minutes."""
+    """Return the default model: 128 processors at most, and 240 jobs per day."""
     return Model(
         "downey",
         {
@@ -132,7 +132,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
+    """Raise `WorkloadError` for an invalid parameter, naming it and the allowed values."""
     _rates(model)
     rule = model.parameters.get("rule")
     if rule not in RULES:
@@ -148,7 +148,7 @@ def check(model: Model) -> None:
 
 
 def moldable_jobs(model: Model, horizon: Horizon, streams: RandomStreams) -> MoldableJobs:
-    """Draw jobs before the choice of their processors.
+    """Draw moldable jobs, whose numbers of processors are not chosen yet.
 
     Raises:
         WorkloadError: no jobs within the horizon, or too many.
@@ -171,7 +171,7 @@ def moldable_jobs(model: Model, horizon: Horizon, streams: RandomStreams) -> Mol
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw jobs and choose their processors by the model's rule.
+    """Draw moldable jobs and choose their processors by the model's rule.
 
     Raises:
         WorkloadError: no jobs within the horizon, or too many.
@@ -192,7 +192,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return moments of arrivals, run times and processors: quadrature over A, cv2 and chances."""
+    """Return a model's expected moments of arrivals, run times and processors, by quadrature."""
     ends, rate = _ends(model), float(_rates(model).mean())
     middles = (np.arange(400) + 0.5) / 400
     few = (np.arange(12) + 0.5) / 12
@@ -221,7 +221,7 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def fit_downey(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit bounds by moments of logarithms, as if every job had taken A processors.
+    """Fit the parameter bounds by moments of logarithms, as if jobs had used A processors.
 
     A log has no run times on other processors, so a knob sets `cv2`; work follows from the run
     time by the speedup at the middle of it.

@@ -35,7 +35,7 @@ _N_WORDS = 4
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Random streams of one seed, one per name.
+    """Independent random streams of one seed, identified by names.
 
     Attributes:
         within: names of the enclosing stages.
@@ -52,17 +52,17 @@ class RandomStreams:
             raise WorkloadError(f"seed is {self.seed!r}; allowed are whole numbers from 0.")
 
     def of(self, name: str) -> np.random.Generator:
-        """Return a new generator at the beginning of the stream of a stage."""
+        """Return a new random generator at the start of the stream with this name."""
         return np.random.default_rng(self.sequence(name))
 
     def sequence(self, name: str) -> np.random.SeedSequence:
-        """Return the seed sequence of the stream of a stage, for callers that spawn from it."""
+        """Return the seed sequence of the stream with this name, from which to spawn."""
         path = "/".join((*self.within, name)).encode()
         words = np.frombuffer(hashlib.sha256(path).digest()[: 4 * _N_WORDS], dtype="<u4")
         return np.random.SeedSequence(self.seed, spawn_key=tuple(int(word) for word in words))
 
     def inside(self, name: str) -> "RandomStreams":
-        """Return the streams of the parts of a stage."""
+        """Return the substreams of the stream with this name."""
         return RandomStreams(self.seed, (*self.within, name))
 
 
@@ -78,7 +78,7 @@ Json = Any  # any JSON value; the generator of the model checks it
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model of workloads, of one generator.
+    """A fitted or published workload model: its generator, parameters and arrays.
 
     Attributes:
         arrays: read-only arrays of numbers or texts, by name.
@@ -102,7 +102,7 @@ class Model:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of generator, parameters and arrays; the same on every machine."""
+        """SHA-256 of generator, parameters and arrays, the same on every machine."""
         sha = hashlib.sha256(f"{self.generator}\n{_text(self.parameters)}\n".encode())
         for name, array in self.arrays.items():
             little = array.astype(array.dtype.newbyteorder("<"))
@@ -111,7 +111,7 @@ class Model:
         return sha.hexdigest()
 
     def with_parameters(self, parameters: Mapping[str, Json]) -> "Model":
-        """Return the model with other values of some of its parameters.
+        """Return a copy of the model with these parameters replaced.
 
         Raises:
             WorkloadError: the model has no parameter of that name.
@@ -132,12 +132,12 @@ class Model:
 
 
 def arrays_beside(path: Path) -> Path:
-    """Return the path of a model's arrays: that of its JSON file, with the ending npz."""
+    """Return the path of the npz file with the arrays of a model's JSON file."""
     return path.with_suffix(".npz")
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write a model: JSON into `path`, arrays, if it has any, into an npz file beside it.
+    """Write a model as a JSON file, and its arrays, if any, as an npz file in the same folder.
 
     Each file is written completely or not at all; the JSON, with the digest, comes last.
 
@@ -166,7 +166,7 @@ def save_model(model: Model, path: Path) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """Read a model that `save_model` wrote. Nothing in it is executed.
+    """Read a model that `save_model` wrote, without executing anything from the files.
 
     Raises:
         TraceError: no such file, not a model, another version, or arrays of another model.
@@ -205,7 +205,7 @@ def read_versioned_json(
     version: int,
     pairs: Callable[[list[tuple[str, Json]]], dict[str, Json]] = dict,
 ) -> dict[str, Any]:
-    """Read a JSON object with a format name and a version.
+    """Read a JSON object and check its format name and version.
 
     `pairs` makes a dictionary of the entries of an object, and may raise ValueError.
 
@@ -245,7 +245,7 @@ def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file completely or not at all. Raises OSError."""
+    """Write a file atomically, completely or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -282,7 +282,7 @@ EPOCH_UNIX_S = 1_704_067_200.0
 
 @dataclass(frozen=True)
 class Horizon:
-    """Duration and density of a drawn workload.
+    """Duration of a workload to draw, and the factor on its arrival rate.
 
     Attributes:
         duration_s: time of submissions from the beginning of the model (its midnight, if it has
@@ -304,7 +304,7 @@ class Horizon:
 
 @dataclass(frozen=True)
 class ModelMoment:
-    """A moment that a model states of its drawn jobs.
+    """A moment of the jobs that a model is expected to draw: mean and standard deviation.
 
     Attributes:
         mean: expected value of one job; of ``jobs_per_day``, of one day in the long run.
@@ -318,7 +318,7 @@ class ModelMoment:
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator of workloads.
+    """A workload generator: functions that check, fit and draw its models.
 
     Attributes:
         summary: one line for people, with the source.
@@ -361,7 +361,7 @@ def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
 
 
 def check_number_of_jobs(expected: float) -> None:
-    """Raise `WorkloadError` if more than `MOST_JOBS` jobs are expected."""
+    """Raise `WorkloadError` if a draw is expected to exceed `MOST_JOBS` jobs."""
     if not expected <= MOST_JOBS:
         raise WorkloadError(
             f"about {expected:.3g} jobs would be drawn, and {MOST_JOBS:,} are allowed; ask for a "
@@ -370,7 +370,7 @@ def check_number_of_jobs(expected: float) -> None:
 
 
 def number_of(model: Model, name: str, lowest: float, highest: float = math.inf) -> float:
-    """Return a parameter of a model as a float.
+    """Return a model parameter as a float, checked to be from `lowest` to `highest`.
 
     Raises:
         WorkloadError: it is missing, no number, or not from `lowest` to `highest`.
@@ -381,7 +381,7 @@ def number_of(model: Model, name: str, lowest: float, highest: float = math.inf)
 
 
 def checked_number(subject: str, value: Json, lowest: float, highest: float = math.inf) -> float:
-    """Return a value as a float; raise `WorkloadError` unless it is from `lowest` to `highest`."""
+    """Return a value as a float, or raise `WorkloadError` if it is out of range."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and lowest <= value <= min(highest, sys.float_info.max)):
         upto = "" if math.isinf(highest) else f" to {highest:g}"
@@ -405,7 +405,7 @@ COLUMNS: tuple[str, ...] = (
 
 
 def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
-    """Return the parameters and arrays from which jobs can be restored."""
+    """Convert a workload's jobs and tasks to model parameters and arrays."""
     arrays: Arrays = {name: getattr(workload, name) for name in COLUMNS}
     parameters: dict[str, Json] = {
         "max_procs": workload.max_procs,
@@ -418,7 +418,7 @@ def pack_workload(workload: Workload) -> tuple[dict[str, Json], Arrays]:
 
 
 def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
-    """Return the parameters and arrays from which `unpack_tasks` restores tasks."""
+    """Convert tasks to the parameters and arrays from which `unpack_tasks` restores them."""
     arrays: Arrays = {}
     for prefix, holder in (("task ", tasks), ("work ", tasks.work)):
         for column_field in () if holder is None else fields(holder):
@@ -438,7 +438,7 @@ def pack_tasks(tasks: Tasks) -> tuple[dict[str, Json], Arrays]:
 
 
 def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
-    """Return the columns of jobs that `pack_workload` stored.
+    """Return the job columns that `pack_workload` stored in a model.
 
     Raises:
         WorkloadError: one is missing or of another length.
@@ -454,7 +454,7 @@ def unpack_columns(model: Model) -> Mapping[str, NDArray[Any]]:
 
 
 def unpack_tasks(model: Model) -> Tasks | None:
-    """Return the tasks that `pack_workload` stored; None if there were none.
+    """Return the tasks that `pack_workload` stored in a model, or None without tasks.
 
     Raises:
         WorkloadError: the data are no valid tasks.
@@ -502,7 +502,7 @@ BLOCK = 4096
 
 
 def weekday_rates(subject: str, jobs_per_day: Json) -> Floats:
-    """Return jobs per day for Monday to Sunday, float64 [7], from one number or seven.
+    """Return jobs per day from Monday to Sunday, float64 [7], from one number or seven.
 
     Raises:
         WorkloadError: another value, or no job in a week.
@@ -519,7 +519,7 @@ def weekday_rates(subject: str, jobs_per_day: Json) -> Floats:
 
 
 def poisson_arrivals(rates: Floats, horizon: Horizon, rng: np.random.Generator) -> Floats:
-    """Draw submit times in seconds since a Monday's midnight, below the duration: float64 [n].
+    """Draw Poisson submit times in seconds since a Monday's midnight: float64 [n].
 
     A longer duration continues a shorter one.
 

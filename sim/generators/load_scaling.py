@@ -42,7 +42,7 @@ def scale_load(
     load: float | None = None,
     procs: int | None = None,
 ) -> Workload:
-    """Return the same jobs with scaled times between submissions.
+    """Return the same jobs with all times between submissions multiplied by a factor.
 
     Args:
         workload: jobs. Whole seconds stay whole.
@@ -75,7 +75,7 @@ def shake(
     by: Unit = "jobs",
     session_gap_s: float = SESSION_GAP_S,
 ) -> Workload:
-    """Return the same jobs, submitted a little earlier or later.
+    """Return the same jobs with random shifts of their submit times.
 
     Args:
         workload: jobs. Whole seconds stay whole.
@@ -104,7 +104,7 @@ def shake(
 
 
 def units(workload: Workload, by: Unit, session_gap_s: float) -> NDArray[np.int64]:
-    """Return the number of each job's shifted unit, from 0: int64 [n_jobs]."""
+    """Return the number of each job's unit (job, session or user) for shifts: int64 [n_jobs]."""
     n_jobs = workload.n_jobs
     if by == "jobs":
         return np.arange(n_jobs, dtype=np.int64)
@@ -162,7 +162,7 @@ _GPU = DEMANDS.index("mgpu")
 def inflate_workload(
     workload: Workload, cluster: ClusterSpec, *, load: float = 1.3, seed: int = 0
 ) -> Workload:
-    """Return jobs drawn from a workload, one per second, until they request a share of the GPUs.
+    """Draw jobs from a workload until they request the share `load` of a cluster's GPUs.
 
     All jobs end at the same time, twice as late as the last submission, so that nothing is
     released before.

@@ -47,7 +47,7 @@ TOO_MUCH_ARRIVE_TIME = 13.0
 
 @dataclass(frozen=True)
 class LublinParameters:
-    """Parameters of one type of job, with the authors' names."""
+    """Parameters of the model for one type of job, with the authors' names."""
 
     serial_prob: float
     pow2_prob: float
@@ -96,7 +96,7 @@ def lublin(
     types: tuple[LublinParameters, ...] = BOTH_TYPES,
     name: str = "lublin-feitelson",
 ) -> Workload:
-    """Draw a workload from the model.
+    """Draw `n_jobs` jobs from the Lublin-Feitelson model as a workload.
 
     Args:
         n_jobs: number of jobs of all types together, at least 1.
@@ -138,7 +138,7 @@ def _jobs_of_type(
 
 
 def processors(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw whole numbers of processors: float64 [n_jobs]."""
+    """Draw the number of processors of each job: float64 [n_jobs], whole numbers."""
     kind, stage, place = rng.random((n_jobs, 3)).T
     low = np.where(stage <= p.u_prob, p.u_low, p.u_med)
     high = np.where(stage <= p.u_prob, p.u_med, p.u_hi)
@@ -153,7 +153,7 @@ def processors(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> ND
 def run_times(
     p: LublinParameters, procs: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Draw run times in whole seconds, given processors: float64 [n_jobs]."""
+    """Draw run times in whole seconds, given the processors of each job: float64 [n_jobs]."""
     share = np.clip(p.pa * procs + p.pb, 0.0, 1.0)
     logs = np.array([_log_runtime(p, float(job_share), rng) for job_share in share])
     seconds: NDArray[np.float64] = np.floor(np.exp(logs))
@@ -169,7 +169,7 @@ def _log_runtime(p: LublinParameters, share: float, rng: np.random.Generator) ->
 
 
 def arrivals(p: LublinParameters, n_jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw submit times in whole seconds since midnight: float64 [n_jobs], not decreasing."""
+    """Draw submit times in whole seconds since midnight, not decreasing: float64 [n_jobs]."""
     log_points = np.array([_log_points(p, rng) for _ in range(n_jobs)])
     points = np.cumsum(np.exp(log_points) / SECONDS_IN_BUCKET)
     cost = bucket_weights(p)
@@ -189,7 +189,7 @@ def _log_points(p: LublinParameters, rng: np.random.Generator) -> float:
 
 
 def bucket_weights(p: LublinParameters) -> NDArray[np.float64]:
-    """Return the cost of each half hour of the day from midnight on, float64 [48], mean 1.
+    """Return the points that each half hour of the day costs an arrival: float64 [48], mean 1.
 
     It is NaN if no part of the gamma falls into the day.
     """
@@ -213,7 +213,7 @@ ROUND_VALUES_S: tuple[float, ...] = (
 def f_model(
     runtime_s: NDArray[np.float64], factor: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return run time * (1 + U(0, factor)), the f-model (Feitelson & Mu'alem Weil, IPPS 1998).
+    """Return requested times as run time * (1 + U(0, factor)), the f-model (IPPS 1998).
 
     The factor 0 is clairvoyant; 1 to 10 are used in the literature.
     """
@@ -221,7 +221,7 @@ def f_model(
 
 
 def round_up(requested_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round requests up to values that users usually request (Tsafrir et al., JSSPP 2005)."""
+    """Round requested times up to values that users usually request (JSSPP 2005)."""
     values = np.array(ROUND_VALUES_S)
     place = np.searchsorted(values, requested_s, side="left")
     above = np.ceil(requested_s / 86400.0) * 86400.0
@@ -257,7 +257,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """The distribution of processors as a mixture of five: serial, and two stages, rounded or not.
+    """The distribution of processors per job: serial, or a two-stage uniform exponent of 2.
 
     `pow2` is the share with a rounded exponent, `first` that of the first stage.
     """
@@ -269,28 +269,28 @@ class SizeLaw:
 
     @classmethod
     def of(cls, p: LublinParameters) -> "SizeLaw":
-        """Return the distribution with these parameters."""
+        """Return the distribution of processors that these model parameters describe."""
         return cls(p.serial_prob, p.pow2_prob, p.u_prob, (p.u_low, p.u_med, p.u_hi))
 
     @property
     def widest(self) -> int:
-        """Largest number of processors that it can draw."""
+        """Largest number of processors that the distribution can draw."""
         return int(max(2.0 ** np.floor(self.ends[2] + 0.5), np.floor(2.0 ** self.ends[2] + 0.5)))
 
     def chances(self, sizes: Floats) -> Floats:
-        """Return the probability of each number of processors: float64 [n], of float64 [n]."""
+        """Return the probability of each number of processors in `sizes`: float64 [n]."""
         mixed: Floats = self.shares @ components(sizes, self.ends)
         return mixed
 
     @property
     def shares(self) -> Floats:
-        """Shares of the five components: float64 [5]."""
+        """Shares of the five mixture components: float64 [5]."""
         free = max(1.0 - self.serial - self.pow2, 0.0)
         stages = np.array([self.first, 1.0 - self.first])
         return np.concatenate([[self.serial], self.pow2 * stages, free * stages])
 
     def at(self, ends: tuple[float, float, float]) -> "SizeLaw":
-        """Return a distribution with the same shares, none of them 0, and other ends."""
+        """Return a distribution with other stage ends, and the same shares but none of them 0."""
         few = 1e-3
         serial, pow2 = max(self.serial, few), max(self.pow2, few)
         total = max(serial + pow2 + few, 1.0)
@@ -300,7 +300,7 @@ class SizeLaw:
     def learnt(
         self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
     ) -> tuple["SizeLaw", float]:
-        """Return the distribution with the likeliest shares, and its log-likelihood."""
+        """Return the distribution with maximum-likelihood shares, and its log-likelihood."""
         cells, law = components(sizes, self.ends), self
         for _ in range(rounds):
             joint = law.shares[:, None] * cells
@@ -321,7 +321,7 @@ _START = SizeLaw(0.3, 0.4, 0.8, (0.0, 0.0, 0.0))
 
 
 def components(sizes: Floats, ends: tuple[float, float, float]) -> Floats:
-    """Return probabilities of processors: float64 [5, n], serial, rounded x 2, free x 2."""
+    """Return the probability of each size under the five mixture components: float64 [5, n]."""
     powers = np.exp2(np.round(np.log2(sizes))) == sizes
     exponents = np.log2(sizes)
     rows = [(sizes == 1).astype(np.float64)]
@@ -339,7 +339,7 @@ def _below(x: Floats, low: float, high: float) -> Floats:
 
 
 def fit_sizes(procs: NDArray[np.int64]) -> SizeLaw:
-    """Return the likeliest distribution of the processors of jobs."""
+    """Fit the distribution of processors to jobs by maximum likelihood."""
     sizes, counts = (column.astype(np.float64) for column in np.unique(procs, return_counts=True))
     widest = float(np.log2(sizes[-1]))
     if widest == 0:
@@ -371,7 +371,7 @@ def _with(ends: tuple[float, float, float], place: int, value: float) -> tuple[f
 def fit_run_times(
     runtime_s: Floats, procs: NDArray[np.int64]
 ) -> tuple[float, float, float, float, float, float]:
-    """Return a1, b1, a2, b2, pa and pb, the likeliest of three starts."""
+    """Fit the run-time parameters a1, b1, a2, b2, pa and pb, the best of three starts."""
     logs = np.log(np.maximum(runtime_s, 1.0) + 0.5)
     few = max(1, -(-len(logs) // FEW_ROWS))
     runs = [
@@ -446,7 +446,7 @@ def _log_density(x: Floats, shape: float, scale: float) -> Floats:
 
 
 def fit_cycle(clock_s: Floats) -> tuple[float, float]:
-    """Return the likeliest anum and bnum for submissions at times of a day of the wall clock."""
+    """Fit the daily-cycle parameters anum and bnum to wall-clock submit times in seconds."""
     bucket = np.floor(np.mod(clock_s, DAY_S) / SECONDS_IN_BUCKET).astype(np.int64)
     counts = np.bincount(np.minimum(bucket, BUCKETS - 1), minlength=BUCKETS)
 
@@ -475,7 +475,7 @@ def _of_cycle(anum: float, bnum: float) -> LublinParameters:
 def fit_arrivals(
     clock_s: Floats, anum: float, bnum: float, too_late: float
 ) -> tuple[float, float, float]:
-    """Return aarr, barr and arar for jobs at wall-clock times that count from a midnight."""
+    """Fit the arrival parameters aarr, barr and arar to wall-clock submit times in seconds."""
     paid = np.concatenate([[0.0], np.cumsum(bucket_weights(_of_cycle(anum, bnum)))])
     days, rest = np.divmod(clock_s, DAY_S)
     points = days * paid[-1] + np.interp(rest, np.arange(BUCKETS + 1) * SECONDS_IN_BUCKET, paid)
@@ -495,7 +495,7 @@ def fit_arrivals(
 
 
 def mean_gap(shape: float, barr: float, too_late: float) -> float:
-    """Return the mean of exp(gamma(shape, barr)) below the bound, in seconds at the mean rate."""
+    """Return the mean gap in seconds, exp of a gamma variable truncated at `too_late`."""
     edges = np.linspace(0.0, too_late, 20_001)
     mass = np.diff(gammainc(shape, edges / barr))
     if mass.sum() < 1e-12:
@@ -504,7 +504,7 @@ def mean_gap(shape: float, barr: float, too_late: float) -> float:
 
 
 def fit_requests(workload: Workload) -> float:
-    """Return the f-model's factor for the log's median of requested by run time, or 0."""
+    """Return the f-model factor from the median ratio of requested to run time, or 0."""
     if workload.requested_is_runtime:
         return 0.0
     ran = workload.runtime_s >= 1.0
@@ -525,7 +525,7 @@ def fit_requests(workload: Workload) -> float:
 
 
 def fit_lublin(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit all parts of the model to a log.
+    """Fit all parameters of the Lublin-Feitelson model to a log.
 
     Raises:
         WorkloadError: a type has fewer than `LEAST_JOBS` jobs, or all at one time.

@@ -71,7 +71,7 @@ MOST_EXPONENT = 24.0
 
 
 def published() -> Model:
-    """Return the authors' parameters of all types; both types are drawn, with requests."""
+    """Return the model with the authors' parameters, which draws interactive and batch jobs."""
     tables = {"interactive": INTERACTIVE, "batch": BATCH, "typeless": TYPELESS}
     return Model(
         "lublin",
@@ -89,7 +89,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
+    """Raise `WorkloadError` for an invalid parameter, naming it and the allowed values."""
     too_long = number_of(model, "too_much_time", 0.1, 30.0)
     too_late = number_of(model, "too_much_arrive_time", 0.1, 30.0)
     number_of(model, "request_factor", 0.0, 1e6)
@@ -121,7 +121,7 @@ def check(model: Model) -> None:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw the jobs of all types that are submitted within the horizon.
+    """Draw the jobs of all types in the model that are submitted within the horizon.
 
     Raises:
         WorkloadError: there are none, or too many.
@@ -160,7 +160,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return moments of arrivals, run times and processors, by quadrature of the distributions."""
+    """Return a model's expected moments of arrivals, run times and processors, by quadrature."""
     kinds = [p for _, _, p in _types_of_model(model)]
     rates = [_jobs_per_day(model, p) for p in kinds]
     total = sum(rate.mean for rate in rates)
@@ -363,7 +363,7 @@ FACTOR = 4.0
 
 
 def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
-    """Draw the built-in workload.
+    """Draw the built-in workload of demo and tests: Lublin-Feitelson jobs on 128 processors.
 
     Lublin-Feitelson jobs of both types, up to 32 processors (ULow, UMed and UHi less 2). Submit
     times are scaled to an offered load of 0.65 on 128 processors. Requests are the run times by

@@ -36,7 +36,7 @@ def generator_named(name: str) -> Generator:
 
 
 def published_model(name: str) -> Model:
-    """Return the model of a generator with the parameters of its source.
+    """Return a generator's model with the parameters that its source publishes.
 
     Raises:
         UnknownNameError: there is no such generator.
@@ -56,7 +56,7 @@ def fit(
     knobs: Mapping[str, float | str] | None = None,
     **more: float | str,
 ) -> Model:
-    """Fit a model to a workload.
+    """Fit a model of the generator with this name to a workload.
 
     Raises:
         UnknownNameError: no such generator, or no such knob.
@@ -81,7 +81,7 @@ def fit(
 def generate(
     model: Model, *, duration_s: float, seed: int | RandomStreams, scale: float = 1.0
 ) -> Workload:
-    """Draw a workload from a model.
+    """Draw a workload of `duration_s` seconds of submissions from a model.
 
     Jobs are submitted within `duration_s` seconds; `scale` is a factor on the rate of arrivals.
 

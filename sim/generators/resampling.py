@@ -38,7 +38,7 @@ Rows = NDArray[np.intp]
 
 
 def measure_moments(workload: Workload, horizon: Horizon) -> Mapping[str, float]:
-    """Return the moments of a workload, by the names under which models state them.
+    """Measure the moments of a workload, under the names that model moments have.
 
     ``jobs_per_day`` over the whole duration; ``log_runtime``, the mean of ln(run time in s), where
     run times below a second count as one; ``log2_procs``, the mean of log2(processors);
@@ -57,7 +57,7 @@ def measure_moments(workload: Workload, horizon: Horizon) -> Mapping[str, float]
 
 
 def log_runtime(runtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ln(run time in s); run times below a second count as one."""
+    """Return ln(run time in s), with run times below 1 s counted as 1 s."""
     logs: NDArray[np.float64] = np.log(np.maximum(runtime_s, 1.0))
     return logs
 
@@ -75,7 +75,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a log.
+    """Calendar blocks (such as days) of a log, from which new workloads are assembled.
 
     Attributes:
         block_s: length of each.
@@ -92,23 +92,23 @@ class Blocks:
 
     @property
     def n_phases(self) -> int:
-        """Number of blocks in a period; blocks of one phase are interchangeable."""
+        """Number of blocks in a calendar period; blocks of equal phase are interchangeable."""
         return max(1, round(self.period_s / self.block_s))
 
     @cached_property
     def of_phases(self) -> tuple[NDArray[np.int64], ...]:
-        """Numbers of the blocks of each phase."""
+        """Block numbers for each phase of the calendar period."""
         numbers = np.arange(self.first, self.last + 1, dtype=np.int64)
         return tuple(numbers[numbers % self.n_phases == phase] for phase in range(self.n_phases))
 
     def bounds(self, numbers: NDArray[np.int64]) -> tuple[Rows, Rows]:
-        """Return the first row of blocks, and the row behind their last: intp [n] each."""
+        """Return the first job row of each block, and the row after its last: intp [n] each."""
         begin, end = numbers * self.block_s, (numbers + 1) * self.block_s
         return np.searchsorted(self.clock_s, begin), np.searchsorted(self.clock_s, end)
 
 
 def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Store the log in a model, on the calendar.
+    """Store a log in a model as calendar blocks for a block bootstrap.
 
     Raises:
         WorkloadError: blocks that do not fit the calendar, or a log too short for one of each
@@ -142,7 +142,7 @@ def fit_resampling(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def check(model: Model) -> None:
-    """Raise `WorkloadError` for a model that does not contain valid blocks of a log."""
+    """Raise `WorkloadError` if a model does not contain valid blocks of a log."""
     _blocks(model)
     for name in ("new_users", "requested_is_runtime"):
         _truth(model, name)
@@ -157,7 +157,7 @@ def check(model: Model) -> None:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw a workload of blocks of the log, one after the other and overlaid.
+    """Draw a workload from random blocks of the log, in sequence and overlaid for the scale.
 
     Raises:
         WorkloadError: no jobs within the duration, or too many.
@@ -234,7 +234,7 @@ def _copy(
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return the means of the blocks that may be drawn, and their random variation."""
+    """Return the expected moments of a workload that is drawn from the model's blocks."""
     blocks = _blocks(model)
     procs = model.arrays["procs"].astype(np.float64)
     values = {

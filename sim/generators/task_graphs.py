@@ -48,7 +48,7 @@ WHOLE = ("depth_low", "depth_high", "width_low", "width_high", "maps_per_reduce"
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Layers of jobs, one after the other.
+    """Layers of the task graphs of jobs, as columns with one row per layer.
 
     Attributes:
         job: int64 [n_layers], never falling.
@@ -62,16 +62,16 @@ class Layers:
 
     @property
     def first_task(self) -> Ints:
-        """Row of the first task of each layer: int64 [n_layers]."""
+        """Index of the first task of each layer: int64 [n_layers]."""
         return np.cumsum(self.width) - self.width
 
     def of_tasks(self, column: Ints) -> Ints:
-        """Return a value per task from one per layer."""
+        """Return a column per task from a column per layer, by repetition."""
         return np.repeat(column, self.width)
 
 
 def published() -> Model:
-    """Return a mixture of all forms with our own numbers; a job in ten minutes."""
+    """Return the default mixture of all four graph forms, with 144 jobs per day."""
     return Model(
         "graphs",
         {
@@ -93,7 +93,7 @@ def published() -> Model:
 
 
 def check(model: Model) -> None:
-    """Raise `WorkloadError` for an invalid parameter, with its name and what is allowed."""
+    """Raise `WorkloadError` for an invalid parameter, naming it and the allowed values."""
     _rates(model)
     _shares(model)
     number_of(model, "density", 0.0, 1.0)
@@ -110,7 +110,7 @@ def check(model: Model) -> None:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw jobs with their tasks.
+    """Draw a workload whose jobs are graphs of tasks.
 
     Raises:
         WorkloadError: no jobs within the duration, or too many.
@@ -151,7 +151,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return moments of arrivals, and of tasks per job by quadrature of depth and width."""
+    """Return a model's expected moments of arrivals and of tasks per job, by quadrature."""
     rate = float(_rates(model).mean())
     depths, widths = (
         np.arange(number_of(model, f"{name}_low", 1), number_of(model, f"{name}_high", 1) + 1)
@@ -251,7 +251,7 @@ def _draw_edges(
 
 
 def fit_graphs(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit shares of the forms, bounds of depth and width, density, run times and demands.
+    """Fit the shares, sizes, densities, run times and demands of task graphs to a workload.
 
     Forms follow from the graphs: one task per level is a chain; two levels, each task of the
     second waiting for all of the first, map and reduce; alternating levels of one and of equally

@@ -31,7 +31,7 @@ LEAST_COVER = 0.5  # least covered share of a first or last day whose rates coun
 
 @dataclass(frozen=True)
 class Days:
-    """The days of a workload.
+    """Daily statistics of a workload: submissions per hour, work and covered seconds.
 
     Attributes:
         day: int64 [n_jobs], day of each job, from 0.
@@ -47,7 +47,7 @@ class Days:
 
     @classmethod
     def of(cls, workload: Workload) -> "Days":
-        """Return the days of a workload by its own clock.
+        """Return the daily statistics of a workload by the log's own clock.
 
         Raises:
             WorkloadError: there are more than `MOST_DAYS`.
@@ -73,16 +73,16 @@ class Days:
 
     @property
     def n_days(self) -> int:
-        """Number of days from the first submission to the last, with or without jobs."""
+        """Number of days from the first to the last submission, including days without jobs."""
         return len(self.work)
 
     @property
     def n_with_jobs(self) -> int:
-        """Number of days with submissions."""
+        """Number of days with at least one submission."""
         return int((self.hours.sum(1) > 0).sum())
 
     def rates(self) -> Floats:
-        """Return jobs, processor-seconds and seconds of the days that count: [n_days, 3]."""
+        """Return jobs, processor-seconds and seconds per day, 0 on excluded days: [n_days, 3]."""
         counts = self.cover_s >= LEAST_COVER * DAY_S
         totals = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
         return np.where(counts[:, None], totals, 0.0)
@@ -90,7 +90,7 @@ class Days:
 
 @dataclass(frozen=True)
 class DayResamples:
-    """Counts of each day in each draw of the bootstrap.
+    """Bootstrap resamples of days: how often each resample contains each day.
 
     Attributes:
         first, two: float64 [REPLICATES, n_days], days of the two workloads.
@@ -105,7 +105,7 @@ class DayResamples:
 
     @classmethod
     def of(cls, days: tuple[Days, Days], seed: int) -> "DayResamples":
-        """Draw the days of two workloads, each from its own random stream."""
+        """Draw bootstrap resamples of the days of two workloads."""
         streams = RandomStreams(seed).inside("validation")
         n_one, n_two = days[0].n_days, days[1].n_days
 
@@ -133,7 +133,7 @@ MOST_POINTS = 1024
 
 @dataclass(frozen=True)
 class Distance:
-    """Distance between two distributions.
+    """A distance between the distributions of two workloads, with interval and verdict.
 
     Attributes:
         metric: ``ks``, ``wasserstein`` or ``total_variation``, see `DEFINITIONS`.
@@ -155,7 +155,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of both workloads, with its ratio.
+    """A value of both workloads, such as a quantile, with their ratio, interval and verdict.
 
     Attributes:
         name: such as ``runtime_s p90``, see `DEFINITIONS`.
@@ -177,7 +177,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class WorkloadComparison:
-    """Comparison of two workloads.
+    """Comparison of two workloads by distances between distributions and by quantities.
 
     Attributes:
         one, two: names of the first (the reference) and the second workload.
@@ -199,19 +199,19 @@ class WorkloadComparison:
 
     @property
     def judged(self) -> int:
-        """Number of values with a verdict."""
+        """Number of compared values that have a verdict other than unknown."""
         return sum(verdict != "unknown" for verdict in self._verdicts())
 
     @property
     def differ(self) -> int:
-        """Number of values that differ."""
+        """Number of compared values with the verdict that the workloads differ."""
         return self._verdicts().count("differs")
 
     def _verdicts(self) -> list[Verdict]:
         return [d.verdict for d in self.distances] + [q.verdict for q in self.quantities]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        """Return the comparison as JSON-ready dictionaries, lists, texts and numbers."""
         return {**asdict(self), "judged": self.judged, "differ": self.differ}
 
 
@@ -238,7 +238,7 @@ DEFINITIONS: dict[str, str] = {
 def compare(
     first: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
 ) -> WorkloadComparison:
-    """Compare two workloads; the first is the reference.
+    """Compare the distributions and quantities of two workloads; the first is the reference.
 
     Loads are shares of `procs` processors; None takes those of the first, else of the second.
 

@@ -23,7 +23,7 @@ ROUNDING = 1e-12
 
 
 class Queue(NamedTuple):
-    """Jobs in the order of arrival; each column has shape [n_jobs].
+    """Jobs to be packed onto servers, in order of arrival, as columns of [n_jobs].
 
     Attributes:
         start_s, end_s: float64, non-decreasing start; end, infinite if a job never leaves.
@@ -39,7 +39,7 @@ class Queue(NamedTuple):
 
 
 class Rack(NamedTuple):
-    """Identical servers, and a heap of the jobs that leave them next.
+    """Identical servers, with a heap of the times at which jobs leave them.
 
     Attributes:
         mcpu: int64 [n_servers], free thousandths of cores; `mem_bytes` likewise.
@@ -59,7 +59,7 @@ class Rack(NamedTuple):
 
 @kernel
 def pack(queue: Queue, rack: Rack, first: int) -> int:
-    """Put jobs on servers, starting at a job, and return the first that fits nowhere, or -1.
+    """Place jobs on servers from job `first` on and return the first that does not fit, or -1.
 
     A job that is larger than an empty server is skipped.
     """
@@ -128,7 +128,7 @@ def has_room(queue: Queue, rack: Rack, job: int, server: int) -> bool:
 
 @kernel
 def at_random(queue: Queue, rack: Rack, job: int) -> int:
-    """Return a random server with room, all equally likely."""
+    """Choose uniformly at random among the servers that have room for a job."""
     n = 0
     for server in range(len(rack.mcpu)):
         if has_room(queue, rack, job, server):
@@ -144,7 +144,7 @@ def at_random(queue: Queue, rack: Rack, job: int) -> int:
 
 @kernel
 def choose(queue: Queue, rack: Rack, job: int) -> int:
-    """Return the server with room and the lowest `cost`, the first of equal ones."""
+    """Return the server with room for a job and the lowest `cost`, or the first of equal ones."""
     best, least = NOWHERE, 0.0
     mcpu, mem_bytes = (
         queue.mcpu[job] / rack.server_size[0],
@@ -162,7 +162,7 @@ def choose(queue: Queue, rack: Rack, job: int) -> int:
 
 @kernel
 def cost(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
-    """Return the free share of a server with the job on it: the busiest server costs least.
+    """Return the free share of a server after adding a job, the score of best fit.
 
     All arguments are shares of a whole server, also in the two costs below.
     """
@@ -182,7 +182,7 @@ def angle(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
 
 @kernel
 def off_diagonal(cpu: float, mem: float, cpu_free: float, mem_free: float) -> float:
-    """Return how much a job unbalances the use of both resources of a server.
+    """Return how much a job would unbalance a server's use of cores and memory.
 
     The distance of (used cores, used memory) from the diagonal, without its factor 1 / sqrt(2),
     after the job minus before it.

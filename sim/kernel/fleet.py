@@ -27,7 +27,7 @@ SHARE = 0
 
 
 class Gauges(NamedTuple):
-    """Input of the scores.
+    """Quantities from which placement rules compute the scores of machines.
 
     Attributes:
         options: float64 [...], option values of the placement rule, in declared order.
@@ -64,7 +64,7 @@ class Gauges(NamedTuple):
 
 
 class GaugeSettings(NamedTuple):
-    """Settings from which gauges are made, as arrays.
+    """Settings, as arrays, from which `new_gauges` builds the input of placement rules.
 
     Attributes:
         limited: bool [n_machines, AMOUNTS], whether the resource of a machine is a limit.
@@ -98,7 +98,7 @@ def new_gauges(
     demand: NDArray[np.int64],
     mgpu_per_device: int,
 ) -> tuple[Gauges, int]:
-    """Return gauges, made of arrays, before the first event, and the number of classes.
+    """Return the initial input of placement rules, and the number of GPU classes.
 
     Args:
         settings: settings of the gauges.
@@ -157,7 +157,7 @@ last choice; the state of the random numbers; classes of GPUs."""
 
 
 class FleetTask:
-    """Instances that are scheduled alike.
+    """State of a task: a group of identical instances that are placed one by one.
 
     Attributes:
         need: need of each instance.
@@ -185,7 +185,7 @@ class FleetTask:
 
 
 class Gang:
-    """A job: its tasks, and its gang if it has one.
+    """State of a job, including its gang: the tasks that must start computing together.
 
     Attributes:
         first_task, behind_task: its first task, and the end of its tasks.
@@ -203,7 +203,7 @@ class Gang:
 
 
 class Need:
-    """A set of resources that some tasks request.
+    """State of a distinct resource request that one or more tasks share.
 
     Attributes:
         first: begin of its waiting tasks in `Fleet.queue`.
@@ -230,7 +230,7 @@ class Need:
 
 
 class Host:
-    """A machine.
+    """State of a machine in a fleet.
 
     Attributes:
         kind: its kind, as in `Fleet.suits`.
@@ -262,7 +262,7 @@ class Host:
 
 
 class InstanceSpeed:
-    """Work and speed of an instance of a task; see `sim.model.admission.Pace`."""
+    """Work and computing speeds of one instance of a task, as a row of a table."""
 
     __slots__ = (
         "cpu_feels", "cpu_rate", "cpu_work", "feed", "gpu_feels", "gpu_rate", "gpu_work",
@@ -277,7 +277,7 @@ class InstanceSpeed:
 
 
 class InstanceProgress:
-    """Remaining work of an instance.
+    """Remaining work and present speed of an instance.
 
     Attributes:
         cpu_left, gpu_left: units at `since_s`.
@@ -298,7 +298,7 @@ class InstanceProgress:
 
 
 class Fleet(NamedTuple):
-    """Machines and tasks.
+    """Complete state of a simulation that places task instances on machines.
 
     Attributes:
         tasks: [n_tasks] rows of `FleetTask`.
@@ -363,7 +363,7 @@ class Fleet(NamedTuple):
 
 
 class MachineTable(NamedTuple):
-    """The machines of a fleet, as arrays. Columns have shape [n_machines].
+    """Properties of the machines of a fleet, as columns of [n_machines].
 
     Attributes:
         capacity: int64 [n_machines, AMOUNTS]; GPUs are whole ones.
@@ -378,7 +378,7 @@ class MachineTable(NamedTuple):
 
 
 class TaskTable(NamedTuple):
-    """The tasks of a fleet, as arrays. Columns have shape [n_tasks].
+    """Properties of the tasks of a fleet, as columns of [n_tasks].
 
     Attributes:
         job: int64, non-decreasing, from 0 on.
@@ -408,7 +408,7 @@ def empty_fleet(
     plant: MachineTable, orders: TaskTable, settings: GaugeSettings, *,
     follows: bool = False, shares: bool = False, at_once: bool = False,
 ) -> Fleet:  # fmt: skip
-    """Return a fleet, made of arrays, before the first event.
+    """Return the initial state of a fleet, before the first event, as arrays.
 
     Args:
         plant: machines.

@@ -41,7 +41,7 @@ from sim.kernel.jit import kernel, noinline
 
 @kernel
 def insert(fleet: Fleet, line: list[int], first: int, n: int, task: int) -> None:
-    """Add a task to a heap of n entries that begins at a slot."""
+    """Insert a task into the heap of n entries that starts at slot `first` of `line`."""
     rank, slot = fleet.tasks[task].rank, n
     while slot > 0:
         above = (slot - 1) >> 1
@@ -115,7 +115,7 @@ def begin(fleet: Fleet, instance: int, now_s: float) -> None:
 
 @kernel
 def leave(fleet: Fleet, instance: int) -> None:
-    """Remove an instance from those that compute on its machine."""
+    """Remove an instance from its machine's list of computing instances."""
     if fleet.cursor[FOLLOWS] == 0:
         return
     progress, machine = fleet.progress[instance], fleet.machine[instance]
@@ -132,7 +132,7 @@ def leave(fleet: Fleet, instance: int) -> None:
 
 @kernel
 def mark_dirty(fleet: Fleet, machine: int) -> None:
-    """Mark a machine whose speeds may have to change."""
+    """Mark a machine so that the speeds of its instances are computed again."""
     host = fleet.hosts[machine]
     if host.is_dirty == 0:
         host.is_dirty = 1
@@ -150,7 +150,7 @@ def throttle(fleet: Fleet, machine: int, cpu_speed: float, gpu_speed: float) -> 
 @noinline
 @kernel
 def settle(fleet: Fleet, now_s: float) -> int:
-    """Update speeds at the end of an instant; return how many instances got a new end.
+    """Update instance speeds at the end of an instant and count the changed end times.
 
     They are listed in `changed`.
     """
@@ -186,7 +186,7 @@ NEVER_S = float("nan")
 
 @kernel
 def has_room(fleet: Fleet, need: int, machine: int) -> bool:
-    """Return whether a machine has room for an instance of a need now."""
+    """Return whether a machine has the free resources of a need at this moment."""
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(GPU):
         if fleet.free[at + r] < fleet.demand[wants + r]:
@@ -207,7 +207,7 @@ def has_room(fleet: Fleet, need: int, machine: int) -> bool:
 @noinline
 @kernel
 def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
-    """Give an instance the resources of its need on a machine that has room.
+    """Allocate the resources of a need to an instance on a machine that has room.
 
     Its GPUs are the first that have room; for a part of a GPU it is the one that was picked.
     """
@@ -245,7 +245,7 @@ def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
 @noinline
 @kernel
 def give_back(fleet: Fleet, need: int, instance: int) -> None:
-    """Take back the resources of an instance; the record of its machine stays."""
+    """Release the resources of an instance, but keep the record of its machine."""
     machine = fleet.machine[instance]
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(AMOUNTS):
@@ -285,7 +285,7 @@ def _count(fleet: Fleet, need: int, machine: int, instance: int, more: int) -> N
 @noinline
 @kernel
 def submit(fleet: Fleet, job: int) -> None:
-    """Queue the tasks of a job that have no parents."""
+    """Submit a job by queuing its tasks that have no parents."""
     gang = fleet.gangs[job]
     for task in range(gang.first_task, gang.behind_task):
         if fleet.tasks[task].n_parents == 0:
@@ -295,7 +295,7 @@ def submit(fleet: Fleet, job: int) -> None:
 @noinline
 @kernel
 def end(fleet: Fleet, instance: int) -> None:
-    """Remove a finished instance from its machine and queue its children that are ready."""
+    """Release the machine of a finished instance and queue tasks that became ready."""
     task = fleet.task_of[instance]
     task_row = fleet.tasks[task]
     give_back(fleet, task_row.need, instance)
@@ -375,7 +375,7 @@ def forget_need(fleet: Fleet, index: int) -> None:
 @noinline
 @kernel
 def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Place the first task in the queue, and the next one when all its instances are placed.
+    """Place tasks strictly in queue order, and stop at the first instance without room.
 
     Everything that ends and is submitted at this time has been applied. Return how many instances
     got an end.
@@ -399,7 +399,7 @@ def serve_in_turn(fleet: Fleet, choose: Any, now_s: float) -> int:
 @noinline
 @kernel
 def serve_whoever_fits(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Go through the whole queue and place every task that has room; see `serve_in_turn`."""
+    """Place every task that has room, in queue order, skipping those without room."""
     fleet.cursor[DECISION] += 1
     fleet.cursor[N_CHANGED] = 0
     n = 0
@@ -452,7 +452,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def first_start(fleet: Fleet, index: int) -> int:
-    """Return a machine before which none has room for a need; -1 if none has room."""
+    """Return the machine from which to search for room for a need; -1 if none has room."""
     need, decision = fleet.needs[index], fleet.cursor[DECISION]
     if need.seen_at == decision:
         return need.start
@@ -479,7 +479,7 @@ def _place(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
-    """Place the next instance of a task; return whether there was room."""
+    """Place the next instance of a task and return whether a machine had room."""
     task_row = fleet.tasks[task]
     start, need = first_start(fleet, task_row.need), fleet.needs[task_row.need]
     if start == NONE:
@@ -507,7 +507,7 @@ def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def place_gang(fleet: Fleet, choose: Any, leader: int, now_s: float) -> bool:
-    """Place all instances of a gang, or none; return whether they are placed."""
+    """Place either all instances of a gang or none, and return whether they are placed."""
     if first_start(fleet, fleet.tasks[leader].queued_as) == NONE:
         return False
     job = fleet.tasks[leader].job

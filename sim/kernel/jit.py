@@ -34,13 +34,13 @@ _noinline: set[Any] = set()
 
 
 def kernel(function: _F) -> _F:
-    """Mark a function as a kernel function and return it unchanged."""
+    """Mark a function as compilable by Numba and return it unchanged."""
     _texts.add(function)
     return function
 
 
 def noinline(function: _F) -> _F:
-    """Mark a kernel function that is long and rarely called, and return it unchanged.
+    """Mark a kernel function as not to be inlined and return it unchanged.
 
     Its machine code exists once instead of at every call, which takes less time to compile.
     """
@@ -59,13 +59,13 @@ def is_kernel(value: object) -> TypeGuard[FunctionType]:
 
 
 def called_by(function: FunctionType) -> dict[str, FunctionType]:
-    """Return the kernel functions that a kernel function calls, by the name that it uses."""
+    """Return the kernel functions that a kernel function calls, by their global names."""
     globals_used = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
     return {name: value for name, value in globals_used if is_kernel(value)}
 
 
 def bound(function: _F, variant: str, **names: Callable[..., Any]) -> _F:
-    """Return a copy of a kernel function with other functions behind some names that it calls.
+    """Return a copy of a kernel function in which certain callees are replaced.
 
     `variant` becomes part of the new function's name, which also separates its machine code.
     """
@@ -94,7 +94,7 @@ _twins: dict[FunctionType, Any] = {}
 
 
 def cache_root(environment: dict[str, str] | None = None) -> Path:
-    """Return the user's cache folder: $COPPERLINE_CACHE_DIR, or `copperline` in the XDG one.
+    """Return the user's cache folder: $COPPERLINE_CACHE_DIR or the XDG default.
 
     Raises:
         RuntimeError: there is no home folder.
@@ -107,7 +107,7 @@ def cache_root(environment: dict[str, str] | None = None) -> Path:
 
 
 def sources_digest(package: Path | None = None) -> str:
-    """Return a digest of all that determines the compiled functions."""
+    """Return a digest of all sources and versions that affect the compiled functions."""
     sha = hashlib.sha256()
     for text in (platform.python_version(), numba_version() or "no numba", _processor()):
         sha.update(text.encode() + b"\0")
@@ -117,7 +117,7 @@ def sources_digest(package: Path | None = None) -> str:
 
 
 def kernel_sources(package: Path | None = None) -> list[Path]:
-    """Return every file that may contain kernel functions."""
+    """Return the paths of all source files that may contain kernel functions."""
     root = Path(__file__).resolve().parent.parent if package is None else package
     return sorted(
         path for room in ("kernel", "policies", "engines") for path in root.glob(f"{room}/**/*.py")
@@ -126,7 +126,7 @@ def kernel_sources(package: Path | None = None) -> list[Path]:
 
 @cache
 def numba_version() -> str | None:
-    """Return the version of Numba, without importing it; None if it is not installed."""
+    """Return the installed Numba version without importing Numba, or None."""
     try:
         return version("numba")
     except PackageNotFoundError:
@@ -147,7 +147,7 @@ def _processor() -> str:
 
 
 def unavailable() -> str | None:
-    """Return why nothing can be compiled here, as the end of a sentence; None if it can."""
+    """Return why nothing can be compiled here, as the end of a sentence, or None."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "NUMBA_DISABLE_JIT is set; unset it to compile"
     if numba_version() is None:
@@ -156,12 +156,12 @@ def unavailable() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the machine code of this process; see the head of this module."""
+    """Return the folder in which this process stores compiled machine code."""
     return _cache()[0]
 
 
 def no_disk_cache_reason() -> str | None:
-    """Return why machine code is not stored on the disk, as a sentence; None if it is."""
+    """Return why machine code is not stored on disk, as a sentence, or None if it is."""
     return _cache()[1]
 
 
@@ -194,7 +194,7 @@ def _writable(folder: Path) -> bool:
 
 
 def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) -> Any:
-    """Return the compiled twin of a kernel function for arguments like the examples.
+    """Compile a kernel function for the types of the example arguments, or load it.
 
     It is loaded from the disk cache, or compiled now and stored there. It runs without Python's
     lock, so threads run it in parallel.
@@ -232,14 +232,14 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
 
 
 def first_class(twin: Any) -> Any:
-    """Return the type of a compiled function that is passed as an argument."""
+    """Return the Numba type of a compiled function, for passing it as an argument."""
     import numba
 
     return numba.types.FunctionType(twin.nopython_signatures[0])
 
 
 def forget() -> None:
-    """Drop all compiled functions of this process, so that the next one is loaded again."""
+    """Drop this process's compiled functions, so that they are loaded again."""
     with _lock:
         _twins.clear()
 

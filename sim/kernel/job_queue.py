@@ -21,14 +21,14 @@ SPARSE = 4  # A queue with more slots than this per waiting job is closed up
 def never_scored(
     _waited_s: float, _procs: int, _factor: float, _fair_share: float, _options: list[float]
 ) -> float:
-    """Stand in for the score of an order whose ranks never change."""
+    """Serve as a placeholder score for queue orders whose ranks never change."""
     return 0.0
 
 
 @noinline
 @kernel
 def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
-    """Sort the queue of partition k by the scores at this moment; ties by submission.
+    """Sort the queue of partition k again by present scores, with ties by submission.
 
     A higher tier goes first whatever the scores; the ranks of a tier are smaller than those of
     lower tiers and stay in it. Jobs that change places exchange their slots and ranks: the best
@@ -117,7 +117,7 @@ def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, i
 
 @kernel
 def goes_before(pool: Pool, job: int, other: int) -> bool:
-    """Return whether one of two scored jobs goes before the other."""
+    """Return whether one scored job precedes another in the queue."""
     standings = pool.terms.standings
     if len(standings) > 0 and standings[job].tier != standings[other].tier:
         return standings[job].tier > standings[other].tier
@@ -131,7 +131,7 @@ STEPS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 3
 
 @kernel
 def prepare_decision(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
-    """Prepare partition k, which has waiting jobs, for a decision.
+    """Update estimates and ranks of partition k before a scheduling decision.
 
     `score_now` is the score of the order, if its ranks change (`sim.policies.policy.Order`).
     """
@@ -164,7 +164,7 @@ OVERRUN = 2  # Value of `PartitionState.has_ended` after an overrun: no reservat
 @noinline
 @kernel
 def arrive_at_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
-    """Add an arriving job to the queue of partition k, or hold it at the limit of its user."""
+    """Queue an arriving job in partition k, or hold it back at its user's job limit."""
     standing = pool.terms.standings[job]
     if standing.door < 0:
         arrive(pool, k, job)
@@ -178,7 +178,7 @@ def arrive_at_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> No
 @noinline
 @kernel
 def leave_limit(pool: Pool, outside: ExternalEvents, k: int, job: int) -> None:
-    """Remove a job that ended in partition k from the count of its limit, if it has one."""
+    """Remove a job that ended in partition k from the count of its user's job limit."""
     door = pool.terms.standings[job].door
     if door >= 0:
         outside.doors[door].n_inside -= 1
@@ -198,7 +198,7 @@ def _mark_limit(outside: ExternalEvents, k: int, number: int) -> None:
 @noinline
 @kernel
 def admit_held_jobs(pool: Pool, outside: ExternalEvents, k: int) -> None:
-    """Admit held jobs at the changed limits of partition k, after all events of the instant."""
+    """Queue held jobs of partition k as far as the job limits of their users now allow."""
     while outside.rung[k] >= 0:
         door = outside.doors[outside.rung[k]]
         outside.rung[k] = door.next_rung

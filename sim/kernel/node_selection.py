@@ -36,7 +36,7 @@ def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> in
 @noinline
 @kernel
 def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
-    """Choose machines of partition k for a job, among those that are not off limits.
+    """Select machines of partition k for a job, and return whether there is enough room.
 
     They are listed in `Reservations.taken`. `free` is the free resources, as in `Nodes.free`.
     Return whether there is enough room.
@@ -89,7 +89,7 @@ def _take_run(nodes: Nodes, k: int, missing: int) -> int:
 @noinline
 @kernel
 def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) -> None:
-    """Start the job in a slot of the queue on the chosen machines, and remove it from the queue."""
+    """Start the job in a queue slot on the selected machines and remove it from the queue."""
     job = nodes.pool.queue[slot]
     stock, book, claim = nodes.stocks[k], nodes.book, nodes.claims[job]
     here = nodes.pool.partitions[k]
@@ -125,7 +125,7 @@ def _fits(nodes: Nodes, k: int, job: int) -> bool:
 
 @kernel
 def start_heads(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one has no room, and return how many started."""
+    """Start jobs of partition k in queue order until one has no room, and count them."""
     here = nodes.pool.partitions[k]
     n_started = 0
     while here.head < here.tail and _fits(nodes, k, nodes.pool.queue[here.head]):

@@ -24,7 +24,7 @@ from sim.kernel.records import field, rows
 
 
 class NodeReservation:
-    """Machines reserved for a waiting job.
+    """Reservation of machines for a waiting job, as a row of a table.
 
     Attributes:
         end_s: end; a job that needs one of the machines before this time is in the way.
@@ -41,7 +41,7 @@ class NodeReservation:
 
 
 class ReservationScratch:
-    """Counters of the reservations and of the current job.
+    """Counters for the reservations and the job that is being placed.
 
     Attributes:
         n_bookings: number of reservations.
@@ -70,7 +70,7 @@ class ReservationScratch:
 
 
 class Reservations(NamedTuple):
-    """Reservations of machines, and scratch space.
+    """Machine reservations of one scheduling decision, with scratch arrays.
 
     Attributes:
         writing: [1] row of `ReservationScratch`.
@@ -99,7 +99,7 @@ class Reservations(NamedTuple):
 def empty_reservations(
     most: NDArray[np.int64], capacity: NDArray[np.int64], n_bookings: int, *, is_used: bool
 ) -> Reservations:
-    """Return empty reservations, made of arrays.
+    """Return arrays for machine reservations that contain none yet.
 
     Args:
         most: int64 [n_jobs], the most machines that each job can get.
@@ -120,7 +120,7 @@ def empty_reservations(
 
 
 class NodeAllocation:
-    """Needs of a job besides processors, and the machines that it got.
+    """A job's needs besides processors, and the machines allocated to the job.
 
     Attributes:
         first_place: its first slot in `Nodes.places`; there are enough for the most machines that
@@ -138,7 +138,7 @@ class NodeAllocation:
 
 
 class PartitionNodes:
-    """The machines of a partition.
+    """State of the machines of one partition.
 
     Attributes:
         first_machine, behind_machine: its first machine, and the end of its machines.
@@ -181,7 +181,7 @@ class NodeKind:
 
 
 class NodeMachine:
-    """A machine.
+    """State of one machine: its kind and the number of jobs on it.
 
     Attributes:
         kind: row of its `NodeKind`.
@@ -196,7 +196,7 @@ class NodeMachine:
 
 
 class Nodes(NamedTuple):
-    """Machines, and the pool of their jobs. There are R resources, processors first.
+    """State of a simulation with named machines, containing the pool of jobs.
 
     Attributes:
         pool: queues and running jobs; free processors are those of idle machines, and `extra` of a
@@ -236,7 +236,7 @@ def empty_nodes(
     is_shared: bool = False,
     n_bookings: int = 0,
 ) -> Nodes:
-    """Return the state, made of arrays, before the first event.
+    """Return the initial state of machines and jobs, before the first event, as arrays.
 
     Args:
         pool: an empty pool; a partition of it has the processors of all its machines.
@@ -301,7 +301,7 @@ def _most_machines(
 
 
 def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the machines of each job, from a state in either form.
+    """Return the machines of each job from a state of arrays or of lists.
 
     int64 [n_jobs + 1], where the machines of each job begin, and the end of the last; int64 [...],
     machines, those of a job in the order in which it took them.
@@ -317,7 +317,7 @@ def places_of(nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @kernel
 def suits(nodes: Nodes, kind: int, job: int) -> bool:
-    """Return whether a machine of a kind has enough for a job, processors aside."""
+    """Return whether a kind of machine has enough of all other resources for a job."""
     if nodes.claims[job].is_choosy == 0:
         return True
     n_resources = len(nodes.capacity) // len(nodes.machines)
@@ -351,7 +351,7 @@ def idle_procs(nodes: Nodes, k: int, job: int, kept_too: bool) -> int:
 def start_on(
     nodes: Nodes, k: int, job: int, now_s: float, n_started: int, kept_first: bool
 ) -> None:
-    """Start a waiting job of partition k on the first idle machines that suit it.
+    """Start a waiting job on the first idle machines of partition k that suit the job.
 
     `idle_procs` must have shown that they suffice. As with `start`, the decision removes the job
     from the queue. With `kept_first`, it takes machines of the latest reservation first; else none
@@ -390,7 +390,7 @@ def start_on(
 
 @kernel
 def lowest_idle(nodes: Nodes, kind: int) -> int:
-    """Return the first idle machine of a kind that has one."""
+    """Return the first idle machine of a kind that has at least one idle machine."""
     machine = nodes.kinds[kind].lowest
     while nodes.machines[machine].n_holders > 0:
         machine += 1
@@ -400,7 +400,7 @@ def lowest_idle(nodes: Nodes, kind: int) -> int:
 
 @kernel
 def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
-    """Take all resources of an idle machine (holders is 1), or release them (-1)."""
+    """Allocate all resources of an idle machine (`holders` 1) or release them (-1)."""
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for at in range(machine * n_resources, (machine + 1) * n_resources):
         nodes.free[at] -= holders * nodes.capacity[at]
@@ -411,7 +411,7 @@ def hold_whole(nodes: Nodes, machine: int, holders: int) -> None:
 
 @kernel
 def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
-    """Take the need of some processes of a job from a machine; a negative number releases it."""
+    """Allocate a machine's resources to processes of a job, or release a negative number."""
     n_resources = len(nodes.capacity) // len(nodes.machines)
     for r in range(n_resources):
         needed = n_processes * nodes.demand[job * n_resources + r]
@@ -421,7 +421,7 @@ def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
 
 @kernel
 def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
-    """Release the machines of a job that ends in partition k; the record of them stays."""
+    """Release the machines of a job that ends in partition k, keeping their record."""
     claim = nodes.claims[job]
     is_shared = nodes.stocks[k].is_shared == 1
     for place in range(claim.first_place, claim.first_place + claim.n_places):
@@ -450,7 +450,7 @@ def drop_reservation(nodes: Nodes, k: int) -> None:
 
 @kernel
 def reserve_machines(nodes: Nodes, k: int, job: int) -> None:
-    """Reserve machines for a job that cannot start now, as early as possible.
+    """Reserve the machines that become idle earliest for a job that cannot start now.
 
     The shadow time is when enough machines that suit it are idle by the estimates of the running
     jobs; all jobs that end at the shadow time count. The reservation first names those that are not
@@ -477,7 +477,7 @@ def reserve_machines(nodes: Nodes, k: int, job: int) -> None:
 
 @kernel
 def procs_held(nodes: Nodes, holder: int, job: int) -> int:
-    """Return the processors of the machines of one job that suit another."""
+    """Count the processors on one running job's machines that suit another job."""
     claim = nodes.claims[holder]
     if nodes.claims[job].is_choosy == 0:
         return nodes.pool.jobs[holder].procs + claim.waste

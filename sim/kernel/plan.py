@@ -15,13 +15,13 @@ LEAST_S = 1.0
 
 @kernel
 def planned_s(estimate_s: float) -> float:
-    """Return the seconds that a job occupies in a plan."""
+    """Return the seconds for which a plan reserves processors for a job, always above 0."""
     return estimate_s if estimate_s > 0.0 else LEAST_S
 
 
 @kernel
 def plan_running(pool: Pool, k: int, now_s: float) -> None:
-    """Fill the plan with the known windows, and the running jobs, which end by their estimates."""
+    """Rebuild the plan of partition k from known windows and running jobs' estimates."""
     here = pool.partitions[k]
     sort_running(pool, k)
     steps_s, steps_free = pool.steps_s, pool.steps_free
@@ -64,7 +64,7 @@ def _close(pool: Pool, k: int, now_s: float) -> None:
 
 @kernel
 def move_on(pool: Pool, k: int, now_s: float) -> None:
-    """Move the begin of a plan to now and drop the steps at which nothing changes."""
+    """Advance the start of a plan to now and merge steps of equal free processors."""
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
     first, end = here.first_step, here.first_step + here.n_steps
@@ -95,7 +95,7 @@ def is_free(pool: Pool, k: int, procs: int, until_s: float) -> bool:
 
 @kernel
 def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
-    """Return the first time at which a job can start and stay for its length.
+    """Return the first time at which a job of given width and length fits into a plan.
 
     It exists if the partition has enough processors, because the last step never ends.
     """
@@ -116,7 +116,7 @@ def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
 def earlier(
     pool: Pool, k: int, procs: int, length_s: float, planned_at_s: float, before_s: float
 ) -> float:
-    """Return the first time before a limit at which a planned job can start earlier.
+    """Return a planned job's first possible earlier start before `before_s`, or its old one.
 
     The processors that the job itself occupies count as free. Without such a time, return its
     planned start.
@@ -178,7 +178,7 @@ def _split(pool: Pool, k: int, time_s: float) -> int:
 
 @kernel
 def occupy(pool: Pool, k: int, start_s: float, end_s: float, procs: int) -> None:
-    """Take processors from one time to another; a negative number gives them back."""
+    """Reserve processors in a plan for a time span, or release them if `procs` is negative."""
     first = _split(pool, k, start_s)
     for slot in range(first, _split(pool, k, end_s)):
         pool.steps_free[slot] -= procs

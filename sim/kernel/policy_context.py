@@ -30,7 +30,7 @@ AHEAD, OPEN, OVER = 0, 1, 2  # Values of `WindowState.state`
 
 
 class JobStanding:
-    """Tier, limit and restarts of a job.
+    """Priority tier, user limit and restart count of a job.
 
     Attributes:
         tier: tier of its queue; a higher one goes first.
@@ -55,7 +55,7 @@ class JobStanding:
 
 
 class UserLimit:
-    """Limit on the jobs of one user in one queue.
+    """Limit on how many jobs of one user may wait or run in one queue.
 
     Attributes:
         limit, n_inside: maximum of jobs inside at once, waiting or running, and jobs inside now.
@@ -75,7 +75,7 @@ class UserLimit:
 
 
 class HeldJobSlot:
-    """Slot of a job that a limit holds outside; those of a limit are ordered by rank."""
+    """Slot for a job that is held back by a user limit, sorted by rank within the limit."""
 
     __slots__ = ("is_held", "job")
     job: int
@@ -83,7 +83,7 @@ class HeldJobSlot:
 
 
 class WindowState:
-    """State of a `CapacityWindow`: kind `PLANNED`, ..., and state `AHEAD`, `OPEN` or `OVER`."""
+    """Kind and state (ahead, open or over) of a `CapacityWindow` in a simulation."""
 
     __slots__ = ("from_s", "kind", "place", "procs", "state", "until_s")
     place: int
@@ -95,14 +95,14 @@ class WindowState:
 
 
 class PoolTerms(NamedTuple):
-    """Rows of `JobStanding`, none if jobs are alike and none is killed, and of `WindowState`."""
+    """Tiers and restarts of jobs, and states of capacity windows; empty where unused."""
 
     standings: Sequence[JobStanding]
     windows: Sequence[WindowState]
 
 
 class ExternalEvents(NamedTuple):
-    """Events outside a pool: limits of users, and begins and ends of windows.
+    """Events besides arrivals and ends: user limits, and window begins and ends.
 
     Attributes:
         doors, seats: rows of `UserLimit` and of `HeldJobSlot`.
@@ -119,12 +119,12 @@ class ExternalEvents(NamedTuple):
 
 
 def no_terms() -> PoolTerms:
-    """Return the terms, made of arrays, of a scenario that uses none of them."""
+    """Return empty `PoolTerms` for a scenario without tiers, preemption and windows."""
     return PoolTerms(rows(JobStanding, 0), rows(WindowState, 0))  # type: ignore[arg-type]
 
 
 def no_external_events() -> ExternalEvents:
-    """Return the external events, made of arrays, of a scenario that has none."""
+    """Return empty `ExternalEvents` for a scenario without limits and windows."""
     return ExternalEvents(
         rows(UserLimit, 0), rows(HeldJobSlot, 0),  # type: ignore[arg-type]
         np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ SMALLEST = 1100.0  # From here on 2^-x is 0
 
 
 class UserUsage:
-    """Usage of a user; the last row is that of all users together.
+    """Decayed processor usage of one user, or of all users together in the last row.
 
     Attributes:
         usage, last_s: decayed processor-seconds, and the time of their last update.
@@ -162,7 +162,7 @@ class UserUsage:
 
 @dataclass(frozen=True, eq=False)
 class UserShares:
-    """Users of a simulation and their shares.
+    """User of each job, and the cluster share that is due to each user.
 
     Attributes:
         of_job: int64 [n_jobs], user of each job.
@@ -176,7 +176,7 @@ class UserShares:
 
 
 def new_users(shares: UserShares | None) -> tuple[Any, Any]:
-    """Return unused rows of `UserUsage`, and the user of each job; empty for None."""
+    """Return zero usage for each user and the user of each job, or empty arrays for None."""
     users = rows(UserUsage, 0 if shares is None else len(shares.share) + 1)
     if shares is None:
         return users, np.zeros(0, dtype=np.int64)
@@ -188,7 +188,7 @@ def new_users(shares: UserShares | None) -> tuple[Any, Any]:
 @noinline
 @kernel
 def charge(users: Sequence[UserUsage], user: int, procs: int, now_s: float) -> None:
-    """Increase the processors that a user holds from now on; a negative number decreases them."""
+    """Change how many processors a user holds from now on by `procs`, which may be negative."""
     everybody = len(users) - 1
     _settle(users, user, now_s)
     _settle(users, everybody, now_s)
@@ -199,7 +199,7 @@ def charge(users: Sequence[UserUsage], user: int, procs: int, now_s: float) -> N
 @noinline
 @kernel
 def fair_share(users: Sequence[UserUsage], user: int, now_s: float) -> float:
-    """Return the fair-share factor of a user now, 2^(-usage/share); 1 without any usage.
+    """Return a user's present fair-share factor, 2^(-usage/share), or 1 without usage.
 
     Usage is the share of the user in the usage of all users.
     """
@@ -232,7 +232,7 @@ def _settle(users: Sequence[UserUsage], user: int, now_s: float) -> None:
 
 @kernel
 def halved(x: float) -> float:
-    """Return 2^-x, for x from 0."""
+    """Return 2^-x for x >= 0, with the same bits on every platform."""
     if x > SMALLEST:
         return 0.0
     n = math.floor(x + 0.5)
@@ -241,7 +241,7 @@ def halved(x: float) -> float:
 
 @kernel
 def lost(x: float) -> float:
-    """Return 1 - 2^-x, for x from 0; exact in all digits for small x too."""
+    """Return 1 - 2^-x for x >= 0, to full precision even for small x."""
     return -_less_one(x) if x < 0.5 else 1.0 - halved(x)
 
 

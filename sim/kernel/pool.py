@@ -36,7 +36,7 @@ NOBODY = 2**62  # Width of the narrowest job where no job waits: larger than eve
 
 
 class PoolJob:
-    """A job as the scheduler sees it.
+    """State of a job as the scheduler sees it.
 
     Attributes:
         rank: place in the queue order, unique; the smallest goes first. Where scores change,
@@ -66,7 +66,7 @@ class PoolJob:
 
 
 class PartitionState:
-    """State of a partition.
+    """Processors, queue and running jobs of one partition.
 
     Attributes:
         first: its first slot.
@@ -127,7 +127,7 @@ class PartitionState:
 
 
 class QueueBlock:
-    """Lower bounds on the waiting jobs of a block of neighbouring slots, to skip them together."""
+    """Lower bounds for a block of queue slots, for skipping jobs that cannot start."""
 
     __slots__ = ("estimate_s", "procs")
     procs: int
@@ -135,7 +135,7 @@ class QueueBlock:
 
 
 class Pool(NamedTuple):
-    """Processors, queues and running jobs.
+    """State of a simulation with counted processors, queues and running jobs.
 
     A slot of a queue holds a waiting job, or ``~job`` after that job has started: so slots stay in
     the order of ranks, and nothing moves when a job overtakes.
@@ -184,7 +184,7 @@ def empty_pool(
     partition_procs: NDArray[np.int64],
     context: PolicyContext | None = None,
 ) -> Pool:
-    """Return an empty pool, made of arrays, before the first event.
+    """Return the initial state of queues and processors, before the first event, as arrays.
 
     Args:
         procs: int64 [n]; `estimate_s` float64 [n]; `rank` int64 [n], unique.
@@ -239,7 +239,7 @@ def empty_pool(
 
 @kernel
 def arrive(pool: Pool, k: int, job: int) -> None:
-    """Put a job into the queue of partition k, at its rank."""
+    """Insert an arriving job into the queue of partition k by its rank."""
     here = pool.partitions[k]
     slot = here.tail
     if here.head < slot and rank_at(pool, slot - 1) > pool.jobs[job].rank:
@@ -262,7 +262,7 @@ def rank_at(pool: Pool, slot: int) -> int:
 
 @kernel
 def note(pool: Pool, slot: int) -> None:
-    """Update the bounds of the block of a slot for the job that waits there, if there is one."""
+    """Update the lower bounds of a queue block for the job in one of its slots."""
     job = pool.queue[slot]
     if job >= 0:
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -322,14 +322,14 @@ def release(pool: Pool, k: int, job: int, now_s: float) -> None:
 
 @kernel
 def may_start(pool: Pool, k: int) -> bool:
-    """Return whether partition k needs a decision: a waiting job may fit, or is planned."""
+    """Return whether partition k needs a scheduling decision at this instant."""
     here = pool.partitions[k]
     return here.head < here.tail and (here.free >= here.narrowest or here.is_eager == 1)
 
 
 @kernel
 def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
-    """Give processors of partition k to a waiting job, and list it as started.
+    """Allocate processors of partition k to a waiting job and list the job as started.
 
     The calling decision counts the started jobs, and then removes the job from the queue with
     `take_head` or `take`.
@@ -348,7 +348,7 @@ def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
 
 @kernel
 def take(pool: Pool, k: int, slot: int) -> None:
-    """Leave a gap in a slot of the queue that is not its head."""
+    """Remove a started job from its queue slot, which is not the head, leaving a gap."""
     pool.queue[slot] = ~pool.queue[slot]
     pool.partitions[k].n_queued -= 1
 
@@ -367,7 +367,7 @@ def take_head(pool: Pool, k: int) -> None:
 
 @kernel
 def start_in(pool: Pool, k: int, slot: int, now_s: float, n_started: int) -> None:
-    """Start the job that waits in a slot of the queue, and remove it from the queue."""
+    """Start the job in a queue slot and remove the job from the queue."""
     start(pool, k, pool.queue[slot], now_s, n_started)
     if slot == pool.partitions[k].head:
         take_head(pool, k)
@@ -377,7 +377,7 @@ def start_in(pool: Pool, k: int, slot: int, now_s: float, n_started: int) -> Non
 
 @kernel
 def start_from_head(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one does not fit, and return how many started."""
+    """Start jobs in queue order until one does not fit, and return their number."""
     here = pool.partitions[k]
     n_started = 0
     while here.head < here.tail:
@@ -424,7 +424,7 @@ def sort_running(pool: Pool, k: int) -> None:
 
 @kernel
 def reserve(pool: Pool, k: int, procs: int) -> None:
-    """Record the earliest reservation for a number of processors that are not free now.
+    """Compute when `procs` processors will be free and how many are left over then.
 
     The shadow time is when enough running jobs have ended by their estimates, including all that
     end at this time; the extra processors are those free then beyond the need.

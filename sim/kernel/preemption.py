@@ -18,7 +18,7 @@ CONDEMNED = 2  # Value of `JobStanding.is_preemptible` for a job that is killed 
 @noinline
 @kernel
 def turn(pool: Pool, event: int, now_s: float) -> int:
-    """Begin or end a window.
+    """Begin or end a capacity window and return the number of jobs killed for the window.
 
     A planned one or a drain takes the free processors, and then all that become free until it has
     its number; until then the count of free processors is negative. A failure takes the free ones
@@ -52,7 +52,7 @@ def turn(pool: Pool, event: int, now_s: float) -> int:
 
 @kernel
 def is_decisive(pool: Pool, event: int) -> bool:
-    """Return whether a partition must decide when a window begins or ends.
+    """Return whether the begin or end of a window requires a scheduling decision.
 
     The begin of a planned window changes nothing, because it was known.
     """
@@ -83,7 +83,7 @@ def _youngest(pool: Pool, k: int, preempts: bool, before_s: float, before: int) 
 @noinline
 @kernel
 def requeue(pool: Pool, k: int, job: int, now_s: float) -> None:
-    """Kill a running job of partition k and put it back into the queue."""
+    """Kill a running job of partition k and return the job to the queue."""
     here, job_row, standing = pool.partitions[k], pool.jobs[job], pool.terms.standings[job]
     pool.running[job_row.place] = TAKEN
     here.free += job_row.procs
@@ -120,7 +120,7 @@ def _close_up(pool: Pool, k: int) -> None:
 @noinline
 @kernel
 def preempt(pool: Pool, k: int, now_s: float) -> int:
-    """Kill preemptible jobs of partition k if this lets the first in the queue start at once.
+    """Kill preemptible jobs of partition k where waiting jobs can then start at once.
 
     The queue is processed in order, until a job cannot start even so, or is preemptible itself. A
     job that can start beside the running jobs and known windows kills none. For another job the

@@ -22,19 +22,19 @@ _row_of: dict[np.dtype[Any], type] = {}
 
 @cache
 def row_type(row: type) -> np.dtype[Any]:
-    """Return the record type of a class: int64 for ``int``, float64 for ``float``."""
+    """Return the NumPy record type for the annotated int and float fields of a class."""
     kind = np.dtype([(name, _TYPES[of]) for name, of in row.__annotations__.items()])
     _row_of[kind] = row
     return kind
 
 
 def rows(row: type, n: int) -> NDArray[Any]:
-    """Return n rows of zeros: a structured array of shape [n]."""
+    """Return a structured array of n zero rows with the fields of a row class."""
     return np.zeros(n, dtype=row_type(row))
 
 
 def interpretable(state: _State) -> _State:
-    """Return a state of arrays as the same state of lists, including nested states."""
+    """Convert a state of arrays into lists and objects for interpreted functions."""
     return type(state)(*map(_listed, state))
 
 
@@ -56,7 +56,7 @@ def _objects(row: type, part: NDArray[Any]) -> list[Any]:
 
 
 def field(part: Any, name: str) -> list[Any]:
-    """Return one field of all rows, in either form."""
+    """Return one field of all rows as a list, from arrays or from objects."""
     if isinstance(part, np.ndarray):
         values: list[Any] = part[name].tolist()
         return values
@@ -64,18 +64,18 @@ def field(part: Any, name: str) -> list[Any]:
 
 
 def first_of(part: Any, n: int) -> list[int]:
-    """Return the first n elements of a column, in either form."""
+    """Return the first n elements of a column as a list, from an array or a list."""
     head: Iterable[int] = part[:n]
     return head.tolist() if isinstance(head, np.ndarray) else list(head)
 
 
 def value(part: Any, i: int, name: str) -> Any:
-    """Return one field of one row, in either form."""
+    """Return one field of row i, from a structured array or from objects."""
     return part[name][i] if isinstance(part, np.ndarray) else getattr(part[i], name)
 
 
 def set_value(part: Any, i: int, name: str, new: Any) -> None:
-    """Set one field of one row, in either form."""
+    """Set one field of row i, in a structured array or in objects."""
     if isinstance(part, np.ndarray):
         part[name][i] = new
     else:

@@ -88,7 +88,7 @@ class TargetWorkload:
 
 @dataclass(frozen=True, eq=False)
 class Fragmentation:
-    """Free and fragmented GPUs over time: values hold from each time to the next.
+    """Numbers of free and fragmented GPUs as step functions of time.
 
     Attributes:
         time_s: float64 [n_steps], strictly increasing; the first is the first submission.
@@ -103,12 +103,12 @@ class Fragmentation:
     n_gpus: int
 
     def at(self, times_s: Floats) -> tuple[Floats, Floats]:
-        """Return free and fragmented GPUs at some times from the first on."""
+        """Return the numbers of free and of fragmented GPUs at the given times."""
         step = np.maximum(np.searchsorted(self.time_s, times_s, side="right") - 1, 0)
         return self.free[step], self.fragmented[step]
 
     def means(self) -> tuple[float, float]:
-        """Return the means over time of free and fragmented GPUs; or the values of one instant."""
+        """Return the time-averaged numbers of free and of fragmented GPUs."""
         lasts_s = np.diff(self.time_s)
         if not lasts_s.sum():
             return float(self.free[-1]), float(self.fragmented[-1])
@@ -122,7 +122,7 @@ class Fragmentation:
 def fragmentation(
     scenario: Scenario, result: SimulationResult, target: TargetWorkload | None = None
 ) -> Fragmentation | None:
-    """Return free and fragmented GPUs over time; None if no machine has a GPU.
+    """Compute the numbers of free and fragmented GPUs over time, or None without GPUs.
 
     Args:
         scenario: simulated scenario with allocation ``instances``.
@@ -312,7 +312,7 @@ RESOURCE_NAMES = {"mcpu": "cpu", "mem_bytes": "memory", "disk_bytes": "disk", "m
 
 @dataclass(frozen=True)
 class PlacementMetrics:
-    """Summary of the placement of instances; see the head of this module for the formulas.
+    """Metrics of how well task instances were placed on machines.
 
     Attributes:
         placed, placed_at_end: placed share of the requests, overall and at the last submission, by
@@ -336,7 +336,7 @@ class PlacementMetrics:
     fragmented_of_free: float | None
 
     def flat(self) -> dict[str, float]:
-        """Return the measures by name: ``gpu_placed``, ``mean_slowdown``, ``gpu_fragmented``...
+        """Return the metrics as a flat mapping by name, such as ``gpu_placed``.
 
         Unknown measures have no key.
         """
@@ -363,7 +363,7 @@ def placement_metrics(
     pace: Pace,
     target: TargetWorkload | None = None,
 ) -> PlacementMetrics:
-    """Summarise the placement of instances; `target` as for `fragmentation`.
+    """Compute how well the task instances of a simulation were placed.
 
     Raises:
         ScenarioError: the result has no instances.
@@ -400,7 +400,7 @@ def placement_metrics(
 
 
 def overcommitted_share(scenario: Scenario, result: SimulationResult, real_mcpu: Ints) -> float:
-    """Return the share of the held processors that exceeds the real ones.
+    """Return the share of allocated cores that exceeds the machines' real cores.
 
     `real_mcpu` is the thousandths of cores that each machine really has: int64 [n_machines].
 

@@ -71,7 +71,7 @@ MEASURES: tuple[str, ...] = ("wait_s", "response_s", "slowdown", "bounded_slowdo
 
 @dataclass(frozen=True)
 class Distribution:
-    """Summary of one measure over jobs. All except `n` are None without a job.
+    """Summary statistics of one measure over jobs, such as mean and 95th percentile.
 
     Attributes:
         n: number of jobs that count.
@@ -89,7 +89,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """Metrics of a group of jobs: those of a partition, or of a size class.
+    """Metrics of the jobs of one partition, queue or size class.
 
     Attributes:
         n_jobs: jobs of the group that were not rejected.
@@ -113,7 +113,7 @@ class GroupMetrics:
 
 @dataclass(frozen=True)
 class ScheduleMetrics:
-    """Summary of a simulation; see the head of this module for the formulas.
+    """Metrics of a simulated schedule: waits, slowdowns, utilisation and makespan.
 
     Attributes:
         wait: seconds; `response`, `slowdown`, `bounded_slowdown` likewise as in `GroupMetrics`.
@@ -147,7 +147,7 @@ class ScheduleMetrics:
     lost_proc_s: float | None = None
 
     def flat(self) -> dict[str, float]:
-        """Return the measures by name: ``mean_wait_s``, ``p95_bounded_slowdown``, ``makespan_s``...
+        """Return the metrics as a flat mapping by name, such as ``mean_wait_s``.
 
         If the cluster has more than one partition, each has its ``utilisation_<partition>`` too (a
         partition called ``at_arrival`` is replaced by the measure of that name). Unknown measures
@@ -188,7 +188,7 @@ def _flat(
 
 
 def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
-    """Return the same as ``summarise(scenario, result).flat()``, without measuring the groups.
+    """Compute the metrics of ``summarise(scenario, result).flat()``, without groups of jobs.
 
     This takes a fraction of the time, for sweeps of thousands of schedules.
     """
@@ -221,7 +221,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
 
 
 def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
-    """Summarise the result of a simulated scenario."""
+    """Compute the metrics of a simulated schedule of jobs."""
     admission = admit(scenario)
     ran = admission.partition != NOWHERE
     overall = _group(scenario, admission, result, ran)
@@ -267,7 +267,7 @@ def _restarts(
 def max_wait_s(
     scenario: Scenario, result: SimulationResult, requested_below_s: float
 ) -> float | None:
-    """Return the longest wait in seconds of jobs that request less than a limit; None without any.
+    """Return the longest wait in seconds of jobs that request less than `requested_below_s`.
 
     The limit in seconds is on the logged request, exclusive.
     """
@@ -380,7 +380,7 @@ _INSTANCE_RESOURCE_NAMES = {
 
 @dataclass(frozen=True)
 class InstanceMetrics:
-    """Summary of a simulation of instances; see the head of this module for the formulas.
+    """Metrics of a simulated schedule of task instances.
 
     Attributes:
         wait: of jobs, seconds; `response` likewise.
@@ -408,7 +408,7 @@ class InstanceMetrics:
     n_rejected: int
 
     def flat(self) -> dict[str, float]:
-        """Return the measures by name: ``mean_wait_s``, ``gpu_allocation``, ``makespan_s``...
+        """Return the metrics as a flat mapping by name, such as ``gpu_allocation``.
 
         Unknown measures have no key.
         """
@@ -434,7 +434,7 @@ class InstanceMetrics:
 
 
 def instance_metrics(scenario: Scenario, result: SimulationResult, pace: Pace) -> InstanceMetrics:
-    """Summarise the result of a simulation of instances.
+    """Compute the metrics of a simulated schedule of task instances.
 
     Raises:
         ScenarioError: the result has no instances.

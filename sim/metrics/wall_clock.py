@@ -40,7 +40,7 @@ class WallClock:
 
     @classmethod
     def of(cls, workload: Workload, time_zone: str | None = None) -> "WallClock":
-        """Return the wall clock of a log.
+        """Return the wall clock for a workload log, from its start time and time zone.
 
         Args:
             workload: workload with its start and time zone, as far as known.
@@ -80,7 +80,7 @@ class WallClock:
         return cls("local", start_s, log_zone, f"Times are those of {log_zone}, {source}.")
 
     def local_s(self, submit_s: FloatColumn) -> FloatColumn:
-        """Return wall clock times, in seconds since its own 1 January 1970: float64 [n_jobs].
+        """Return local times, in seconds since 1 January 1970 local time: float64 [n_jobs].
 
         The result is `submit_s`, seconds since the first submission, if the basis is ``unknown``.
         """
@@ -93,7 +93,7 @@ class WallClock:
         return unix_s + np.array(offsets_s, dtype=np.float64)[which]
 
     def hours(self, submit_s: FloatColumn) -> NDArray[np.int64]:
-        """Return the submissions by weekday and hour: int64 [7, 24], Monday and midnight first.
+        """Count submissions by weekday and hour: int64 [7, 24] from Monday, midnight.
 
         `submit_s` is float64 [n_jobs], seconds since the first submission. If the basis is
         ``unknown``, the first row is the day that begins with the first submission.
@@ -105,7 +105,7 @@ class WallClock:
         return counts.reshape(7, 24).astype(np.int64)
 
     def submit_s_of(self, moment: datetime) -> float:
-        """Return a time on this clock, without a zone, as seconds since the first submission.
+        """Convert a local time without zone to seconds since the first submission.
 
         Raises:
             WorkloadError: the basis is ``unknown``.

@@ -20,7 +20,7 @@ QUANTILES: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """Mean and quantiles of a column; ``"0.5"`` is the median, with linear interpolation."""
+    """Mean and quantiles of a column of numbers, with quantiles keyed like ``"0.5"``."""
 
     mean: float
     least: float
@@ -30,7 +30,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class WorkloadDescription:
-    """A workload in numbers.
+    """Summary statistics of a workload.
 
     Attributes:
         n_users: number of known users; None if no user is known.
@@ -63,12 +63,12 @@ class WorkloadDescription:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain dictionaries, lists, texts and numbers for JSON."""
+        """Return the description as JSON-compatible dictionaries, lists and numbers."""
         return {**asdict(self), "notes": list(self.notes)}
 
 
 def offered_load(workload: Workload, procs: int) -> float | None:
-    """Return processor-seconds submitted per processor-second between first and last submission.
+    """Return submitted processor-seconds per available processor-second, or None.
 
     Args:
         workload: the jobs.
@@ -88,7 +88,7 @@ def offered_load(workload: Workload, procs: int) -> float | None:
 
 
 def describe(workload: Workload) -> WorkloadDescription:
-    """Return a workload in numbers."""
+    """Compute the summary statistics of a workload."""
     users = np.unique(workload.user[workload.user != UNKNOWN])
     gaps_s = np.diff(workload.submit_s)
     procs = workload.procs
@@ -146,7 +146,7 @@ TENTHS = 10
 
 @dataclass(frozen=True)
 class ProfileWindow:
-    """Selection of jobs of a log.
+    """Rule that selects jobs of a log by position and submission time.
 
     Args:
         leave_out: number of first jobs to skip, while an empty machine fills.
@@ -159,7 +159,7 @@ class ProfileWindow:
     to_s: float | None = None
 
     def of(self, workload: Workload) -> Workload:
-        """Return the selected jobs, which start at 0 s; `WorkloadError` if there are none."""
+        """Return the selected jobs, with submission times that start at 0 s."""
         first = max(self.leave_out, int(np.searchsorted(workload.submit_s, self.from_s, "left")))
         stop = workload.n_jobs
         if self.to_s is not None:
@@ -175,7 +175,7 @@ class ProfileWindow:
 
 @dataclass(frozen=True)
 class WeeklyArrivals:
-    """Submissions by weekday and hour; `basis`, `zone` and `sentence` as in `WallClock`.
+    """Numbers of submissions by weekday and hour of the day.
 
     Attributes:
         counts: 7 rows of 24 numbers of jobs, Monday and midnight first; if the basis is
@@ -190,7 +190,7 @@ class WeeklyArrivals:
 
 @dataclass(frozen=True)
 class LoadBin:
-    """Load in one interval of time.
+    """Submitted and running work in one time interval.
 
     Attributes:
         start_s: begin in seconds since the first submission; the first bin may begin earlier.
@@ -238,7 +238,7 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class TimeClass:
-    """Jobs by run time: above the previous class, and up to `most_s`, None for the last class."""
+    """Jobs with run times above the previous class and up to `most_s` seconds."""
 
     most_s: float | None
     n_jobs: int
@@ -247,7 +247,7 @@ class TimeClass:
 
 @dataclass(frozen=True)
 class CumulativeDistribution:
-    """Points of an empirical distribution function: `shares` of the values are at most `values`."""
+    """Points of an empirical cumulative distribution: values and shares at most these."""
 
     values: tuple[float, ...]
     shares: tuple[float, ...]
@@ -255,7 +255,7 @@ class CumulativeDistribution:
 
 @dataclass(frozen=True)
 class RequestAccuracy:
-    """Requested times compared with run times, for jobs with a known request.
+    """Comparison of requested times with actual run times.
 
     Attributes:
         n_jobs: compared jobs. Requests that were replaced by run times are left out, and in such a
@@ -276,7 +276,7 @@ class RequestAccuracy:
 
 @dataclass(frozen=True)
 class UserShare:
-    """A user by the log's number, with jobs and processor-seconds."""
+    """Jobs and processor-seconds of one user of a log."""
 
     user: int
     n_jobs: int
@@ -285,7 +285,7 @@ class UserShare:
 
 @dataclass(frozen=True)
 class UserConcentration:
-    """Inequality of the work of known users.
+    """Inequality of processor-seconds among the known users of a log.
 
     Attributes:
         n_users, n_jobs_unknown: number of known users, and of jobs of unknown users.
@@ -304,7 +304,7 @@ class UserConcentration:
 
 @dataclass(frozen=True)
 class WorkloadProfile:
-    """A workload in bins, curves and shares.
+    """Profile of a workload: statistics, load over time, classes and user shares.
 
     Attributes:
         described: the same jobs in numbers.
@@ -346,14 +346,14 @@ class WorkloadProfile:
     users: UserConcentration | None
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain dictionaries, lists, texts and numbers, without `described`."""
+        """Return the profile as JSON-compatible values, without the field `described`."""
         return {key: value for key, value in asdict(self).items() if key != "described"}
 
 
 def profile(
     workload: Workload, *, procs: int | None = None, time_zone: str | None = None
 ) -> WorkloadProfile:
-    """Return the profile of a workload.
+    """Compute the profile of a workload: statistics, load over time and user shares.
 
     Args:
         workload: jobs, for example from `ProfileWindow.of`.

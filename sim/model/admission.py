@@ -35,7 +35,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, eq=False)
 class Admission:
-    """Jobs as the scheduler receives them. Columns have shape [n_jobs] and are read-only.
+    """Read-only columns [n_jobs] of the jobs as the scheduler receives them after routing.
 
     Attributes:
         partition: int64, index of the partition; -1 for a rejected job.
@@ -72,7 +72,7 @@ def route(workload: Workload, cluster: ClusterSpec) -> NDArray[np.int64]:
 
 
 def admit(scenario: Scenario) -> Admission:
-    """Apply routing, `too_wide` and `overrun` to the workload.
+    """Route each job to a partition and apply the settings `too_wide` and `overrun`.
 
     With whole nodes, a partition admits a job only if its machines with enough memory for the job
     have enough processors; with shared nodes, if all its machines together can hold the processes
@@ -132,7 +132,7 @@ def admit(scenario: Scenario) -> Admission:
 
 
 def demands(workload: Workload) -> NDArray[np.int64]:
-    """Return the need of each processor of a job for every resource except processors.
+    """Return the amount of each resource besides processors that a job needs per processor.
 
     int64 [n_jobs, len(RESOURCES) - 1]; unknown needs are 0.
     """
@@ -142,7 +142,7 @@ def demands(workload: Workload) -> NDArray[np.int64]:
 
 
 def n_unknown_demands(scenario: Scenario) -> int:
-    """Return how many jobs have unknown memory needs, if the memory of machines is known."""
+    """Count jobs of unknown memory need; return 0 if no machine's memory is known."""
     if all(m.mem_bytes is None for part in scenario.cluster.partitions for m in part.machines):
         return 0
     return int((scenario.workload.mem_bytes_per_proc == UNKNOWN).sum())
@@ -280,7 +280,7 @@ WHOLE_GPU = 1000
 
 @dataclass(frozen=True, eq=False)
 class PlacementProblem:
-    """Tasks and machines as the placement sees them.
+    """Arrays of what tasks need and machines offer, from which instances are placed.
 
     Attributes:
         of_task: int64 [n_tasks], index of the need of each task.
@@ -303,7 +303,7 @@ class PlacementProblem:
 
 @dataclass(frozen=True, eq=False)
 class Pace:
-    """Work and speed of an instance of each task. Columns have shape [n_tasks].
+    """Work and computing speed of one instance of each task, as columns of [n_tasks].
 
     Attributes:
         cpu_work, gpu_work: float64, units.
@@ -326,7 +326,7 @@ class Pace:
 
 
 def tasks_of(scenario: Scenario) -> Tasks:
-    """Return the tasks of a scenario; `ScenarioError` if it places no instances."""
+    """Return a scenario's tasks; raise `ScenarioError` unless it allocates by instances."""
     tasks = scenario.workload.tasks
     if scenario.allocation != "instances" or tasks is None:
         raise ScenarioError(
@@ -337,13 +337,13 @@ def tasks_of(scenario: Scenario) -> Tasks:
 
 
 def capacity_of(cluster: ClusterSpec) -> NDArray[np.int64]:
-    """Return the resources of each machine: int64 [n_machines, len(DEMANDS)]."""
+    """Return each machine's total resources: int64 [n_machines, len(DEMANDS)]."""
     rows = [_amounts(spec) for spec in _specs(cluster)]
     return np.array(rows, dtype=np.int64).reshape(-1, len(DEMANDS))
 
 
 def placement_problem(scenario: Scenario) -> PlacementProblem:
-    """Return the needs of the tasks of a scenario and the machines that satisfy them.
+    """Return what each task of a scenario needs, and which machines suit that need.
 
     Raises:
         ScenarioError: more than one GPU and not a whole number of them; or a job that no machine
@@ -379,7 +379,7 @@ def placement_problem(scenario: Scenario) -> PlacementProblem:
 
 
 def pace_of(tasks: Tasks, *, by_utilisation: bool, cpu_rate: float, gpu_rate: float) -> Pace:
-    """Return work and speed of an instance of each task; see `Pace`.
+    """Return the CPU and GPU work and the speeds of one instance of each task.
 
     Args:
         tasks: tasks, with units or without.

@@ -21,7 +21,7 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
 @dataclass(frozen=True)
 class Bins:
-    """Consecutive bins of lifetimes; bin k holds those above the end of bin k - 1, up to its own.
+    """Consecutive intervals of job lifetimes, each open at its start and closed at its end.
 
     Attributes:
         ends_s: end of each bin except the last, in seconds, rising; the last has no end.
@@ -39,20 +39,20 @@ class Bins:
 
     @property
     def n(self) -> int:
-        """Return the number of bins."""
+        """Return the number of lifetime bins."""
         return len(self.ends_s) + 1
 
     def of(self, lifetime_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the bin of each lifetime: int64 [n]."""
+        """Return the index of the bin that each lifetime falls into: int64 [n]."""
         return np.searchsorted(np.array(self.ends_s), lifetime_s, side="left").astype(np.int64)
 
     @property
     def edges_s(self) -> NDArray[np.float64]:
-        """Return where each bin begins and the assumed end of the last: float64 [n + 1]."""
+        """Return the start of each bin, then the assumed end of the last: float64 [n + 1]."""
         return np.array([0.0, *self.ends_s, self.longest_s])
 
     def seconds(self, bins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw a uniform lifetime within each bin (the paper's CDI, section 2.4): float64 [n]."""
+        """Draw a uniform lifetime in seconds within each given bin: float64 [n]."""
         edges = self.edges_s
         draws_s: NDArray[np.float64] = (
             edges[bins] + (1.0 - rng.random(len(bins))) * np.diff(edges)[bins]
@@ -77,7 +77,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Flavour:
-    """Resources that one kind of job requests.
+    """Amounts of CPU, memory, GPU and time that one kind of job requests.
 
     Attributes:
         mcpu, mem_bytes, mgpu: thousandths of a core, bytes of memory, thousandths of a GPU; -1 in
@@ -94,7 +94,7 @@ class Flavour:
 
 @dataclass(frozen=True, eq=False)
 class CloudTrace:
-    """Jobs of one observation window, in order of period, then batch, then arrival.
+    """Cloud jobs of one observation window, sorted by period, batch and arrival.
 
     A batch is the set of jobs that one user requests within one period. Columns have shape
     [n_jobs], are read-only, and hold whole numbers.
@@ -157,7 +157,7 @@ class CloudTrace:
 
     @property
     def knows_lifetimes(self) -> bool:
-        """Return whether lifetimes are known."""
+        """Return whether the trace contains the lifetimes of its jobs."""
         return bool(self.lifetime[0] != UNKNOWN)
 
     @property
@@ -180,7 +180,7 @@ class CloudTrace:
         return np.bincount(self.period - self.first_period, minlength=self.n_periods)
 
     def part(self, first_period: int, stop_period: int) -> "CloudTrace":
-        """Return the part of the trace from one period up to another (exclusive).
+        """Return the jobs of the periods from `first_period` up to `stop_period` (exclusive).
 
         Lifetimes that end after this part stay known.
 
@@ -198,7 +198,7 @@ class CloudTrace:
         return replace(self, **columns, first_period=first_period, n_periods=n_periods)
 
     def joined(self, later: "CloudTrace") -> "CloudTrace":
-        """Return this trace followed by another one.
+        """Return this trace extended by a later one that follows directly.
 
         Raises:
             WorkloadError: other flavours, periods or bins, or periods that do not follow.
@@ -230,7 +230,7 @@ class CloudTrace:
 
 @dataclass(frozen=True, eq=False)
 class ObservedJobs:
-    """Jobs of one observation window, in order of arrival. Columns have shape [n_jobs].
+    """Logged jobs of one observation window, in order of arrival, as columns of [n_jobs].
 
     Attributes:
         begin_s: float64, seconds on the clock of the log, see `CloudTrace.period_s`; in any order.
@@ -263,7 +263,7 @@ class ObservedJobs:
         return len(self.begin_s)
 
     def window(self, from_s: float, until_s: float) -> "ObservedJobs":
-        """Return the jobs that begin in a window, censored at its end.
+        """Return the jobs that begin in a time window, with lifetimes censored at its end.
 
         Raises `WorkloadError` if none begins in it.
         """
@@ -283,7 +283,7 @@ class ObservedJobs:
         )
 
     def batches(self, period_s: float, bins: Bins) -> tuple[CloudTrace, Ints]:
-        """Group the jobs into batches: the jobs that one user begins within one period.
+        """Group into one batch all jobs that one user begins within one period.
 
         Args:
             period_s: length of a period in seconds, above 0.
@@ -329,7 +329,7 @@ class ObservedJobs:
 def number_requests(
     requests: Ints, size: Ints, most: int
 ) -> tuple[Ints, NDArray[np.int64], tuple[int, ...]]:
-    """Number the requests of jobs: the most frequent ones individually, all others by size.
+    """Assign class numbers to requests, one per frequent request and one per size otherwise.
 
     Args:
         requests: int64 [n, n_dimensions].

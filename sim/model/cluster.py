@@ -32,7 +32,7 @@ UNLIMITED = 2**62
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """Identical machines of one kind.
+    """Specification of one or more identical machines.
 
     Attributes:
         name: name of the machine; several machines get its number appended, from 1.
@@ -83,7 +83,7 @@ class MachineSpec:
 
     @property
     def names(self) -> Iterator[str]:
-        """Return the names of the machines, in order."""
+        """Yield the name of each machine, numbered from 1 if there are several."""
         if self.count == 1:
             return iter((self.name,))
         return (f"{self.name}{number}" for number in range(1, self.count + 1))
@@ -97,7 +97,7 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of the cluster with its own queue, or an additional queue for such a part.
+    """Cluster partition with its own processors, or a further queue on another partition's.
 
     The jobs of all queues on the same processors wait in one line: higher tiers first, and within a
     tier in the order of the scenario. Slurm: `PartitionName` with `PriorityTier`.
@@ -182,7 +182,7 @@ class Partition:
         max_requested_s: float | None = None,
         max_procs: int | None = None,
     ) -> Self:
-        """Return a partition with the processors of the given machines, one or more.
+        """Return a partition that consists of the given machines.
 
         Raises:
             ClusterError: no machines, or an impossible limit.
@@ -195,13 +195,13 @@ class Partition:
 
     @property
     def n_machines(self) -> int:
-        """Return the number of machines; 0 if only the processors are known."""
+        """Return the number of machines, or 0 if only a processor count is known."""
         return sum(spec.count for spec in self.machines)
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """Partitions in the order in which the router tries them for a job.
+    """Specification of a cluster: its partitions, in the order in which jobs are routed.
 
     There is at least one. Names of partitions are unique, and so are those of their machines, at
     most a million; the processors are at most 2**53 together.
@@ -264,7 +264,7 @@ class ClusterSpec:
 
     @classmethod
     def single(cls, procs: int, name: str = "main") -> Self:
-        """Return a cluster of one partition without limits."""
+        """Return a cluster with one partition that has no limits on jobs."""
         return cls((Partition(name, procs),))
 
     @classmethod
@@ -273,7 +273,7 @@ class ClusterSpec:
         return cls(tuple(partitions))
 
     def in_machines_of(self, procs: int, mem_bytes: int | None = None) -> Self:
-        """Return the same partitions, each made of identical machines.
+        """Return a copy of the cluster, divided into machines of `procs` processors each.
 
         A partition ``main`` of 64 processors in machines of 32 gets ``main1`` and ``main2``.
 
@@ -305,18 +305,18 @@ class ClusterSpec:
         )
 
     def host(self, partition: Partition) -> Partition:
-        """Return the partition whose processors a partition uses: itself, unless it is a queue."""
+        """Return the partition that owns the processors which the given one uses."""
         if partition.on is None:
             return partition
         return self.partitions[self.names.index(partition.on)]
 
     def hosts(self) -> NDArray[np.int64]:
-        """Return the index of the partition whose processors each partition uses: int64 [m]."""
+        """Return, per partition, the index of the owner of its processors: int64 [m]."""
         names = self.names
         return np.array([names.index(p.on or p.name) for p in self.partitions], dtype=np.int64)
 
     def widest_procs(self, partition: Partition) -> int:
-        """Return the width in processors of the widest job that a partition admits."""
+        """Return how many processors the widest job that a partition admits may have."""
         procs = self.host(partition).procs
         return procs if partition.max_procs is None else min(procs, partition.max_procs)
 
@@ -333,7 +333,7 @@ class ClusterSpec:
         )
 
     def machine_capacity(self) -> NDArray[np.int64]:
-        """Return the resources of each machine: int64 [n_machines, len(RESOURCES)]."""
+        """Return each machine's total resources: int64 [n_machines, len(RESOURCES)]."""
         specs = [spec for part in self.partitions for spec in part.machines]
         amounts = np.array([spec.capacity for spec in specs], dtype=np.int64)
         return np.repeat(
@@ -357,7 +357,7 @@ class ClusterSpec:
 
     @property
     def widest(self) -> Partition:
-        """Return the partition that admits the widest job (the first of them, on a tie)."""
+        """Return the partition that admits the widest job, or the first of several."""
         return max(self.partitions, key=self.widest_procs)
 
 
@@ -373,7 +373,7 @@ def _is_text(value: object) -> bool:
 
 
 def check_speed(subject: str, share: float) -> None:
-    """Raise `ClusterError` unless a share of full speed is above 0 and at most 1."""
+    """Raise `ClusterError` unless `share`, a fraction of full speed, is in (0, 1]."""
     if type(share) not in (int, float) or not 0.0 < share <= 1.0:
         raise ClusterError(f"{subject} is {share!r}; allowed are numbers above 0 and at most 1.")
 
@@ -403,7 +403,7 @@ WindowKind = Literal["planned", "drain", "failure"]
 
 @dataclass(frozen=True)
 class CapacityWindow:
-    """A time during which some processors of a partition are not available to jobs.
+    """Time window in which a partition has fewer processors for jobs.
 
     Attributes:
         partition: name of a partition that has its own processors.
@@ -442,13 +442,13 @@ class CapacityWindow:
 
     @property
     def title(self) -> str:
-        """Return the name of the window for messages."""
+        """Return a description of the window for messages, with its name and partition."""
         name = f" '{self.name}'" if self.name else ""
         return f"capacity window{name} on '{self.partition}'"
 
 
 def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> None:
-    """Raise `ScenarioError` for windows that take processors that a partition does not have."""
+    """Raise `ScenarioError` if a window takes processors that its partition lacks."""
     procs_by_partition = {part.name: part.procs for part in cluster.partitions if part.on is None}
     for window in windows:
         if window.partition not in procs_by_partition:
@@ -473,7 +473,7 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
 
 @dataclass(frozen=True)
 class ThrottleWindow:
-    """A time during which some machines run at a share of their full speed.
+    """Time window in which certain machines run at a fraction of their full speed.
 
     Attributes:
         machines: names of one or more machines.
@@ -507,7 +507,7 @@ class ThrottleWindow:
 
 
 class SpeedChanges(NamedTuple):
-    """Changes of the speed of machines, in order of time. Columns have shape [n_turns].
+    """Changes of machine speeds in order of time, as columns of [n_turns].
 
     `cpu` and `gpu` are float64, shares of full speed from `time_s` on; `machine` is int64.
     """
@@ -519,7 +519,7 @@ class SpeedChanges(NamedTuple):
 
 
 def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> None:
-    """Raise `ScenarioError` for windows on machines that a cluster does not have."""
+    """Raise `ScenarioError` if a window names machines that the cluster lacks."""
     if not windows:
         return
     machine_names = set(cluster.machine_names)
@@ -533,7 +533,7 @@ def check_throttles(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -
 
 
 def speed_changes(windows: tuple[ThrottleWindow, ...], cluster: ClusterSpec) -> SpeedChanges:
-    """Return the times at which machines change their speed, with overlapping windows combined."""
+    """Merge overlapping throttle windows into a sequence of machine speed changes."""
     number = {name: i for i, name in enumerate(cluster.machine_names)} if windows else {}
     usual = [
         (spec.cpu_throttle, spec.gpu_throttle)

@@ -17,14 +17,14 @@ _Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
 
 
 def read_only_copy(column: _Column) -> _Column:
-    """Return a read-only copy of a column that shares no memory with anything else."""
+    """Return a read-only array that shares no memory with the given column."""
     copy = column.copy()
     copy.setflags(write=False)
     return copy
 
 
 def count_text(value: object) -> str:
-    """Return a number for a message; Python refuses to print whole numbers of 4,300 digits."""
+    """Return a number as text for messages, even if it is too long for Python to print."""
     if isinstance(value, int) and abs(value) > _LONGEST_SHOWN:
         return "a number of more than 30 digits"
     return repr(value)
@@ -37,7 +37,7 @@ def checked_times(
     *,
     unknown_allowed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return a column of seconds as float64 [n_jobs] after checking it.
+    """Validate a column of times in seconds and return it as float64 [n_jobs].
 
     Raises:
         WorkloadError: not numbers, another length, NaN (unless unknown is allowed), negative,
@@ -56,7 +56,7 @@ def checked_times(
 
 
 def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> NDArray[np.int64]:
-    """Return a column of whole numbers as int64 [n_jobs] after checking it.
+    """Validate a column of whole numbers and return it as int64 [n_jobs].
 
     Raises:
         WorkloadError: not whole numbers, another length, less than `least`, or above 2**53.
@@ -75,7 +75,7 @@ def checked_counts(name: str, values: ArrayLike, n_jobs: int, *, least: int) -> 
 
 
 def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
-    """Return job ids as int64 [n_jobs]; None numbers them from 1.
+    """Validate job ids and return them as int64 [n_jobs], or number jobs from 1 if None.
 
     Raises:
         WorkloadError: as `checked_counts`, or an id that occurs twice.
@@ -91,7 +91,7 @@ def checked_ids(values: ArrayLike | None, n_jobs: int) -> NDArray[np.int64]:
 
 
 def checked_machine(procs: object) -> int:
-    """Return the processors of a machine as an int; `WorkloadError` unless 1 to 2**53."""
+    """Validate a processor count of 1 to 2**53 and return it as an int."""
     is_integer = isinstance(procs, int | np.integer) and not isinstance(procs, bool)
     if isinstance(procs, int | np.integer) and is_integer and 1 <= procs <= MOST_COUNT:
         return int(procs)

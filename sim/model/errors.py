@@ -26,7 +26,7 @@ LONGEST_SENTENCE = 500
 
 
 def one_line(text: str, longest: int = LONGEST_SENTENCE) -> str:
-    """Return a text as one line that is safe to print on a terminal, in a table and in a log.
+    """Return a text as one line that is safe to print in terminals, tables and logs.
 
     Line ends become spaces, unprintable characters are escaped, and the middle of a text that is
     too long is left out.
@@ -44,14 +44,14 @@ def _without_middle(text: str, longest: int) -> str:
 
 
 class SimError(Exception):
-    """Base of every error that the simulator raises on purpose."""
+    """Base class of the errors that the simulator raises deliberately."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class UnknownNameError(SimError):
-    """A name that is in no registry.
+    """Error for a name that is in no registry.
 
     Attributes:
         kind: kind of thing that was looked up, for example ``order``.
@@ -72,11 +72,11 @@ class UnknownNameError(SimError):
 
 
 class EngineError(SimError):
-    """An engine cannot do what is requested."""
+    """Error of an engine that cannot do what is requested."""
 
 
 class DamagedCodeError(EngineError):
-    """Compiled code on the disk cannot be loaded; `sim.engines` compiles it again."""
+    """Error for compiled code on disk that cannot be loaded and must be compiled again."""
 
 
 class DurationError(SimError):
@@ -88,11 +88,11 @@ class SizeError(SimError):
 
 
 class WorkloadError(SimError):
-    """Columns that cannot be a workload."""
+    """Error for columns that do not form a valid workload."""
 
 
 class TraceError(WorkloadError):
-    """A log that cannot be read.
+    """Error for a workload log that cannot be read.
 
     Attributes:
         path: file.
@@ -131,11 +131,11 @@ class ScenarioError(SimError):
 
 
 class ClusterError(ScenarioError):
-    """A cluster that cannot exist."""
+    """Error for an invalid cluster specification."""
 
 
 class SetupError(SimError):
-    """A testbed that cannot be set up."""
+    """Error for a testbed that cannot be set up."""
 
 
 def _trace_error(
@@ -145,11 +145,11 @@ def _trace_error(
 
 
 def path_text(path: str, longest: int = 200) -> str:
-    """Return a path for a message: one line, and only its end if it is long."""
+    """Shorten a path to one line for a message, keeping the end of a long one."""
     line = "".join(c if c.isprintable() else "?" for c in path)
     return line if len(line) <= longest else f"...{line[-longest:]}"
 
 
 def quoted_text(value: str, longest: int = 60) -> str:
-    """Return foreign text for a message: quoted, shortened and without control characters."""
+    """Quote and shorten untrusted text for a message and remove control characters."""
     return repr(value if len(value) <= longest else value[:longest] + "...")

@@ -51,7 +51,7 @@ INTENTS: Mapping[str, tuple[Term, ...]] = {
 def encode_names(
     names: Sequence[str], used: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return indices into the used names, and these names in sorted order.
+    """Convert indices into `names` to indices into the sorted names in use.
 
     `used` are indices into `names`; -1 and the empty name are none.
     """
@@ -64,7 +64,7 @@ def encode_names(
 def encode_terms(
     terms: Sequence[tuple[Term, ...]], used: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[tuple[Term, ...], ...]]:
-    """Return indices into the used affinities, and these affinities sorted by their text."""
+    """Convert indices into affinities to indices into the sorted affinities in use."""
     words = [repr(word) if word else "" for word in terms]
     codes, present = encode_names(words, used)
     of_words = dict(zip(words, terms, strict=True))
@@ -82,7 +82,7 @@ def pods_workload(
     time_zone: str | None = "UTC",
     notes: Iterable[ReadingNote] = (),
 ) -> Workload:
-    """Build the workload of logical workloads whose pods are known.
+    """Build a workload in which each job is one logical workload and its tasks are pods.
 
     The run time of a job is that of its longest pod. Its processors are the cores of all pods,
     rounded up to whole ones; its memory is that of all pods, per such processor.
@@ -123,7 +123,7 @@ def pods_workload(
 
 @dataclass(frozen=True, eq=False)
 class Telemetry:
-    """Measurements of pods of a workload with tasks. All columns have shape [n_rows].
+    """Measurements of executed pods, as columns of [n_rows].
 
     Attributes:
         workload: workload of the pods.
@@ -155,7 +155,7 @@ class Telemetry:
         cpu_speed: ArrayLike | None = None,
         gpu_speed: ArrayLike | None = None,
     ) -> Self:
-        """Check columns and return the telemetry; by default utilisations are NaN and speeds are 1.
+        """Validate columns of measurements and return them as telemetry.
 
         Raises:
             WorkloadError: the workload has no work units, there is no measurement, a column has

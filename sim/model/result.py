@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class JobState(IntEnum):
-    """The way in which a job ended."""
+    """Final state of a job: completed, killed or rejected."""
 
     COMPLETED = 0
     KILLED = 1
@@ -17,7 +17,7 @@ class JobState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class StepSeries:
-    """Records of the monitor for one partition: each value holds until the next time.
+    """Queue lengths and busy processors of one partition as step functions of time.
 
     Attributes:
         partition: name of the partition.
@@ -35,7 +35,7 @@ class StepSeries:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Machines of each job; read-only.
+    """Machines on which each job ran, as read-only arrays.
 
     Attributes:
         first: int64 [n_jobs + 1], where the machines of each job begin; the last is the end.
@@ -48,17 +48,17 @@ class Placement:
 
     @property
     def n_machines(self) -> NDArray[np.int64]:
-        """Return the number of machines of each job: int64 [n_jobs]."""
+        """Return how many machines each job ran on: int64 [n_jobs]."""
         return np.diff(self.first)
 
     def of(self, row: int) -> NDArray[np.int64]:
-        """Return the machines of one job."""
+        """Return the indices of the machines on which one job ran."""
         return self.machine[self.first[row] : self.first[row + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class Restarts:
-    """Number of restarts of each job and the seconds of its lost runs: int64, float64 [n_jobs]."""
+    """Restart count of each job, and the seconds that its killed runs lost, [n_jobs] each."""
 
     n: NDArray[np.int64]
     lost_s: NDArray[np.float64]
@@ -66,7 +66,7 @@ class Restarts:
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """When and where each instance of the tasks of a workload ran; read-only.
+    """Machine and times of each task instance, as read-only columns of [n_instances].
 
     Columns have shape [n_instances], those of a task side by side, tasks in their order. Instances
     of a rejected job have machine -1 and NaN.
@@ -94,7 +94,7 @@ class Instances:
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """Outcome of a simulation: columns of shape [n_jobs] in workload order, read-only.
+    """Result of a simulation, as read-only columns of [n_jobs] in workload order.
 
     Two results are equal when these columns, placement, restarts, instances and the digest are
     equal bit by bit. The engine and the monitor's series do not count, because engines must agree.
@@ -135,7 +135,7 @@ class SimulationResult:
         self.__post_init__()
 
     def columns(self) -> dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]]:
-        """Return the columns that count for equality, by name; the digest is not among them."""
+        """Return, by name, the columns by which two results are compared."""
         columns: dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int8]] = {
             "start_s": self.start_s,
             "end_s": self.end_s,

@@ -28,7 +28,7 @@ MOST_PRIORITY = float(2**53)
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything that decides the outcome of a simulation.
+    """Complete input of a simulation: workload, cluster, policies and options.
 
     The names of order, backfill, placement and options are checked when the scenario is simulated.
 
@@ -131,7 +131,7 @@ class Scenario:
 
     @property
     def may_requeue(self) -> bool:
-        """Return whether a running job can be killed and queued again."""
+        """Return whether the scenario allows killing running jobs and queuing them again."""
         fails = any(window.kind == "failure" for window in self.windows)
         return fails or any(part.preemptible for part in self.cluster.partitions)
 
@@ -178,7 +178,7 @@ class Scenario:
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256 of all that decides the outcome: the cache key of the result."""
+        """Return the SHA-256 of all inputs that affect the result, used as its cache key."""
         content = {
             "workload": self.workload.digest,
             "cluster": cluster_values(self.cluster),

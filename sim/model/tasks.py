@@ -46,7 +46,7 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 @dataclass(frozen=True)
 class Term:
-    """A condition on a label of a machine, as in the node affinity of Kubernetes.
+    """Condition on a machine label, as in Kubernetes node affinity.
 
     Attributes:
         key: key of the label.
@@ -83,7 +83,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TaskWork:
-    """Work of tasks and their sensitivities, for machines that are throttled or shared.
+    """CPU and GPU work of each task, and how strongly throttling slows it down.
 
     All columns have one row per task and are read-only.
 
@@ -113,7 +113,7 @@ class TaskWork:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tasks:
-    """Tasks in the order of the jobs of a workload. All columns have shape [n_tasks].
+    """Tasks of a workload, ordered by job, as columns of [n_tasks].
 
     Build one with `from_arrays`, which checks every row.
 
@@ -180,7 +180,7 @@ class Tasks:
         work: TaskWork | None = None,
         texts: dict[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Check columns and return tasks; missing columns are 0, one instance, or none.
+        """Validate columns and return them as tasks, with defaults for missing columns.
 
         Parents are a list per task, or `edges`: (`first_parent`, `parent_task`).
 
@@ -248,7 +248,7 @@ class Tasks:
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256 of all relevant columns as text; the same on every machine."""
+        """Return the machine-independent SHA-256 of the task columns in hexadecimal."""
         sha = hashlib.sha256()
         for holder in (self, self.work):
             for column in () if holder is None else fields(holder):
@@ -268,7 +268,7 @@ class Tasks:
         return self._at(np.arange(low, high), self.job[low:high] - first)
 
     def ordered(self, jobs: NDArray[np.intp]) -> Self:
-        """Return the tasks for a new order of jobs: the new job i is `jobs[i]` of these.
+        """Return the tasks in a new job order, where new job i is the old job `jobs[i]`.
 
         A job may occur several times, or not at all.
         """
@@ -427,7 +427,7 @@ MOST_CORES = 2.0**53
 
 
 def levels(tasks: Tasks) -> Ints:
-    """Return the largest number of tasks before each task on a path to it: int64 [n_tasks]."""
+    """Return the depth of each task in its task graph, 0 without parents: int64 [n_tasks]."""
     none = np.zeros(tasks.n_tasks)
     return _along(tasks.first_parent, tasks.parent_task, none, none + 1).astype(np.int64)
 
@@ -450,7 +450,7 @@ def widest_cores(tasks: Tasks) -> Ints:
 
 
 def upward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
-    """Return the longest path from each task to the end of its job, itself included: [n_tasks]."""
+    """Return the seconds from each task's start to its job's end, by the longest path."""
     children = np.repeat(np.arange(tasks.n_tasks), np.diff(tasks.first_parent))
     by_parent = np.argsort(tasks.parent_task, kind="stable")
     n_children = np.bincount(tasks.parent_task, minlength=tasks.n_tasks)
@@ -459,7 +459,7 @@ def upward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
 
 
 def downward_ranks(tasks: Tasks, takes_s: Floats) -> Floats:
-    """Return the longest path from the start of its job to each task, excluding it: [n_tasks]."""
+    """Return the seconds from a job's start to each task's start, by the longest path."""
     return _along(tasks.first_parent, tasks.parent_task, np.zeros(tasks.n_tasks), takes_s)
 
 

@@ -32,7 +32,7 @@ _ALLOWED = "write a number of seconds, parts such as '90m', '3h', '2d' or '1h 30
 
 
 def parse_duration(value: str | float) -> float:
-    """Parse a duration and return seconds.
+    """Parse a duration and return it in seconds.
 
     Args:
         value: seconds as a number, or a text: ``"90"``, ``"90m"``, ``"1h 30m"``, ``"2d"``,
@@ -88,7 +88,7 @@ def _unit_of(part: re.Match[str] | None, *, alone: bool) -> str | None:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Return a duration as text for people, with two units at most.
+    """Format a duration in seconds as readable text with at most two units.
 
     >>> format_duration(7500), format_duration(90), format_duration(0.25), format_duration(None)
     ('2 h 05 min', '1 min 30 s', '0.25 s', 'unknown')
@@ -110,7 +110,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Parse a size of memory or of a file and return whole bytes, at least 0.
+    """Parse a memory or file size and return it in whole bytes.
 
     Args:
         value: bytes as a whole number, or a text such as ``"4 GiB"`` (1,024 three times) or
@@ -137,7 +137,7 @@ def parse_size(value: str | int) -> int:
 
 
 def format_size(n_bytes: int) -> str:
-    """Return a size of memory as text for people; the units are powers of 1,024.
+    """Format a size in bytes as readable text in powers of 1,024.
 
     >>> format_size(838860800), format_size(1536), format_size(2**53), format_size(1)
     ('800 MiB', '1.5 KiB', '8192 TiB', '1 byte')

@@ -28,7 +28,7 @@ UNKNOWN = -1  # Value of an id or a status that is not in the log
 
 @dataclass(frozen=True)
 class ReadingNote:
-    """Effect of a named reading rule on the rows of a log.
+    """Number of log rows that a reading rule changed, with a sentence for users.
 
     Attributes:
         rule, n_rows: name of the rule, as in `sim.formats.swf.ReadingRules`, and the rows it
@@ -43,7 +43,7 @@ class ReadingNote:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Workload:
-    """Jobs in order of (submit time, job id). All columns have shape [n_jobs] and are read-only.
+    """Jobs sorted by submit time and job id, as read-only columns of [n_jobs].
 
     Build one with `from_arrays`, which checks every row. Two workloads are equal when their
     columns are, whatever they are called.
@@ -114,7 +114,7 @@ class Workload:
         tasks: Tasks | None = None,
         unsorted: Literal["refuse", "sort"] = "refuse",
     ) -> Self:
-        """Check columns and return a workload.
+        """Validate columns of jobs and build a workload from them.
 
         Args:
             submit_s: seconds on any clock, at least 0; the first submission is subtracted.
@@ -196,7 +196,7 @@ class Workload:
 
     @property
     def widest_procs(self) -> int:
-        """Return the processors of the widest job."""
+        """Return the number of processors of the widest job."""
         return int(self.procs.max())
 
     @property
@@ -206,7 +206,7 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256 of the columns as hexadecimal text; the same on every machine."""
+        """Return the machine-independent SHA-256 of the job columns in hexadecimal."""
         sha = hashlib.sha256()
         for key, column in self._columns().items():
             if key == "mem_bytes_per_proc" and (column == UNKNOWN).all():
@@ -222,7 +222,7 @@ class Workload:
         return sha.hexdigest()
 
     def head(self, n_jobs: int) -> Self:
-        """Return the first jobs in submit order (all if fewer); `WorkloadError` if `n_jobs` < 1."""
+        """Return the first `n_jobs` jobs in submit order, or all jobs if there are fewer."""
         if n_jobs < 1:
             raise WorkloadError(f"head of {n_jobs} jobs; ask for 1 or more.")
         return self._rows(0, n_jobs)

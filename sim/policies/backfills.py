@@ -65,14 +65,14 @@ from sim.policies.slurm_backfill import SLURM
 
 @kernel
 def urgency(_fleet: Fleet, _task: int) -> float:
-    """Stand in for the urgency of a task that waits; the lowest number goes first."""
+    """Serve as a placeholder for a rule's urgency of a waiting task, lowest first."""
     return 0.0
 
 
 @noinline
 @kernel
 def next_slot(fleet: Fleet) -> int:
-    """Return the queue slot of the most urgent task that may have room; or -1."""
+    """Return the queue slot of the most urgent waiting task that may have room, or -1."""
     best, best_rank, least = NONE, 0, 0.0
     for i in range(fleet.cursor[N_LIVE]):
         index = fleet.live[i]
@@ -89,7 +89,7 @@ def next_slot(fleet: Fleet) -> int:
 @noinline
 @kernel
 def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Place instances one by one, always the next of the most urgent task that has room.
+    """Place instances one by one, each from the most urgent task that has room.
 
     Everything that ends and is submitted at this time has been applied. Return how many instances
     got an end.
@@ -122,7 +122,7 @@ def serve_by_urgency(fleet: Fleet, choose: Any, now_s: float) -> int:
 
 @kernel
 def comes_before(fleet: Fleet, task: int, other: int) -> bool:
-    """Return whether a task goes before another one."""
+    """Return whether one task precedes another by urgency and rank."""
     mine, theirs = urgency(fleet, task), urgency(fleet, other)
     if mine == theirs:
         return fleet.tasks[task].rank < fleet.tasks[other].rank
@@ -132,7 +132,7 @@ def comes_before(fleet: Fleet, task: int, other: int) -> bool:
 @noinline
 @kernel
 def sink(fleet: Fleet, n: int, top: int) -> None:
-    """Move a task down to its place in the heap of the n tasks in `Fleet.heads`."""
+    """Restore the heap `Fleet.heads` of n tasks by moving the task at `top` down."""
     task, slot, below = fleet.heads[top], top, 2 * top + 1
     while below < n:
         if below + 1 < n and comes_before(fleet, fleet.heads[below + 1], fleet.heads[below]):
@@ -147,7 +147,7 @@ def sink(fleet: Fleet, n: int, top: int) -> None:
 @noinline
 @kernel
 def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Do the same as `serve_by_urgency` where urgency depends on the need alone.
+    """Place instances by an urgency that is the same for all tasks of equal needs.
 
     Tasks of a need are then equally urgent, and a placement changes only the urgency of its own
     need, so only the top of the heap must be checked again.
@@ -191,7 +191,7 @@ def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
 
 
 def decision_by_urgency(name: str, how_urgent: Any, *, by_need: bool = False) -> Any:
-    """Return the decision of a rule that serves by an urgency, (fleet, task) to a number.
+    """Return a kernel function that places the task with the lowest urgency value first.
 
     With `by_need`, the number depends on the need of the task alone; see `serve_by_need`.
     """
@@ -222,7 +222,7 @@ def fewest_first(fleet: Fleet, task: int) -> float:
 
 @kernel
 def work_left(fleet: Fleet, task: int) -> float:
-    """Return the remaining work of the job of a task: sum of n t sum(d_r / max_r) over its tasks.
+    """Return the remaining work of a task's job: sum of n t sum(d_r / max_r) over its tasks.
 
     n instances have not ended, each takes t seconds, and max_r is the largest amount of any
     machine.
@@ -257,7 +257,7 @@ LEAST_WORK = Backfill(
 
 @kernel
 def conservative(pool: Pool, k: int, now_s: float) -> int:
-    """Reserve for new jobs, compress after an end, and start the jobs that are due.
+    """Schedule partition k by conservative backfilling: every waiting job has a reservation.
 
     The plan lasts from decision to decision: the rest of an early end is given back to it. It is
     made again only after a job outlived its estimate. A job can start earlier than planned only
@@ -366,13 +366,13 @@ DEPTH = 0
 
 @kernel
 def depth(pool: Pool, k: int, now_s: float) -> int:
-    """Decide with as many reservations as the option says."""
+    """Schedule partition k with reservations for as many jobs as the option `depth` says."""
     return by_plan(pool, k, now_s, pool.options[DEPTH])
 
 
 @kernel
 def by_plan(pool: Pool, k: int, now_s: float, most_reserved: float) -> int:
-    """Go through the queue: start the jobs that can start now, reserve for the first few others.
+    """Start jobs that delay no reservation, and reserve for the first `most_reserved` others.
 
     A job can start if its processors are free for its whole estimate, beside the running jobs and
     the reservations before it in the queue. A job that could not start before cannot now, unless
@@ -452,7 +452,7 @@ DEPTH_K = Backfill(
 
 @kernel
 def no_backfill_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one cannot start."""
+    """Start jobs in queue order until one cannot, with planned changes of capacity."""
     here = pool.partitions[k]
     plan_running(pool, k, now_s)
     n_started = 0
@@ -470,19 +470,19 @@ def no_backfill_by_plan(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def greedy_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Start every job that can start by the plan."""
+    """Start every job that fits beside running jobs and planned capacity windows."""
     return by_plan(pool, k, now_s, 0.0)
 
 
 @kernel
 def easy_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Reserve only for the head, by the plan."""
+    """Start jobs by EASY backfilling with planned changes of capacity."""
     return by_plan(pool, k, now_s, 1.0)
 
 
 @kernel
 def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order on idle machines until one must wait, and return how many.
+    """Start jobs in queue order on idle machines until one must wait, and count them.
 
     A start drops the reservation of machines.
     """
@@ -502,7 +502,7 @@ def no_backfill_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
 
 @kernel
 def easy_on_nodes(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order, then let others overtake if the head's reservation holds.
+    """Start jobs on whole machines by EASY backfilling: only the head has a reservation.
 
     The reservation names machines (`sim.kernel.nodes.reserve_machines`). A job that ends by the
     shadow time may start on any idle machines that suit it, and takes reserved ones first; jobs
@@ -582,13 +582,13 @@ EXTRA_PROCS, RESERVES_ANEW = 0, 1  # Positions of the options
 
 @kernel
 def no_backfill(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs strictly in queue order."""
+    """Start jobs strictly in queue order, until one does not fit."""
     return start_from_head(pool, k, now_s)
 
 
 @kernel
 def easy(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order, then let others overtake if the head's reservation holds.
+    """Start jobs by EASY backfilling: others may overtake but not delay the head of the queue.
 
     A job of n processors may start if n <= free and (now + estimate <= shadow or n <= extra). Jobs
     that run past the shadow time use up extra processors.
@@ -757,7 +757,7 @@ def backfill_named(name: str) -> Backfill:
 def decision_of(
     backfill: Backfill, allocation: Allocation, by_plan: bool = False
 ) -> Callable[..., Any]:
-    """Return the decision of a rule over the state of an allocation, as a kernel function.
+    """Return the kernel function by which a backfilling rule decides for an allocation.
 
     It decides by a plan if `by_plan`, which changing capacity needs.
 

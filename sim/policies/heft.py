@@ -32,7 +32,7 @@ ROUNDING = 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A task graph and its costs on each processor.
+    """Task graph with the cost of each task on each processor and of each edge.
 
     Attributes:
         w: float64 [n_tasks, n_processors], seconds of computation; infinite where it cannot run.
@@ -72,7 +72,7 @@ class Graph:
         return len(self.w)
 
     def mean_w(self) -> Floats:
-        """Return the mean computation cost of each task, over processors that can run it (1)."""
+        """Return each task's mean cost in seconds over the processors that can run the task."""
         can = np.isfinite(self.w)
         return np.asarray(np.where(can, self.w, 0.0).sum(axis=1) / can.sum(axis=1))
 
@@ -84,7 +84,7 @@ class Graph:
         return neighbours
 
     def topological(self) -> list[int]:
-        """Return the tasks, parents before children; `ScenarioError` if the graph has a cycle."""
+        """Return the tasks in an order in which parents precede their children."""
         after, waits = self.neighbours(1), np.bincount(self.edges[:, 1], minlength=self.n_tasks)
         order = np.flatnonzero(waits == 0).tolist()
         for task in order:  # which grows meanwhile
@@ -100,7 +100,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Plan of HEFT or CPOP for a graph. Columns have shape [n_tasks].
+    """Schedule of a task graph by HEFT or CPOP, as columns of [n_tasks].
 
     Attributes:
         processor: int64.
@@ -115,12 +115,12 @@ class Plan:
 
     @property
     def makespan_s(self) -> float:
-        """Return the largest finish time (2)."""
+        """Return the makespan of the plan: the latest finish time in seconds."""
         return float(self.finish_s.max())
 
 
 def rank_u(graph: Graph) -> Floats:
-    """Return upward ranks (5): mean cost, plus the largest of c and rank of a child."""
+    """Return the upward rank of each task: its mean cost plus the longest way to an exit task."""
     after, rank = graph.neighbours(1), graph.mean_w()
     for task in reversed(graph.topological()):
         rank[task] += max((cost + rank[child] for child, cost in after[task]), default=0.0)
@@ -128,7 +128,7 @@ def rank_u(graph: Graph) -> Floats:
 
 
 def rank_d(graph: Graph) -> Floats:
-    """Return downward ranks (7): the largest of rank, mean cost and c of a parent."""
+    """Return the downward rank of each task: the longest way from an entry task, in seconds."""
     before, mean = graph.neighbours(0), graph.mean_w()
     rank = np.zeros(graph.n_tasks)
     for task in graph.topological():
@@ -156,7 +156,7 @@ class _Planner:
         self.order: list[int] = []
 
     def est(self, task: int, processor: int) -> float:
-        """Return the earliest start time (3), in a gap between tasks or after the last one."""
+        """Return a task's earliest start on a processor, in a gap or after the last task."""
         ready = self.ready_s
         for parent, cost in self.before[task]:
             sent = 0.0 if self.processor[parent] == processor else cost
@@ -169,13 +169,13 @@ class _Planner:
         return begin
 
     def eft(self, task: int, processor: int) -> float:
-        """Return the earliest finish time (4)."""
+        """Return a task's earliest finish time on a processor, in seconds."""
         if self.w[task][processor] == math.inf:
             return math.inf
         return float(self.est(task, processor) + self.w[task][processor])
 
     def put(self, task: int, processor: int) -> None:
-        """Plan a task on a processor."""
+        """Assign a task to a processor at its earliest start time."""
         start = self.est(task, processor)
         finish = start + self.w[task][processor]
         self.processor[task], self.ast[task], self.aft[task] = processor, start, finish
@@ -184,7 +184,7 @@ class _Planner:
             insort(self.booked[processor], (start, finish))
 
     def put_first_finished(self, task: int) -> None:
-        """Plan a task on the processor where it finishes first."""
+        """Assign a task to the processor on which it finishes earliest."""
         self.put(task, min(range(len(self.booked)), key=lambda p: (self.eft(task, p), p)))
 
     def plan(self) -> Plan:
@@ -216,7 +216,7 @@ def heft(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) ->
 
 
 def critical_path(graph: Graph) -> tuple[int, ...]:
-    """Return the tasks of a path with the largest rank_u + rank_d (their figure 3, 3 to 8)."""
+    """Return the tasks on one critical path: those with the largest rank_u + rank_d."""
     behind, after = _descending(rank_u(graph) + rank_d(graph)), graph.neighbours(1)
     not_entries = set(graph.edges[:, 1].tolist())
     entries = [task for task in range(graph.n_tasks) if task not in not_entries]
@@ -228,7 +228,7 @@ def critical_path(graph: Graph) -> tuple[int, ...]:
 
 
 def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
-    """Plan by Critical Path on a Processor (their figure 3); arguments as for `heft`.
+    """Plan a task graph by Critical Path on a Processor (CPOP).
 
     The whole critical path goes to the processor with its lowest cost, if one can run all of it;
     every other task goes to the processor where it finishes first, as does the path otherwise.
@@ -263,7 +263,7 @@ PLANNERS: dict[str, Callable[..., Plan]] = {"heft": heft, "cpop": cpop}
 
 
 def check_plan(graph: Graph, plan: Plan) -> Sequence[str]:
-    """Return the violations of a plan as texts; none if it is valid."""
+    """Return descriptions of all constraints that a plan violates, empty if none."""
     faults = []
     for (parent, child), cost in zip(graph.edges.tolist(), graph.c.tolist(), strict=True):
         sent = 0.0 if plan.processor[parent] == plan.processor[child] else cost

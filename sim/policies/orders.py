@@ -278,7 +278,7 @@ TASK_ORDERS: tuple[Order, ...] = (CRITICAL_PATH, UPWARD_RANK, CPOP_RANK)
 
 
 def order_named(name: str) -> Order:
-    """Return a registered order, of jobs or of tasks; `UnknownNameError` if none has that name."""
+    """Return the registered queue order with a name, or raise `UnknownNameError`."""
     for order in (*ORDERS, *TASK_ORDERS):
         if order.name == name:
             return order
@@ -301,5 +301,5 @@ def ranks(order: Order, facts: JobFacts) -> NDArray[np.int64]:
 
 
 def factors(order: Order, facts: JobFacts) -> NDArray[np.float64]:
-    """Return the input of the later scores of each job: float64 [n]; 0 if unused."""
+    """Return each job's input for the time-dependent scores of an order: float64 [n]."""
     return np.zeros(len(facts.submit_s)) if order.factor is None else order.factor(facts)

@@ -39,19 +39,19 @@ from sim.policies.policy import PolicyOption, switch
 
 @kernel
 def score_of(_fleet: Fleet, _need: int, _machine: int) -> float:
-    """Stand in for the score of a machine that has room; the lowest score is chosen."""
+    """Serve as a placeholder for the score of a machine that has room, lowest chosen."""
     return 0.0
 
 
 @kernel
 def device_of(_fleet: Fleet, _need: int, _machine: int) -> int:
-    """Stand in for the choice of the GPU of which an instance gets a part: -1, the first."""
+    """Serve as a placeholder for the choice of a GPU to share: -1, the first with room."""
     return NONE
 
 
 @kernel
 def choose_least(fleet: Fleet, need: int, start: int) -> int:
-    """Return the first machine with room and the lowest score; -1 if none has room."""
+    """Return the machine with room and the lowest score, or -1 if none has room."""
     score, pile, n = fleet.gauges.score, fleet.gauges.pile, 0
     goes_on, is_stuck = is_piled(fleet, need), fleet.needs[need].is_stuck == 1
     i, behind = start, len(fleet.hosts)
@@ -78,7 +78,7 @@ def choose_least(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
-    """Return a random machine with room, all equally likely; -1 if none has room."""
+    """Return a machine drawn uniformly among those with room, or -1 if none has room."""
     pile, n = fleet.gauges.pile, 0
     goes_on, is_stuck = is_piled(fleet, need), fleet.needs[need].is_stuck == 1
     i, behind = start, len(fleet.hosts)
@@ -109,7 +109,7 @@ def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def is_piled(fleet: Fleet, need: int) -> bool:
-    """Return whether the pile is that of a need, with no change except at its last choice.
+    """Return whether the cached heap of machines is valid for a need in this decision.
 
     The chosen machine has been given to an instance. A gang releases machines only after a choice
     that found none, which invalidates the pile.
@@ -120,7 +120,7 @@ def is_piled(fleet: Fleet, need: int) -> bool:
 
 @kernel
 def note_pile(fleet: Fleet, need: int, n: int, at: int) -> None:
-    """Record the need of the pile, its number of machines, and the slot of the choice."""
+    """Record the need, length and last chosen slot of the cached heap of machines."""
     cursor = fleet.cursor
     cursor[PILE_NEED], cursor[PILE_DECISION], cursor[N_PILE] = need, cursor[DECISION], n
     if n == 0:
@@ -146,7 +146,7 @@ def draw_below(fleet: Fleet, n: int) -> int:
 
 @kernel
 def tightest_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU with the least left that has room for a part of one; -1 if none is needed."""
+    """Return the GPU with the least free share that still has room for part of a GPU, or -1."""
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
     if 0 < part < WHOLE:
@@ -161,7 +161,7 @@ def tightest_device(fleet: Fleet, need: int, machine: int) -> int:
 
 @kernel
 def loosest_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU with the most left, if a part of one is needed; else -1."""
+    """Return the GPU with the largest free share if a part of a GPU is needed, or -1."""
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
     if 0 < part < WHOLE:
@@ -206,7 +206,7 @@ ChooseMachine = Callable[[Fleet, int, int], int]
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """A placement rule.
+    """Placement rule: chooses a machine for the next instance of a task.
 
     Attributes:
         name, summary: name in a scenario, and one line for people with the source.
@@ -262,7 +262,7 @@ WEIGHTS: tuple[PolicyOption, ...] = tuple(
 
 @kernel
 def first_fit(fleet: Fleet, need: int, start: int) -> int:
-    """Return the first machine that has room."""
+    """Return the first machine with room for a need, from machine `start` on, or -1."""
     for machine in range(start, len(fleet.hosts)):
         if has_room(fleet, need, machine):
             fleet.cursor[FROM] = machine
@@ -272,7 +272,7 @@ def first_fit(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def left_over(fleet: Fleet, need: int, machine: int) -> float:
-    """Return what a machine has left after an instance: sum of w_r (free_r - asked_r) / max_r.
+    """Return a machine's weighted free resources after adding an instance (best fit).
 
     max_r is the largest amount of any machine. Weng et al., USENIX ATC 2023, section 6: best fit.
     Unlimited resources are left out.
@@ -288,7 +288,7 @@ def left_over(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def taken_before(fleet: Fleet, need: int, machine: int) -> float:
-    """Return minus what a machine has left after an instance, see `left_over`."""
+    """Return minus a machine's weighted free resources after adding an instance (worst fit)."""
     return -left_over(fleet, need, machine)
 
 
@@ -337,7 +337,7 @@ TYPICAL = PolicyOption(
 
 @kernel
 def gpu_packing(fleet: Fleet, need: int, machine: int) -> float:
-    """Return GpuPacking's score: GPUs in use first, then machines in use, then idle ones.
+    """Return the GpuPacking score: GPUs in use first, then machines in use, then idle machines.
 
     Weng et al., NSDI 2022 and ATC 2023: a part of a GPU goes to the fullest GPU in use that has
     room; else a request for GPUs goes to a machine with GPUs in use, else to the idle one with the
@@ -359,7 +359,7 @@ def gpu_packing(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
-    """Return GpuClustering's score: instances of a kind together (Gandiva, OSDI 2018; ATC 2023).
+    """Return the GpuClustering score, which groups instances of equal GPU requests.
 
     First come machines with only instances of the same GPU request, then those that also have
     others, then those without any, then the rest; ties go to the least GPUs left. A part of a GPU
@@ -388,7 +388,7 @@ def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
 @noinline
 @kernel
 def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
-    """Return the thousandths of GPUs of a machine that typical needs cannot use, summed.
+    """Return a machine's GPU thousandths that typical needs cannot use, summed by frequency.
 
     F(m) of Weng et al. (ATC 2023), section 3, times the instances of the typical need m, summed:
     all that is left of the GPUs if m has no room or requests none; else the rest of those GPUs that
@@ -454,7 +454,7 @@ def _parts(fleet: Fleet, machine: int, device: int, part: int, asks: int) -> tup
 @noinline
 @kernel
 def best_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the first GPU of which a part leaves the fewest fragments; or -1.
+    """Return the first GPU on which a partial allocation leaves the fewest fragments, or -1.
 
     GPUs with the same rest are equal, so only the first of them is examined.
     """
@@ -476,7 +476,7 @@ def best_device(fleet: Fleet, need: int, machine: int) -> int:
 
 @kernel
 def gradient(fleet: Fleet, need: int, machine: int) -> float:
-    """Return how much an instance increases the fragments of a machine, at its best GPU.
+    """Return how much an instance would increase GPU fragmentation on a machine.
 
     Scores are cached until something changes on the machine.
     """
@@ -536,7 +536,7 @@ def away_from(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def off_diagonal(fleet: Fleet, machine: int, need: int, times: float) -> float:
-    """Return the distance of a machine's used shares from being all equal.
+    """Return how far the used shares of a machine's resources are from being equal.
 
     The distance of the vector u from the diagonal, sqrt(sum (u_r - mean u)^2), with `times` more
     instances of a need.
@@ -561,13 +561,13 @@ def off_diagonal(fleet: Fleet, machine: int, need: int, times: float) -> float:
 
 @kernel
 def further_off(fleet: Fleet, need: int, machine: int) -> float:
-    """Return how much an instance unbalances the use of the resources of a machine."""
+    """Return how much an instance would unbalance a machine's use of its resources."""
     return off_diagonal(fleet, machine, need, 1.0) - off_diagonal(fleet, machine, need, 0.0)
 
 
 @kernel
 def against(fleet: Fleet, need: int, machine: int) -> float:
-    """Return minus the alignment of Tetris: -(sum d_r f_r), shares of the machine."""
+    """Return minus the Tetris alignment: -(sum d_r f_r) of request and free shares."""
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     along = 0.0
     for r in range(AMOUNTS):
@@ -581,7 +581,7 @@ def against(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def product(fleet: Fleet, need: int, machine: int) -> float:
-    """Return sum d_r f_r, both as shares of the largest amount of any machine."""
+    """Return the dot product of request and free resources, scaled by the largest machine."""
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     along = 0.0
     for r in range(AMOUNTS):
@@ -646,7 +646,7 @@ _others: dict[str, PlacementRule] = {}
 
 
 def register_placement(rule: PlacementRule) -> None:
-    """Register a user's placement rule in this process, by its name, for all engines.
+    """Register a user-defined placement rule in this process for all engines.
 
     Its choice is one function marked with `sim.kernel.jit.kernel` that calls only kernel functions
     of Copperline; every process that simulates with it must register it.
@@ -664,7 +664,7 @@ def register_placement(rule: PlacementRule) -> None:
 
 
 def placement_named(name: str) -> PlacementRule:
-    """Return a registered placement rule; `UnknownNameError` if no rule has that name."""
+    """Return the registered placement rule with a name, or raise `UnknownNameError`."""
     rules = {rule.name: rule for rule in PLACEMENTS} | _others
     if name not in rules:
         raise UnknownNameError("placement", name, rules)

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PolicyOption:
-    """A numeric option of a policy.
+    """Numeric option of a scheduling policy, with default and bounds.
 
     Attributes:
         name: name in a scenario; unique among policies of the same kind.
@@ -45,7 +45,7 @@ class PolicyOption:
     names: tuple[str, ...] = ()
 
     def checked(self, value: object, of: str) -> float:
-        """Return a value as a float; raise `ScenarioError` if it is not allowed."""
+        """Return a value as a float, or raise `ScenarioError` if it is out of bounds."""
         if isinstance(value, str) and value in self.names:
             return float(self.names.index(value))
         number = float(value) if isinstance(value, int | float) else math.nan
@@ -61,7 +61,7 @@ class PolicyOption:
 
 
 def switch(name: str, usual: bool, summary: str) -> PolicyOption:
-    """Return an option that is 0 or 1."""
+    """Return a policy option that is either 0 (off) or 1 (on)."""
     return PolicyOption(name, float(usual), summary, 0.0, 1.0, is_whole=True)
 
 
@@ -71,7 +71,7 @@ ACTUAL_TIMES = switch("actual_times", False, "it plans with the time that each j
 
 @dataclass(frozen=True, eq=False)
 class JobFacts:
-    """Facts on the jobs that an order may use before the simulation. Columns have shape [n_jobs].
+    """Job properties that a queue order may use, as columns of [n_jobs].
 
     Attributes:
         submit_s, requested_s, procs: float64, float64 and int64; `submit_s` is in seconds since the
@@ -95,7 +95,7 @@ class JobFacts:
 
 @dataclass(frozen=True, eq=False)
 class TaskFacts:
-    """Facts on the tasks that an order may use before the simulation. Columns: [n_tasks].
+    """Task properties that a queue order may use, as columns of [n_tasks].
 
     Attributes:
         tasks: tasks with the graph of each job.
@@ -119,7 +119,7 @@ def _nothing_missing(_scenario: Scenario, _values: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class Order:
-    """A queue order: which waiting job goes first.
+    """Queue order: rule by which waiting jobs or tasks are ranked.
 
     One of `score`, `score_now` and `score_tasks` is set. Ties go to the earlier submission, then to
     the smaller job id, then to the task that is listed first.

@@ -16,7 +16,7 @@ from sim.policies.policy import ACTUAL_TIMES, Backfill, Floats, PolicyOption
 
 @dataclass(frozen=True, eq=False)
 class OptionValues:
-    """The values of all options of a scenario.
+    """Values of all policy options of a scenario.
 
     Attributes:
         order, backfill, placement: float64, values of the order, the backfilling rule and the
@@ -30,12 +30,12 @@ class OptionValues:
     values: dict[str, float]
 
     def of(self, option: PolicyOption) -> float:
-        """Return the value of an option."""
+        """Return the value that the scenario has for a policy option."""
         return self.values[option.name]
 
 
 def options_of(scenario: Scenario) -> OptionValues:
-    """Return the option values of the policies of a scenario.
+    """Return validated values for all options of a scenario's policies.
 
     Raises:
         UnknownNameError: no such order, rule or option.

@@ -40,7 +40,7 @@ MARK = 1 << 40
 
 @kernel
 def slurm(nodes: Nodes, k: int, now_s: float) -> int:
-    """Start jobs in queue order and, when a pass is due, those that delay no reservation."""
+    """Start jobs by Slurm's main and backfill schedulers, with reservations by machine."""
     here = nodes.pool.partitions[k]
     n_started = start_heads(nodes, k, now_s)
     if here.head >= here.tail:

@@ -41,7 +41,7 @@ MM_PER_HOUR = 1.0 / (1000.0 * 3600.0)  # metres per second
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A bell-shaped peak of rain: time, rate and standard deviation."""
+    """A bell-shaped peak of rain: time in s, rate in mm/h and standard deviation in s."""
 
     at_s: float
     peak_mmh: float
@@ -57,7 +57,7 @@ STORM_END_S = 12_600.0  # end of the rain
 def hyetograph(
     n_steps: int, step_s: float, bursts: tuple[Burst, ...] = STORM, end_s: float = STORM_END_S
 ) -> npt.NDArray[np.float64]:
-    """Return the rain at the middle of every step in mm/h, float64 [n_steps].
+    """Return the rain rate in mm/h at the middle of every time step: float64 [n_steps].
 
     Raises:
         SetupError: no steps, or steps of no length.
@@ -79,7 +79,7 @@ SOIL_SPREAD = 0.15  # largest relative deviation of a cell's conductivity from t
 
 @dataclass(frozen=True, eq=False)
 class Terrain:
-    """Cells of a square grid, numbered row by row from the upper left.
+    """A square grid of cells, numbered row by row from the upper left, with drainage directions.
 
     Attributes:
         elevation_m: float64 [n_cells], pits filled.
@@ -107,17 +107,17 @@ class Terrain:
 
     @property
     def area_m2(self) -> float:
-        """Area of the catchment."""
+        """Area of the catchment in square metres."""
         return self.n_cells * self.cell_m**2
 
     @cached_property
     def outlet(self) -> int:
-        """Cell through which the water leaves."""
+        """Index of the cell through which the water leaves the catchment."""
         return int(np.flatnonzero(self.downstream < 0)[0])
 
     @cached_property
     def drained_cells(self) -> Ints:
-        """Number of cells that drain through each, itself included; int64 [n_cells]."""
+        """Number of cells that drain through each cell, itself included: int64 [n_cells]."""
         drained = np.ones(self.n_cells, dtype=np.int64)
         for cell in np.argsort(-self.elevation_m, kind="stable"):
             if self.downstream[cell] >= 0:
@@ -126,7 +126,7 @@ class Terrain:
 
     @cached_property
     def donors(self) -> sparse.csr_matrix:
-        """Matrix [n_cells, n_cells] with ones where the row's cell is fed by the column's cell."""
+        """Matrix [n_cells, n_cells] with 1 where the column's cell drains to the row's cell."""
         from scipy import sparse
 
         fed = np.flatnonzero(self.downstream >= 0)
@@ -136,7 +136,7 @@ class Terrain:
 
     @cached_property
     def sensors(self) -> tuple[int, ...]:
-        """The outlet and the two streams at the confluence with the largest smaller stream."""
+        """Sensor cells: the outlet, and the last cells of the two streams of a confluence."""
         best = 0
         met: tuple[int, ...] = (self.outlet,)
         for cell in range(self.n_cells):
@@ -176,7 +176,7 @@ def make_terrain(seed: np.random.SeedSequence, size: int = 24, cell_m: float = 5
 
 
 def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
-    """Return one column of cells with an even slope to its last one, for known answers."""
+    """Return a single column of cells with an even slope, for tests with known solutions."""
     cells = np.arange(n_cells)
     downstream = np.append(cells[1:], -1)
     plain = np.ones(n_cells)
@@ -233,7 +233,7 @@ def _steepest(filled_m: Floats, outlet: int, size: int, cell_m: float) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class SoilParameters:
-    """Parameters of the model, one entry per configuration: float64 [n] each.
+    """Soil parameters of the flood model, one entry per configuration: float64 [n] each.
 
     Attributes:
         conductivity_mmh: saturated hydraulic conductivity K of the soil.
@@ -263,7 +263,7 @@ class SoilParameters:
         return int(self.roughness.size)
 
     def part(self, start: int, stop: int) -> SoilParameters:
-        """Return the configurations from ``start`` until before ``stop``."""
+        """Return the configurations with indices from ``start`` to ``stop`` - 1."""
         return SoilParameters(
             self.conductivity_mmh[start:stop],
             self.rain_factor[start:stop],
@@ -275,7 +275,7 @@ class SoilParameters:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Results of a simulation, one row per configuration.
+    """Results of a flood simulation, one row per configuration.
 
     Attributes:
         discharge_m3s: float64 [n, n_sensors, n_samples], means over the samples' intervals.
@@ -293,7 +293,7 @@ class Flows:
 
 
 def capacity_m(taken_m: Floats, conducted_m: Floats, drawn_m: Floats) -> Floats:
-    """Return the infiltration of a soil under water during a step (Green-Ampt).
+    """Return the Green-Ampt infiltration in m of ponded soil during one step.
 
     The exact K dt = dF - S ln(1 + dF / (F + S)), with the logarithm as 2x / (2 + x), gives a
     quadratic equation (Li, Stevens and Simons 1976): its error falls with the cube of dF / (F +
@@ -319,7 +319,7 @@ def simulate(
     steps_per_sample: int,
     deepest: bool = False,
 ) -> Flows:
-    """Simulate every configuration; a row is bitwise independent of the others.
+    """Simulate a flood for every configuration; rows are bitwise independent of each other.
 
     Args:
         terrain: catchment.
@@ -409,7 +409,7 @@ TOGETHER = 16  # configurations that are simulated together: they fit into a pro
 
 @dataclass(frozen=True, eq=False)
 class FloodCalibration:
-    """A catchment, its storm and the observations of its sensors.
+    """A calibration problem: a catchment, a storm and the observed discharge at sensors.
 
     Attributes:
         terrain: catchment; its sensors are the outlet and two streams.
@@ -424,11 +424,11 @@ class FloodCalibration:
 
     @cached_property
     def spread_m3s(self) -> Floats:
-        """Standard deviation of every observed series: float64 [n_sensors]."""
+        """Standard deviation of each sensor's observed discharge: float64 [n_sensors]."""
         return np.asarray(self.observed_m3s.std(axis=1))
 
     def run(self, ground: SoilParameters, *, deepest: bool = False) -> Flows:
-        """Simulate every configuration."""
+        """Simulate the storm for every configuration."""
         return simulate(
             self.terrain,
             self.rain_mmh,
@@ -440,7 +440,7 @@ class FloodCalibration:
         )
 
     def measures(self, ground: SoilParameters) -> list[dict[str, float]]:
-        """Simulate every configuration and return its measures against the sensors, in order."""
+        """Simulate every configuration and return its measures of fit to the sensors."""
         measured: list[dict[str, float]] = []
         for start in range(0, ground.n, TOGETHER):
             flows = self.run(ground.part(start, min(start + TOGETHER, ground.n)))
@@ -448,7 +448,7 @@ class FloodCalibration:
         return measured
 
     def compared(self, flows: Flows, row: int) -> dict[str, float]:
-        """Return the measures of one configuration.
+        """Return one simulated configuration's measures of fit to the sensors.
 
         ``rmse_m3s`` is over all sensors and samples; ``nse`` the mean over sensors of Nash and
         Sutcliffe's efficiency (1970), 1 at best; errors of peak and volume are the outlet's, in
@@ -480,7 +480,7 @@ MEASURES = (
 
 
 def soil_parameters(configurations: Iterable[Mapping[str, float]]) -> SoilParameters:
-    """Return configurations as columns. Raises SetupError for a missing name."""
+    """Convert configurations to `SoilParameters`. Raises SetupError for a missing name."""
     rows = list(configurations)
     return SoilParameters(**{name: _column(rows, name) for name in LEVELS}, suction_m=SUCTION_M)
 
@@ -496,7 +496,7 @@ def _column(configurations: Sequence[Mapping[str, float]], name: str) -> Floats:
 
 @cache
 def make_calibration(seed: int = 0) -> FloodCalibration:
-    """Draw a catchment, a truth and the observations of its sensors.
+    """Draw a calibration problem: a catchment, true parameters and noisy observations.
 
     Raises:
         SetupError: a seed below 0.
@@ -513,6 +513,6 @@ def make_calibration(seed: int = 0) -> FloodCalibration:
 
 
 def truth(seed: int) -> dict[str, float]:
-    """Return the true parameters behind the sensors of a seed, which a search must not use."""
+    """Return the true parameters of a seed's calibration problem; a search must not use them."""
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[1])
     return {name: float(np.exp(rng.uniform(*np.log(ends)))) for name, ends in TRUTH.items()}

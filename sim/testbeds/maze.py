@@ -39,7 +39,7 @@ SIGHT_ROOMS = 5  # range of sight along a corridor
 
 @dataclass(frozen=True, eq=False)
 class MazePlan:
-    """Rooms, numbered row by row from the upper left; the first is the entry, the last the exit.
+    """A maze of rooms, numbered row by row from entry (upper left) to exit (lower right).
 
     Attributes:
         columns, rows: numbers of rooms.
@@ -59,27 +59,27 @@ class MazePlan:
 
     @property
     def way_in(self) -> int:
-        """Room in which the runner begins: the upper left."""
+        """Index of the room in which the runner starts: the upper left."""
         return 0
 
     @property
     def way_out(self) -> int:
-        """Room that the runner must reach: the lower right."""
+        """Index of the room that the runner must reach: the lower right."""
         return self.n_rooms - 1
 
     def place(self, room: int) -> tuple[int, int]:
-        """Return column and row of a room."""
+        """Return the grid column and row of a room."""
         return room % self.columns, room // self.columns
 
     @cached_property
     def around(self) -> tuple[tuple[int, ...], ...]:
-        """For every room the neighbours on the grid, with a passage or not."""
+        """Neighbours of every room on the grid, with or without a passage between them."""
         n = self.n_rooms
         return tuple(tuple(_around(room, self.columns, n)) for room in range(n))
 
     @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
-        """Length of the shortest way between every two rooms."""
+        """Number of moves on the shortest path between every two rooms."""
         return tuple(self._steps_from(room) for room in range(self.n_rooms))
 
     def _steps_from(self, start: int) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class MazePlan:
 
     @cached_property
     def visible(self) -> tuple[frozenset[int], ...]:
-        """Visible rooms from every room: itself, and corridors as far as `SIGHT_ROOMS`."""
+        """Rooms visible from every room: itself, and corridors up to `SIGHT_ROOMS` away."""
         return tuple(self._seen_from(room) for room in range(self.n_rooms))
 
     def _seen_from(self, start: int) -> frozenset[int]:
@@ -164,50 +164,50 @@ Draw = Callable[[int], int]  # draws a whole number from 0 to below its argument
 
 
 class Walker(Protocol):
-    """A strategy of the search for the exit."""
+    """A search strategy of the runner for the exit of a maze."""
 
     def next_room(self, room: int) -> int:
-        """Choose one of the rooms beside this one."""
+        """Choose one of the rooms that have a passage to this room."""
 
     def moved(self, room: int, to: int) -> None:
-        """Record a move to a room beside, chosen or not."""
+        """Record a move to an adjacent room, whether or not the strategy chose it."""
 
     def carried(self, to: int) -> None:
         """Record that an enemy carried the runner to a room."""
 
 
 class Wanderer:
-    """A walker through any passage except the last one (the random mouse)."""
+    """A random walk that does not turn back except in dead ends (the random mouse)."""
 
     def __init__(self, maze: MazePlan, draw: Draw) -> None:
         self._maze, self._draw = maze, draw
         self._came_from = -1
 
     def next_room(self, room: int) -> int:
-        """Draw a room beside that does not lead back."""
+        """Draw an adjacent room other than the previous one, except in a dead end."""
         beside = self._maze.beside[room]
         onward = [near for near in beside if near != self._came_from] or beside
         return onward[self._draw(len(onward))]
 
     def moved(self, room: int, to: int) -> None:
-        """Record the last room."""
+        """Record the previous room."""
         if room != to:
             self._came_from = room
 
     def carried(self, to: int) -> None:  # noqa: ARG002 - wherever it is
-        """Forget the last room."""
+        """Forget the previous room, since an enemy carried the runner away."""
         self._came_from = -1
 
 
 class WallFollower:
-    """A walker along the right-hand wall: right, straight on, left, back, the first open."""
+    """A strategy that follows the right-hand wall: right, straight on, left, or back."""
 
     def __init__(self, maze: MazePlan, draw: Draw) -> None:  # noqa: ARG002 - deterministic
         self._maze = maze
         self._ahead = 1
 
     def next_room(self, room: int) -> int:
-        """Return the first open room, from the direction of the last move."""
+        """Return the first open room to the right, ahead, to the left, or behind."""
         columns = self._maze.columns
         clockwise = (-columns, 1, columns, -1)
         heading = clockwise.index(self._ahead)
@@ -215,17 +215,17 @@ class WallFollower:
         return next(room + turn for turn in turns if room + turn in self._maze.beside[room])
 
     def moved(self, room: int, to: int) -> None:
-        """Record the direction."""
+        """Record the direction of a move."""
         if room != to:
             self._ahead = to - room
 
     def carried(self, to: int) -> None:  # noqa: ARG002 - wherever it is
-        """Start again in the direction to the right."""
+        """Reset the direction to right, after an enemy carried the runner away."""
         self._ahead = 1
 
 
 class Rememberer:
-    """A walker with a map of the visible rooms, which knows the direction of the exit.
+    """A strategy that maps visible rooms and takes the shortest possible path to the exit.
 
     It takes the shortest way that may lead out by the map, where unseen walls count as open, and
     plans again when it sees a wall (planning under the free-space assumption: Zelinsky 1992,
@@ -238,15 +238,15 @@ class Rememberer:
         self._look(maze.way_in)
 
     def next_room(self, room: int) -> int:
-        """Choose the room from which the fewest steps may be left."""
+        """Choose the adjacent room with the shortest possible path to the exit."""
         return min(self._maze.beside[room], key=lambda near: self._left[near])
 
     def moved(self, room: int, to: int) -> None:  # noqa: ARG002 - only the position matters
-        """Add the visible rooms to the map."""
+        """Add the rooms visible from the new room to the map."""
         self._look(to)
 
     def carried(self, to: int) -> None:
-        """Add the visible rooms to the map, which is kept."""
+        """Add the rooms visible from the new room to the map, and retain the map."""
         self._look(to)
 
     def _look(self, room: int) -> None:
@@ -362,7 +362,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class GameEvent:
-    """An event of a game: time, room and kind."""
+    """An event during a game, such as a slip: time, room and kind."""
 
     at_s: float
     room: int
@@ -371,7 +371,7 @@ class GameEvent:
 
 @dataclass(frozen=True, eq=False)
 class GameResult:
-    """Result of one game; the path has the seconds and the room of every move."""
+    """Result of one game, with the time in seconds and the room of every move."""
 
     time_s: float
     escaped: bool
@@ -388,7 +388,7 @@ MEASURES = ("time_s", "escaped_pct", "slips", "shaken_off", "carried_back", "roo
 
 
 def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
-    """Return the means over games; a lost game counts with its time limit."""
+    """Return the mean measures over games; a lost game counts with the time limit."""
     played = list(episodes)
 
     def mean(values: Iterable[float]) -> float:
@@ -406,7 +406,7 @@ def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A maze, with the entropy of the random streams of enemies, slips and ways."""
+    """A maze with the entropy that seeds the random streams of enemies, slips and paths."""
 
     maze: MazePlan
     entropy: tuple[int, ...]
@@ -414,7 +414,7 @@ class Game:
 
 @cache
 def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
-    """Draw games, each in its own maze; the first ones do not depend on their number.
+    """Draw `n_games` games in different mazes; a larger `n_games` only appends games.
 
     Raises:
         SetupError: a seed below 0, or no games.
@@ -432,7 +432,7 @@ def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
 
 
 def play(game: Game, runner: Runner, rules: Rules) -> GameResult:
-    """Play one game; its enemies begin in the same way for every runner."""
+    """Play one game; the enemies' initial behaviour is the same for every runner."""
     return _Play(game, runner, rules).played()
 
 
@@ -467,7 +467,7 @@ class _Play:
         self._happenings: list[GameEvent] = []
 
     def played(self) -> GameResult:
-        """Play until the runner reaches the exit or the time limit."""
+        """Play until the runner reaches the exit or the time limit, and return the result."""
         while self._room != self._maze.way_out:
             self._now = min(self._due, *(enemy.due for enemy in self._enemies), self._limit)
             if self._now >= self._limit:

@@ -26,7 +26,7 @@ NOT_FINITE = frozenset({"nan", "inf", "infinity", "na", "n/a", "null", "none"})
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A table row: the objective (minimised) and the run's duration, None if not recorded."""
+    """Row of a measured table: objective value (minimised), and duration if recorded."""
 
     objective: float
     duration_s: float | None
@@ -34,7 +34,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTable:
-    """A fully or partly measured space."""
+    """Parameter space with measured results for all or a part of its configurations."""
 
     name: str  # file name without its suffix, or the source of the text
     space: ParameterSpace  # product of the distinct values per column
@@ -42,7 +42,7 @@ class MeasuredTable:
 
     @classmethod
     def read(cls, path: Path | str) -> MeasuredTable:
-        """Read a CSV table: numbers are sorted, texts are nominal and keep the order of the file.
+        """Read a measured table from a CSV file.
 
         Raises `TableError`, naming file, line, field and value, for a file that cannot be
         read, is empty, has no `objective`, or has a ragged, repeated or non-finite row.
@@ -51,7 +51,7 @@ class MeasuredTable:
 
     @classmethod
     def parse(cls, text: str, source: str, name: str = "") -> MeasuredTable:
-        """Parse the text of a CSV table; ``source`` names it in errors (see `read`)."""
+        """Parse a measured table from CSV text, citing ``source`` in error messages."""
         header, lines = _split(source, _rows(source, text))
         names = [name for name in header if name not in (OBJECTIVE, DURATION)]
         columns = {name: _column(source, name, header.index(name), lines) for name in names}
@@ -75,7 +75,7 @@ class MeasuredTable:
         return len(self.measurements)
 
     def lookup(self, configuration: Configuration) -> Measurement | None:
-        """Return the measurement of a configuration, None if it has no row (a failed run).
+        """Return the measurement of a configuration, or None if the table has no such row.
 
         Raises `SpaceError` if the configuration is not of this table's space.
         """

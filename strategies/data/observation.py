@@ -20,7 +20,7 @@ LIMIT = 1e150  # Greatest absolute quality and violation, so that sums of square
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A completed run, as strategies see it.
+    """Completed run with its quality, as strategies see it.
 
     Args:
         configuration: configuration of the run.
@@ -65,14 +65,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run without a result, and its error message; its configuration counts as taken."""
+    """Failed run: a configuration without a result, and the error message."""
 
     configuration: Configuration
     message: str
 
 
 def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
-    """Return the responses that strategies learn from, float64 [n], greater is better.
+    """Return one response per observation, penalising infeasible runs: float64 [n].
 
     Feasible: the quality. Infeasible: worst feasible quality - spread * violation / largest
     violation, where spread is the range of the feasible qualities, or max(|worst|, 1) if that
@@ -97,14 +97,14 @@ def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
 
 
 def rank_key(observation: Observation) -> tuple[bool, float]:
-    """Return a sort key, greater is better: feasible first, then quality or -violation (Deb)."""
+    """Return a sort key for observations: feasible first, then by quality or least violation."""
     if observation.feasible:
         return True, observation.quality
     return False, -observation.violation
 
 
 def best(observations: Iterable[Observation]) -> Observation | None:
-    """Return the best observation by `rank_key`, the earliest of equal ones, None without any."""
+    """Return the best observation by `rank_key`, the earliest of equals, or None."""
     return max(observations, key=rank_key, default=None)
 
 

@@ -22,7 +22,7 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class LevelCoverage:
-    """Share of a parameter's allowed levels, or of a pair's combinations, that have runs."""
+    """Share of the allowed levels of a parameter, or of pairs of levels, that have runs."""
 
     parameters: tuple[str, ...]  # one name, or two
     n_seen: int  # allowed levels or combinations with a run
@@ -33,7 +33,7 @@ class LevelCoverage:
 
 @dataclass(frozen=True, slots=True)
 class SpaceCoverage:
-    """Coverage of a space by runs."""
+    """Shares of levels, pairs of levels and configurations of a space that have runs."""
 
     parameters: tuple[LevelCoverage, ...]  # one entry per parameter, in the space's order
     pairs: tuple[LevelCoverage, ...]  # one entry per pair of parameters
@@ -42,12 +42,12 @@ class SpaceCoverage:
 
     @property
     def share(self) -> float | None:
-        """Share of the allowed configurations that have runs; None if unknown or none are."""
+        """Share of the allowed configurations that have runs, or None if unknown."""
         return self.n_seen / self.n_allowed if self.n_allowed else None
 
 
 def measure_coverage(space: ParameterSpace, observations: Sequence[Observation]) -> SpaceCoverage:
-    """Count levels, pairs of levels and configurations with runs; replicates count as runs.
+    """Compute which shares of levels, level pairs and configurations have runs.
 
     Runs at closed levels or excluded combinations do not count. Raises `SpaceError` if an
     observation is not of this space.
@@ -115,7 +115,7 @@ class EstimationTarget:
 
 @dataclass(frozen=True, slots=True)
 class MissingRuns:
-    """Runs that would make a target estimable."""
+    """Further runs that would make the effects of a target estimable."""
 
     target: EstimationTarget  # effects that shall be estimable
     # allowed, not yet run, in the order in which they were chosen
@@ -129,12 +129,12 @@ class MissingRuns:
 
     @property
     def is_smallest(self) -> bool:
-        """Whether no smaller set would do: each of these runs closes one dimension."""
+        """Whether this set of runs is provably the smallest that reaches the target."""
         return len(self.configurations) == self.lacking - self.left
 
 
 def missing_runs(knowledge: Knowledge, target: EstimationTarget) -> MissingRuns:
-    """Return the fewest runs, as far as greedy search finds them, that make a target estimable.
+    """Search greedily for the fewest further runs that make the effects of a target estimable.
 
     Never a configuration that was observed, failed, or waits. Raises `UnknownParameterError` for a
     name, `AnalysisError` for a closed level or a target of more than `MOST_COLUMNS` contrasts.
@@ -179,7 +179,7 @@ class _Search:
 
     @property
     def lacking(self) -> int:
-        """Dimensions of the contrasts outside the row space."""
+        """Number of dimensions of the target contrasts that the runs leave unknown."""
         return int(self._goal.shape[1] - self._known.shape[1])
 
     def run(self, candidates: NDArray[np.float64]) -> list[int]:
@@ -435,7 +435,7 @@ MOST_SEEDS = 200  # Greatest number of blocks and of best runs that a completion
 
 @dataclass(frozen=True, slots=True)
 class BlockCompletion:
-    """A block, and the runs that complete it."""
+    """Complete factorial block, and the runs that are missing in it."""
 
     block: FactorialBlock  # the completed block
     # its missing runs, allowed and not failed before; empty if it is complete
@@ -443,7 +443,7 @@ class BlockCompletion:
 
 
 def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> BlockCompletion | None:
-    """Return the nearest complete factorial in which these parameters have all their open levels.
+    """Return the block with all open levels of given parameters that needs the fewest runs.
 
     Without parameters: an existing block extended by one level of any parameter. A run that waits
     counts as run. None if there is no such block: nothing was run, or every one has a combination

@@ -39,7 +39,7 @@ Pair: TypeAlias = tuple[Cell, Cell, int]
 
 @dataclass(frozen=True, slots=True)
 class FactorialBlock:
-    """A complete factorial among the evaluated configurations."""
+    """Subset of levels per parameter of which all combinations have been run."""
 
     # ascending level ids per parameter; all their combinations have been run. A parameter with
     # one level is held fixed
@@ -47,7 +47,7 @@ class FactorialBlock:
 
     @property
     def size(self) -> int:
-        """Number of combinations."""
+        """Number of level combinations in the block."""
         return math.prod(len(ids) for ids in self.level_ids)
 
     @property
@@ -81,7 +81,7 @@ def block_effects(
     observations: Sequence[Observation],
     blocks: Sequence[FactorialBlock] | None = None,
 ) -> Effects:
-    """Return the main effects that complete factorial blocks determine.
+    """Estimate the main effects of levels from complete factorial blocks.
 
     In a block in which a parameter has two levels or more, a level's contrast is its marginal
     mean (over means of replicates) less the block mean. Blocks may hold different levels, so
@@ -131,7 +131,7 @@ class _EvaluatedCells:
         self._covered: dict[tuple[int, Cell], list[int]] = {}
 
     def pairs(self) -> list[Pair]:
-        """Return pairs that differ in one parameter, those with the most neighbours first."""
+        """Return pairs of configurations that differ in one parameter, best connected first."""
         degree = {c: sum(mask.bit_count() for mask in m) for c, m in self._levels.items()}
         neighbours = [
             (cell, (*cell[:position], other, *cell[position + 1 :]), position)
@@ -154,7 +154,7 @@ class _EvaluatedCells:
                 self._covered.setdefault(_line(cell, position), []).append(mask)
 
     def grown(self, first: Cell, second: Cell, position: int) -> FactorialBlock:
-        """Grow a pair to a maximal block."""
+        """Extend a pair of configurations to a maximal complete factorial block."""
         levels = [[level_id] for level_id in first]
         levels[position].append(second[position])
         cells = [first, second]

@@ -47,7 +47,7 @@ ErrorSource = Literal["pure error", "residual"]
 
 @dataclass(frozen=True, slots=True)
 class ErrorEstimate:
-    """Estimated variance of a run that the model does not explain."""
+    """Estimated error variance of a single run, with its degrees of freedom."""
 
     source: ErrorSource | None  # replicates or residuals; None if there are neither
     df: int  # degrees of freedom, 0 without an estimate
@@ -87,7 +87,7 @@ class LevelContrast:
 
 @dataclass(frozen=True, eq=False)
 class FactorialModel:
-    """A linear model of main effects and interactions; build it with `FactorialModel.fit`.
+    """Linear model of main effects and two-parameter interactions, fitted to runs.
 
     Not slotted, because results are cached on first use.
     """
@@ -104,7 +104,7 @@ class FactorialModel:
         observations: Sequence[Observation],
         pairs: Sequence[tuple[str, str]] = (),
     ) -> FactorialModel:
-        """Fit main effects, and the interactions of the pairs, to the responses.
+        """Fit main effects and the given pairs' interactions to the observations.
 
         Raises `SpaceError` if an observation is not of this space, `UnknownParameterError` for a
         name, `AnalysisError` for a pair of a parameter with itself, or for too many columns.
@@ -127,7 +127,7 @@ class FactorialModel:
 
     @property
     def n(self) -> int:
-        """Number of runs."""
+        """Number of runs to which the model was fitted."""
         return len(self.ids)
 
     @property
@@ -174,11 +174,11 @@ class FactorialModel:
         return tuple(self._test(term) for term in self.coding.terms)
 
     def test(self, *names: str) -> TermTest:
-        """Return the test of one term; raise `AnalysisError` if it is not in the model."""
+        """Return the F test of one main effect or interaction by its parameter names."""
         return self.tests[self.coding.terms.index(self._term(names))]
 
     def levels(self, name: str) -> tuple[LevelContrast, ...]:
-        """Return the effect of every level of a parameter, by rank; unknown without runs."""
+        """Return the effect of every level of a parameter, by rank, or None where unknown."""
         (position,) = self._term((name,))
         parameter = self.space.parameters[position]
         changes = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
@@ -194,7 +194,7 @@ class FactorialModel:
         return self._changes(term, self._seen(term))
 
     def interactions(self, first: str, second: str) -> tuple[LevelContrast, ...]:
-        """Return how far each combination is off the sum of its two main effects, by rank.
+        """Return each level combination's deviation from the sum of its two main effects.
 
         All combinations of the levels with runs; unknown unless the whole interaction can be
         estimated.
@@ -236,7 +236,7 @@ class FactorialModel:
 
     @property
     def unknown_contrasts(self) -> int:
-        """Number of contrasts of the levels with runs that cannot be estimated."""
+        """Number of contrasts among levels with runs that are not estimable."""
         return self.coding.n_columns - 1 - len(self.contrasts)
 
     def _term(self, names: Sequence[str]) -> Term:
@@ -392,12 +392,12 @@ class FactorialModel:
 
 
 def t_quantile(df: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t."""
+    """Return the two-sided 95% quantile of Student's t with `df` degrees of freedom."""
     return float(stdtrit(df, 0.5 + CONFIDENCE / 2))
 
 
 def all_pairs(space: ParameterSpace) -> tuple[tuple[str, str], ...]:
-    """Return every pair of parameters, in the space's order."""
+    """Return every pair of parameter names, in the order of the space."""
     return tuple(itertools.combinations(space.names, 2))
 
 
@@ -448,7 +448,7 @@ class LackOfFit:
 
 @dataclass(frozen=True, slots=True)
 class PressStatistic:
-    """The PRESS statistic of leave-one-out prediction."""
+    """Prediction error sum of squares (PRESS) by leave-one-out prediction."""
 
     # 1 - PRESS / sum of squares about the mean, over the runs that the others can predict; below
     # 0 if their mean would predict better. None with ``reason``

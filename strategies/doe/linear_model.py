@@ -37,7 +37,7 @@ TOLERANCE = 1e-8  # Squared length of a contrast of two levels (2) that may be o
 
 
 def least_squares_effects(space: ParameterSpace, observations: Sequence[Observation]) -> Effects:
-    """Return main effects of the additive model, None where they are not estimable.
+    """Estimate main effects by least squares, with None for effects that are not estimable.
 
     The responses of all observations are fitted (see `responses`), replicates too. A parameter with
     one level in all has effect 0 once it has a run.
@@ -89,7 +89,7 @@ def _solved(
 
 
 def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the positions of the greatest class of comparable levels.
+    """Return the positions of the largest class of levels with estimable mutual contrasts.
 
     The contrast of two levels is estimable if its projection on the row space is as long as
     itself. Of equal classes the one with more runs is taken, then the earlier one.
@@ -112,7 +112,7 @@ def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray
 def rounded_to_grain(
     values: NDArray[np.float64], relative: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Round effects to the grain of the responses, so that ties stay ties."""
+    """Round effects to the numerical resolution of the responses, so that ties stay ties."""
     scale = float(np.abs(relative).max(initial=0.0))
     if scale == 0:
         return values
@@ -143,7 +143,7 @@ class Solution:
 
     @property
     def rank(self) -> int:
-        """Rank of the design."""
+        """Rank of the design matrix."""
         return len(self.singular)
 
     @property
@@ -159,7 +159,7 @@ class Solution:
         return inside
 
     def estimates(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values of functions, float64 [m]; meaningful where they are estimable."""
+        """Return estimates of linear functions of the coefficients, float64 [m]."""
         values: NDArray[np.float64] = (functions @ self.basis) @ (self.scores / self.singular)
         return values
 
@@ -169,7 +169,7 @@ class Solution:
         return scaled
 
     def errors(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return standard errors over the error's standard deviation, float64 [m]."""
+        """Return standard errors in units of the error's sigma, for linear functions: [m]."""
         errors: NDArray[np.float64] = np.sqrt(np.sum(self.scaled(functions) ** 2, axis=1))
         return errors
 
@@ -196,7 +196,7 @@ class Solution:
 
 
 def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solution:
-    """Solve least squares of float64 [n, columns] and [n]; n is at least 1."""
+    """Solve the least squares problem of a design [n, columns] and responses [n]."""
     matrix, rotated = design, response
     if len(design) > design.shape[1]:
         left, matrix = np.linalg.qr(design)  # the same solution from a smaller matrix
@@ -249,7 +249,7 @@ class Coding:
         level_ids: Sequence[Sequence[int]],
         pairs: Sequence[tuple[int, int]] = (),
     ) -> Coding:
-        """Code the levels of every parameter, and pairs of parameters by position."""
+        """Return the coding for given levels per parameter and pairs of parameter positions."""
         ordered = tuple(
             tuple(sorted(set(ids), key=parameter.ranks.__getitem__))
             for parameter, ids in zip(space.parameters, level_ids, strict=True)
@@ -258,7 +258,7 @@ class Coding:
         return cls(space, ordered, (*mains, *pairs))
 
     def width(self, term: Term) -> int:
-        """Return the number of columns of a term, its degrees of freedom."""
+        """Return the number of columns (degrees of freedom) of a term."""
         return math.prod(len(self.level_ids[position]) - 1 for position in term)
 
     @property
@@ -268,7 +268,7 @@ class Coding:
 
     @cached_property
     def blocks(self) -> dict[Term, slice]:
-        """Columns of every term; column 0 is the constant."""
+        """Column range of every term in the design matrix, where column 0 is the constant."""
         blocks, start = {}, 1
         for term in self.terms:
             blocks[term] = slice(start, start + self.width(term))
@@ -277,7 +277,7 @@ class Coding:
 
     @cached_property
     def contrasts(self) -> tuple[NDArray[np.float64], ...]:
-        """Contrasts per parameter, float64 [levels, levels - 1]: orthonormal, summing to zero."""
+        """Orthonormal contrasts of each parameter, float64 [levels, levels - 1]."""
         return tuple(
             _contrasts(parameter, len(ids))
             for parameter, ids in zip(self.space.parameters, self.level_ids, strict=True)
@@ -299,7 +299,7 @@ class Coding:
         return matrix
 
     def within(self, term: Term) -> NDArray[np.float64]:
-        """Return the values of a term itself, float64 [level combinations, columns].
+        """Return design rows of a term's level combinations, 0 outside the term's columns.
 
         Combinations of coded levels, the last parameter of the term moving fastest; the columns
         are those of the whole design, 0 outside the term.
@@ -312,7 +312,7 @@ class Coding:
         return rows
 
     def names(self, term: Term) -> tuple[str, ...]:
-        """Return the name of every contrast of a term, in the order of its columns."""
+        """Return the names of a term's contrasts, in the order of the columns."""
         parts = [self._names_of(position) for position in term]
         names = parts[0]
         for part in parts[1:]:
@@ -380,7 +380,7 @@ LEAST_CONTRASTS = 3  # Fewest contrasts; with fewer, Lenth's t has less than one
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One degree of freedom of a term, on a scale that all terms share."""
+    """Contrast of a term with one degree of freedom, scaled comparably to all others."""
 
     name: str  # such as ``procs linear x order``
     parameters: tuple[str, ...]  # names of the term's parameters
@@ -402,7 +402,7 @@ class Margins:
 
 @dataclass(frozen=True, slots=True)
 class HalfNormalPoint:
-    """One contrast of a half-normal plot; noise lies on a line through the origin."""
+    """Contrast as a point of a half-normal plot."""
 
     name: str
     size: float

@@ -41,7 +41,7 @@ MIN_RESIDUAL_DF = 2
 
 @dataclass(frozen=True, slots=True)
 class LevelEffect:
-    """Estimates of one level; all but the count are None if the level is unknown."""
+    """Estimated mean, effect and run count of one level, None where unknown."""
 
     level_id: int
     count: int  # runs with this level
@@ -56,7 +56,7 @@ class LevelEffect:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """Importance of a parameter."""
+    """Importance of a parameter: spread of level means and share of explained variation."""
 
     parameter: str  # name of the parameter
     spread: float | None  # greatest less smallest level mean, None below two known levels
@@ -68,7 +68,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedResponse:
-    """An expected response, and a rough 95% interval of one run, None if unknown."""
+    """Expected response of a configuration, with a rough 95% interval of one run."""
 
     value: float
     interval: tuple[float, float] | None
@@ -76,7 +76,7 @@ class ExpectedResponse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelTable:
-    """Sums per level of one parameter, read-only arrays [n_levels].
+    """Run counts, mean responses and sums of squares for each level of a parameter.
 
     Means are relative to the model's origin and NaN where unknown; ``squares`` is the sum of
     squared deviations within the level.
@@ -89,7 +89,7 @@ class LevelTable:
 
 @dataclass(frozen=True, eq=False)
 class DesignModel:
-    """Main effects fitted to observations; build it with `DesignModel.fit`."""
+    """Main effects of all levels, fitted to observations."""
 
     space: ParameterSpace  # space of the observations
     n_observations: int  # number of observations
@@ -112,7 +112,7 @@ class DesignModel:
         observations: Sequence[Observation],
         method: Method = "means",
     ) -> DesignModel:
-        """Fit main effects to the responses of the observations (see `responses`).
+        """Fit main effects to the observations by one of three methods.
 
         Raises `SpaceError` if an observation is not of this space, `OptionError` for an unknown
         method.
@@ -150,33 +150,33 @@ class DesignModel:
 
     @property
     def grand_mean(self) -> float | None:
-        """Mean of all responses (adjusted except for ``means``), None without observations."""
+        """Mean response, adjusted for unbalanced data unless by ``means``, or None."""
         return None if self.origin is None else self.origin + self.offset
 
     @property
     def coverage(self) -> float | None:
-        """Observed share of the allowed configurations, None if their number is unknown or 0."""
+        """Share of the allowed configurations that were observed, or None if unknown."""
         n_allowed = self.space.count_allowed()
         return self.n_distinct / n_allowed if n_allowed else None
 
     def quality(self, parameter: str, level_id: int) -> float | None:
-        """Return the paper's q(e): the mean response of a level, None if it is unknown."""
+        """Return q(e), the mean response of a level (Copper paper), or None if unknown."""
         return self.level(parameter, level_id).mean
 
     def count(self, parameter: str, level_id: int) -> int:
-        """Return the number of runs with a level."""
+        """Return the number of runs that have a given level."""
         return int(self.tables[self._position(parameter)].counts[level_id])
 
     def q_min(self, parameter: str) -> float | None:
-        """Return the least known quality of the parameter's open levels, None without any."""
+        """Return the lowest known mean response among a parameter's open levels, or None."""
         return min(self._known_qualities(parameter), default=None)
 
     def q_max(self, parameter: str) -> float | None:
-        """Return the greatest known quality of the parameter's open levels, None without any."""
+        """Return the highest known mean response among a parameter's open levels, or None."""
         return max(self._known_qualities(parameter), default=None)
 
     def level(self, parameter: str, level_id: int) -> LevelEffect:
-        """Return the estimates of a level.
+        """Return the estimated mean and effect of one level.
 
         Raises `UnknownParameterError`, or `IndexError` for an id that does not exist.
         """
@@ -194,13 +194,13 @@ class DesignModel:
         return LevelEffect(level_id, count, mean, relative - self.offset, error, interval)
 
     def levels(self, parameter: str) -> tuple[LevelEffect, ...]:
-        """Return the estimates of every level of a parameter, by level id."""
+        """Return the estimated mean and effect of every level of a parameter."""
         n_levels = self.space.parameter(parameter).n_levels
         return tuple(self.level(parameter, level_id) for level_id in range(n_levels))
 
     @cached_property
     def importance(self) -> tuple[Importance, ...]:
-        """Importance of every parameter, the most important first."""
+        """Importance of every parameter, in decreasing order."""
         between = [_between_squares(table, self.offset) for table in self.tables]
         total = math.fsum(between)
         entries = []
@@ -215,7 +215,7 @@ class DesignModel:
         return tuple(sorted(entries, key=lambda e: (-(e.share or 0.0), -(e.spread or 0.0))))
 
     def expected(self, configuration: Configuration) -> ExpectedResponse | None:
-        """Return the grand mean plus the effects of the known levels, None without any run.
+        """Return the expected response of a configuration, from known main effects, or None.
 
         The interval is rough: the residual spread of the additive model, widened for the
         number of fitted effects. It is None with fewer than 2 residual degrees of freedom, or if
@@ -261,7 +261,7 @@ def _level_table(
 
 
 def require_method(method: str) -> None:
-    """Raise `OptionError` unless the method is one of `METHODS`."""
+    """Raise `OptionError` unless `method` is a name in `METHODS`."""
     if method not in METHODS:
         raise OptionError(
             f"effects by {method!r} were asked for; allowed are {', '.join(METHODS)}."
@@ -315,7 +315,7 @@ def _t_quantile(degrees_of_freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """State of an experiment that a strategy bases its suggestions on.
+    """Space, results and unfinished runs of an experiment, as input for strategies.
 
     Args:
         space: current version of the space.
@@ -348,7 +348,7 @@ class Knowledge:
 
     @cached_property
     def taken(self) -> frozenset[Configuration]:
-        """All configurations observed, failed, pending or running; none is proposed again."""
+        """Configurations that were observed, failed, or are pending or running."""
         observed = (observation.configuration for observation in self.observations)
         failed = (failure.configuration for failure in self.failures)
         return self.pending.union(self.running, observed, failed)
@@ -359,7 +359,7 @@ class Knowledge:
         return self.model_by("means")
 
     def model_by(self, method: Method) -> DesignModel:
-        """Return main effects of the observations by a method, cached on first use.
+        """Return the main effects estimated by a given method.
 
         Raises `OptionError` for an unknown method.
         """
@@ -373,7 +373,7 @@ class Knowledge:
 
 
 def is_exhausted(knowledge: Knowledge) -> bool:
-    """Return whether no allowed configuration is left to propose."""
+    """Return whether every allowed configuration has been run or is planned."""
     space, taken = knowledge.space, knowledge.taken
     n_allowed = space.count_allowed()
     if n_allowed is not None and n_allowed > len(taken):

@@ -30,7 +30,7 @@ from strategies.space.errors import OptionError
 
 
 def hadamard_order(at_least: int) -> int:
-    """Return the least order from ``at_least`` on for which `hadamard` can build a matrix.
+    """Return the smallest order >= ``at_least`` of a Hadamard matrix that `hadamard` can build.
 
     Sylvester's doubling and Paley's two constructions over primes reach every multiple of 4 up
     to 48; of those up to 100, 52, 92 and 100 are missing.
@@ -136,7 +136,7 @@ def roman(resolution: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegularFraction:
-    """A regular fraction, or the full factorial if it has no generators."""
+    """Regular two-level fractional factorial, or the full factorial without generators."""
 
     n_basic: int  # basic factors; there are 2^n_basic runs
     # per factor, the basic factors whose product it is, as bits; the basic ones first
@@ -146,12 +146,12 @@ class RegularFraction:
 
     @property
     def n_factors(self) -> int:
-        """Number of factors, k."""
+        """Number of factors, k in 2^(k-p)."""
         return len(self.columns)
 
     @property
     def n_generators(self) -> int:
-        """Number of generators, p."""
+        """Number of generators, p in 2^(k-p)."""
         return self.n_factors - self.n_basic
 
     @property
@@ -175,13 +175,13 @@ class RegularFraction:
 
     @property
     def generators(self) -> tuple[str, ...]:
-        """The generators, such as ("D=AB", "E=AC")."""
+        """Generators as text, such as ("D=AB", "E=AC")."""
         added = enumerate(self.columns[self.n_basic :], start=self.n_basic)
         return tuple(f"{letter(factor)}={_word(column)}" for factor, column in added)
 
     @property
     def defining_relation(self) -> tuple[str, ...]:
-        """Words that equal the mean, shortest first, such as ("ABD", "ACE", "BCDE").
+        """Words of the defining relation, shortest first, such as ("ABD", "ACE").
 
         Raises `OptionError` with more than 16 generators, since there are 2^p - 1 words.
         """
@@ -211,11 +211,11 @@ class RegularFraction:
 
     @property
     def is_own_fold(self) -> bool:
-        """Whether reversing all signs gives the same runs (all words are even)."""
+        """Whether the fold-over (all signs reversed) consists of the same runs."""
         return all(column.bit_count() % 2 for column in self.columns)
 
     def signs(self, run: int) -> Signs:
-        """Return -1 or +1 per factor of a run, counted from 0 in standard order (A fastest)."""
+        """Return the sign (-1 or +1) of each factor in a run, by index in standard order."""
         return tuple(-1 if (column & ~run).bit_count() % 2 else 1 for column in self.columns)
 
     @property
@@ -226,7 +226,7 @@ class RegularFraction:
 
 @dataclass(frozen=True, slots=True)
 class PlackettBurman:
-    """Columns of a Hadamard matrix, alone (resolution III) or above its negative (IV).
+    """Plackett-Burman design of resolution III, or IV if folded over.
 
     Main effects are orthogonal. At resolution III they are aliased with interactions of two other
     factors, in general each partly with many, so there are no words to list; at IV they are not.
@@ -238,12 +238,12 @@ class PlackettBurman:
 
     @property
     def resolution(self) -> int:
-        """Resolution: 3, or 4 if folded."""
+        """Resolution of the design: 3, or 4 if folded over."""
         return 4 if self.folded else 3
 
     @property
     def n_runs(self) -> int:
-        """Number of runs."""
+        """Number of runs of the design."""
         return self.order * (2 if self.folded else 1)
 
     @property
@@ -258,11 +258,11 @@ class PlackettBurman:
 
     @property
     def is_own_fold(self) -> bool:
-        """Whether reversing all signs gives the same runs."""
+        """Whether the fold-over (all signs reversed) consists of the same runs."""
         return self.folded
 
     def signs(self, run: int) -> Signs:
-        """Return -1 or +1 per factor of a run, counted from 0."""
+        """Return the sign (-1 or +1) of each factor in a run, by its index from 0."""
         half, row = divmod(run, self.order)
         sign = -1 if half else 1
         first = 0 if self.folded else 1  # unfolded, the column of ones is the mean
@@ -271,7 +271,7 @@ class PlackettBurman:
 
     @property
     def matrix(self) -> NDArray[np.int8]:
-        """The design matrix, int8 [n_runs, n_factors] of -1 and +1."""
+        """Design matrix of -1 and +1, int8 [n_runs, n_factors]."""
         return np.array([self.signs(run) for run in range(self.n_runs)], dtype=np.int8)
 
 

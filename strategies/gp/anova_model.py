@@ -33,7 +33,7 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """Responses as targets, greater is better in both."""
+    """Monotone transformation of responses to the targets that the model is fitted to."""
 
     z: Floats  # targets [n], mean 0 and standard deviation 1 (or all 0)
     knots: Floats  # distinct targets, ascending
@@ -41,7 +41,7 @@ class Targets:
 
     @classmethod
     def of(cls, responses: Floats) -> Targets:
-        """Return the targets of responses [n], greater is better."""
+        """Return the transformation and targets for responses, float64 [n]."""
         n = responses.size
         if n == 0:
             empty = np.zeros(0)
@@ -55,11 +55,11 @@ class Targets:
         return cls(z, knots, responses[first])
 
     def response(self, z: float) -> float:
-        """Return the response at a target, interpolated and extrapolated linearly."""
+        """Convert a target value back to a response by linear interpolation."""
         return float(self.responses_at(np.float64(z)))
 
     def responses_at(self, z: Floats | np.float64) -> Floats:
-        """Return the responses at targets of any shape; see `response`."""
+        """Convert target values of any shape back to responses."""
         knots, responses = self.knots, self.responses
         if knots.size < 2:
             return np.full(np.shape(z), responses[0])
@@ -76,7 +76,7 @@ def _standardised(values: Floats) -> Floats:
 
 
 def mean_ranks(values: Floats) -> Floats:
-    """Return the ranks of numbers from 1, float64 [n]; equal ones share their mean rank.
+    """Return ranks from 1, float64 [n], where equal numbers share their mean rank.
 
     Written out, because importing `scipy.stats.rankdata` takes a quarter of a second.
 
@@ -100,7 +100,7 @@ DIGITS = 8  # Significant digits in texts for people, the same on every processo
 
 @dataclass(frozen=True, slots=True)
 class RunPrediction:
-    """Prediction of one run."""
+    """Predicted response and chance of success of one run."""
 
     value: float  # expected response (its median)
     interval: tuple[float, float]  # 95% interval of one run, noise included
@@ -112,7 +112,7 @@ class RunPrediction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """Predicted responses of configurations and the ends of their 95% intervals, float64 [m]."""
+    """Predicted responses and 95% interval ends of m configurations, float64 [m] each."""
 
     values: Floats
     lows: Floats
@@ -121,7 +121,7 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Expected response at some levels, averaged over all other parameters."""
+    """Expected responses at given levels, averaged over all other parameters."""
 
     level_ids: tuple[int, ...]  # level ids of the chosen parameters
     value: float  # response at the mean target: of a typical configuration, not a mean of responses
@@ -130,7 +130,7 @@ class Marginal:
 
 
 class AnovaModel:
-    """Model of quality and failures over the grid, fitted to the runs of an experiment.
+    """Gaussian process model of responses and failures, fitted to an experiment's runs.
 
     Observations are oldest first, at least one; ``failed`` are configurations of runs without a
     result.
@@ -155,7 +155,7 @@ class AnovaModel:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> AnovaModel | None:
-        """Return the model of an experiment; None before the first result."""
+        """Return the model fitted to an experiment, or None before the first result."""
         if not knowledge.observations:
             return None
         failed = [failure.configuration for failure in knowledge.failures]
@@ -163,17 +163,17 @@ class AnovaModel:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Fitted process, on targets."""
+        """Fitted Gaussian process on the scale of the targets."""
         return Posterior(self.axes, self.hyperparameters, self.ids, self.targets.z)
 
     @cached_property
     def validity(self) -> Validity | None:
-        """Model of the chance of success; None while nothing has failed."""
+        """Model of the probability that a run succeeds, or None without failures."""
         return Validity(self.axes, self.ids, self._failed) if len(self._failed) else None
 
     @cached_property
     def best(self) -> float:
-        """Target to beat: that of the best run, or the best prediction where runs were repeated.
+        """Best target so far: of the best run, or the best prediction if there are replicates.
 
         The greatest of noisy results is biased upwards; replicates show by how much.
         """
@@ -188,7 +188,7 @@ class AnovaModel:
 
     @cached_property
     def doubt(self) -> float:
-        """Factor on the standard deviations in texts for people, at least 1.
+        """Factor of at least 1 by which reported standard deviations are inflated.
 
         The root mean square of leave-one-out errors, in standard deviations.
         """
@@ -203,7 +203,7 @@ class AnovaModel:
         return float(max(len(self.ids) - len(self.axes) - 3, 2))
 
     def predict(self, configuration: Configuration) -> RunPrediction:
-        """Predict a run; raise `SpaceError` if the configuration is not of this space."""
+        """Predict the response of a run of a configuration, with interval."""
         self.space.index(configuration)
         ids = self.ids_of([configuration])
         mean, sd = self.posterior.predict(ids)
@@ -221,12 +221,12 @@ class AnovaModel:
         return RunPrediction(rounded[1], (rounded[0], rounded[2]), chance, succeeds)
 
     def predict_all(self, ids: Ints) -> Bands:
-        """Predict a run of each configuration, level ids [m, parameters], noise included."""
+        """Predict noisy responses with intervals for level ids [m, parameters]."""
         mean, sd = self.posterior.predict(self.reduced(ids))
         return self._bands(mean, np.hypot(sd, np.sqrt(self.hyperparameters.noise)))
 
     def average_all(self, positions: Sequence[int], ids: Ints) -> Bands:
-        """Predict typical configurations, averaged over the parameters that are not named.
+        """Predict responses averaged over the parameters that are not in `positions`.
 
         As `main_effect` and `interaction` do, for any number of parameters. ``ids`` are level ids
         [m, positions] of the parameters at these positions in the space.
@@ -244,12 +244,12 @@ class AnovaModel:
         return self._marginals((self._position(parameter),))
 
     def interaction(self, first: str, second: str) -> tuple[Marginal, ...]:
-        """Return the expected response of every pair of levels, the second moving fastest."""
+        """Return the expected response for every level pair of two parameters."""
         return self._marginals((self._position(first), self._position(second)))
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """Share of each parameter in the variance of the main effects, 0 to 1; all 0 without any.
+        """Share of each parameter in the variance of all main effects, from 0 to 1.
 
         Sobol's first-order indices of the posterior mean, except for their common denominator.
         """
@@ -273,7 +273,7 @@ class AnovaModel:
         return {}
 
     def averaging_levels(self) -> list[Ints]:
-        """Return per axis the open level ids that averages run over."""
+        """Return, per parameter, the open level ids over which predictions are averaged."""
         return [_spread(self.space, i) for i in self.columns]
 
     def _marginals(self, positions: tuple[int, ...]) -> tuple[Marginal, ...]:
@@ -351,7 +351,7 @@ def _spread(space: ParameterSpace, position: int) -> Ints:
 
 
 def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
-    """Return the level ids [m, d] of all free configurations; None if those are too many."""
+    """Return the level ids [m, d] of all allowed untaken configurations, or None if too many."""
     space = knowledge.space
     allowed = space.allowed_ids
     if allowed is None:
@@ -394,7 +394,7 @@ MOST = 6.0  # Most standard deviations beyond the best run that a target can lie
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UntriedPredictions:
-    """Predictions for the untried configurations, on the scale of the model's targets."""
+    """Predicted targets, with standard deviations, of all untried configurations."""
 
     mean: Floats  # expected targets, float64 [m]
     deviation: Floats  # their standard deviations, times the model's doubt, float64 [m], above 0
@@ -402,7 +402,7 @@ class UntriedPredictions:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> UntriedPredictions | None:
-        """Return the predictions; None without two distinct results or anything untried."""
+        """Return predictions for all untried configurations; None below two distinct results."""
         model = AnovaModel.of(knowledge)
         if model is None or model.targets.knots.size < 2:
             return None
@@ -413,7 +413,7 @@ class UntriedPredictions:
         return cls(mean, np.maximum(deviation * model.doubt, 1e-9), model.targets)
 
     def beyond(self, response: float) -> float:
-        """Return the greatest (mean - goal) / deviation of the untried configurations."""
+        """Return the untried configurations' greatest (mean - goal) / standard deviation."""
         goal = self._target(response)
         return float(((self.mean - goal) / self.deviation).max())
 

@@ -46,14 +46,14 @@ LOG_RATIO = 8.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """One parameter as the kernel sees it."""
+    """Parameter as a dimension of the kernel: its level positions, or nominal levels."""
 
     ordinal: bool  # whether distances of positions count; else levels are equal or not
     position: Floats  # float64 [levels] in [0, 1], by level id
 
     @classmethod
     def of(cls, parameter: Parameter) -> Axis:
-        """Return the axis of a parameter.
+        """Return the kernel dimension of a parameter.
 
         Ordinal from 3 levels on: the mean of rank and value positions, the latter of the
         logarithm if all levels are positive and span a factor of more than 8.
@@ -75,7 +75,7 @@ class Axis:
         return cls(True, (rank + spread) / 2)
 
     def distances(self, a: Ints, b: Ints) -> Floats:
-        """Return |p - p'| or [level differs] of level ids, broadcast."""
+        """Return the kernel distances between level ids `a` and `b`, broadcast."""
         if self.ordinal:
             return np.abs(self.position[a] - self.position[b])
         return np.not_equal(a, b).astype(np.float64)
@@ -83,7 +83,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Hyperparameters of a kernel: a length per axis, variances of its parts and of the noise."""
+    """Kernel hyperparameters: a length scale per axis, and variances with noise."""
 
     lengths: tuple[float, ...]
     main: float
@@ -97,7 +97,7 @@ class Hyperparameters:
 
 
 def correlations(axis: Axis, length: float, distances: Floats) -> Floats:
-    """Return z for distances of one axis, of their shape."""
+    """Return the prior correlations at given distances along one axis."""
     if not axis.ordinal:
         return np.exp(distances * (-1.0 / length))
     a = distances * (ROOT_5 / length)
@@ -149,7 +149,7 @@ class Prior:
 def learn(
     axes: Sequence[Axis], ids: Ints, targets: Floats, prior: Prior, iterations: int
 ) -> Hyperparameters:
-    """Return the hyperparameters of greatest posterior density, cached by arguments.
+    """Return the maximum a posteriori hyperparameters for level ids and targets.
 
     The search starts at the prior means, so the result depends on the arguments alone: d axes,
     level ids [n, d], standardised targets [n], and the most steps of L-BFGS-B.
@@ -160,7 +160,7 @@ def learn(
 
 
 def n_learnt(n: int) -> int:
-    """Return the number of runs, the first of n, that hyperparameters are learnt from.
+    """Return how many of the first n runs the hyperparameters are fitted to.
 
     All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: later runs change
     them little, and the result can be cached.
@@ -215,7 +215,7 @@ class _Density:
         self._is_ordinal = np.array([axis.ordinal for axis in axes], dtype=np.bool_)
 
     def negative_log(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the negative logarithm of the density (up to a constant) and its gradient."""
+        """Return the negative log posterior density of `theta` and its gradient."""
         n, d = self._n, len(self._axes)
         lengths = np.exp(theta[:d])
         v1, v2, noise = (float(v) for v in np.exp(theta[d:]))
@@ -281,7 +281,7 @@ class _AxisCorrelations:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A fitted Gaussian process."""
+    """Posterior of a Gaussian process fitted to runs."""
 
     axes: tuple[Axis, ...]  # d axes
     hyperparameters: Hyperparameters  # hyperparameters of the kernel
@@ -298,12 +298,12 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Floats:
-        """Weights K^-1 z, of the shape of the targets."""
+        """Weights K^-1 z of the targets z, with the same shape as z."""
         solution: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
         return solution
 
     def predict(self, ids: Ints) -> tuple[Floats, Floats]:
-        """Return mean [m] or [m, s] and deviation [m], without noise, at level ids [m, d]."""
+        """Return noise-free means and standard deviations at level ids [m, d]."""
         first, second = self._halves(ids)
         mean = np.empty((len(ids), *self.targets.shape[1:]))
         variance = np.empty(len(ids))
@@ -317,7 +317,7 @@ class Posterior:
 
     @cached_property
     def left_out(self) -> Floats:
-        """Leave-one-out errors of the runs in standard deviations, [n].
+        """Standardised leave-one-out errors of the runs, [n].
 
         Reference: Rasmussen & Williams 2006, equations 5.10-5.12.
         """
@@ -367,13 +367,13 @@ class Posterior:
         return k @ self.weights, np.sqrt(variance)
 
     def correlation(self, i: int, ids: Ints) -> Floats:
-        """Return the correlations [m, n] of levels of an axis with those of the runs."""
+        """Return correlations [m, n] of m levels of axis i with the levels of the n runs."""
         axis = self.axes[i]
         distances = axis.distances(ids[:, None], self.ids[:, i])
         return correlations(axis, self.hyperparameters.lengths[i], distances)
 
     def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
-        """Return the mean correlation of levels of an axis with the runs [n], and of each other."""
+        """Return the levels' mean correlation with each run [n] and with each other."""
         axis, length = self.axes[i], self.hyperparameters.lengths[i]
         self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
         return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())
@@ -434,7 +434,7 @@ LEAST = 0.01
 
 
 class Validity:
-    """Model of the chance of success over the grid.
+    """Gaussian process model of the probability that a run succeeds.
 
     It is fitted to level ids of the runs with a result [n, d], and of m failed ones [m, d], m >= 1.
     """
@@ -464,7 +464,7 @@ _ROOT_HALF_PI = math.sqrt(math.pi / 2.0)
 
 
 def log_expected_improvement(mean: Floats, sd: Floats, best: float | Floats) -> Floats:
-    """Return log E max(f - best, 0) for f ~ N(mean, sd^2), broadcast; sd > 0.
+    """Return the log expected improvement over `best` for normal predictions, broadcast.
 
     With u = (mean - best) / sd it is log sd + log(u Phi(u) + phi(u)); below -1 as
     log phi(u) + log(1 + u Phi(u) / phi(u)), the ratio by the scaled complementary error function,

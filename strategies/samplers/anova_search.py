@@ -55,7 +55,7 @@ def best_of_pool(
     worth: Worth,
     rng: np.random.Generator,
 ) -> Configuration | None:
-    """Return the most promising free configuration of the pool; None if none is free."""
+    """Return the free configuration of greatest worth among promising candidates, or None."""
     runs = np.argsort(-model.targets.z, kind="stable")[:POOL_CENTRES]
     centres = _full_level_ids(model, knowledge, model.ids[runs])
     pool = np.concatenate(
@@ -83,7 +83,7 @@ def best_of_pool(
 
 
 def constructions(model: AnovaModel, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
-    """Return level ids [m, d] of greedy randomised constructions on the model's effects.
+    """Return level ids [m, d] of candidates constructed greedily and randomly from the model.
 
     They have open levels, but may be excluded.
     """
@@ -182,7 +182,7 @@ def _free(pool: Ints, knowledge: Knowledge, taken: Set[Configuration]) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeasibilitySearch:
-    """Search for configurations that succeed: the tried ones and their results."""
+    """Search for configurations that succeed, given the runs so far."""
 
     axes: tuple[Axis, ...]  # one per parameter
     tried: Ints  # level ids of succeeded, failed and current runs [n, d]
@@ -191,7 +191,7 @@ class FeasibilitySearch:
 
     @classmethod
     def of(cls, knowledge: Knowledge, ongoing: Sequence[Configuration]) -> FeasibilitySearch:
-        """Return the search after the known runs; ``ongoing`` are current or proposed ones."""
+        """Return the search state after the known runs and the ongoing configurations."""
         done = [o.configuration for o in knowledge.observations]
         failed = [f.configuration for f in knowledge.failures]
         tried = [*done, *failed, *ongoing]
@@ -202,7 +202,7 @@ class FeasibilitySearch:
         return cls(axes, ids.reshape(len(tried), len(axes)), ended, succeeded)
 
     def worth(self, ids: Ints) -> Floats:
-        """Return the worth [m] of level ids [m, d]; all 0 before anything was tried."""
+        """Return the search priority [m] of level ids [m, d], 0 before the first run."""
         if not len(self.tried):
             return np.zeros(len(ids))
         nearest = np.full(len(ids), np.inf)
@@ -233,7 +233,7 @@ def improvement_reason(
     exact: bool,
     n_before: int,
 ) -> str:
-    """Explain what the model expects of a configuration that it chose.
+    """Explain in a sentence what the model expects of a suggested configuration.
 
     Args:
         model: model that chose it.
@@ -267,7 +267,7 @@ def improvement_reason(
 
 
 def feasibility_reason(knowledge: Knowledge) -> str:
-    """Explain why a configuration that succeeds is searched for."""
+    """Explain in a sentence why the search is for a configuration that succeeds."""
     n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
     if not n_failed:
         return "Far from what is under way, since no run has given a result yet."
@@ -362,13 +362,13 @@ class Anova:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "anova"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _AnovaBatch(self, knowledge, rng)
         nothing_ended = not knowledge.observations and not knowledge.failures
@@ -420,7 +420,7 @@ class _AnovaBatch:
             self._add(configuration, "initial", reason)
 
     def add_next(self) -> bool:
-        """Add the most promising free configuration; return False if none is left."""
+        """Add the most promising free configuration and return whether there was one."""
         knowledge, n_results = self._knowledge, len(self._knowledge.observations)
         if n_results < FEW and (knowledge.failures or n_results == 0):
             return self._add_scout()

@@ -63,13 +63,13 @@ class FullFactorial:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "full_factorial"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose the next ``n`` configurations of the full factorial."""
         batch = Batch(self.name, n, knowledge, rng)
         total = _total(knowledge.space)
         if self.order == "standard":
@@ -106,7 +106,7 @@ COUNTED = 1 << 12  # Largest design whose excluded runs are counted for the reas
 
 @dataclass(frozen=True, slots=True)
 class FractionalFactorial:
-    """Strategy that proposes a two-level fraction, its centre and fold-over, and then the rest.
+    """Strategy that proposes a two-level fraction, centre point and fold-over first.
 
     Args:
         resolution: 3 separates main effects from each other, 4 also from two-factor
@@ -124,13 +124,13 @@ class FractionalFactorial:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "fractional_factorial"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose the next ``n`` configurations of the fractional factorial."""
         batch = Batch(self.name, n, knowledge, rng)
         corners = Corners(knowledge.space)
         for configuration, reason in _planned(corners, self.resolution, rng):
@@ -151,7 +151,7 @@ class FractionalFactorial:
 
 
 class Corners:
-    """Combinations of lowest and highest open levels of a space; one open level is constant."""
+    """Corners of a space: configurations of only the lowest and highest open levels."""
 
     def __init__(self, space: ParameterSpace) -> None:
         self._space = space
@@ -160,18 +160,18 @@ class Corners:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters that vary: factor A, B, C and so on."""
+        """Names of the parameters with two or more open levels, as factors A, B, C, ..."""
         return tuple(self._space.names[i] for i in self.varying)
 
     def at(self, signs: Signs) -> Configuration:
-        """Return the configuration with the lowest levels at -1 and the highest at +1."""
+        """Return the corner configuration for a sign (-1 lowest, +1 highest) per factor."""
         level_ids = [ids[0] for ids in self._levels]
         for position, sign in zip(self.varying, signs, strict=True):
             level_ids[position] = self._levels[position][0 if sign < 0 else -1]
         return Configuration(tuple(level_ids), self._space.lineage)
 
     def centre(self) -> Configuration | None:
-        """Return the centre point; None if no parameter has a level in between."""
+        """Return the centre point, or None if no ordinal parameter has a middle level."""
         level_ids = [ids[0] for ids in self._levels]
         for position in self.varying:
             ids = self._levels[position]

@@ -54,7 +54,7 @@ def sampling(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> tuple[Configuration, ...]:
-    """Return a solution and its n neighbours: Algorithm 1, *sampling*(M, P, beta, n).
+    """Return a greedy random solution and up to n free neighbours (Algorithm 1 of the paper).
 
     The solution comes first; it is left out if it is not free (excluded or in ``unavailable``).
     There are fewer neighbours if no more are free nearby.
@@ -69,7 +69,7 @@ def sampling(
 def construction(
     model: DesignModel, space: ParameterSpace, beta: float, rng: np.random.Generator
 ) -> Configuration:
-    """Draw one element of the RCL for every parameter: Algorithm 2, *construction*.
+    """Draw a random good level for every parameter (Algorithm 2 of the paper).
 
     The result has open levels only, but may be excluded.
     """
@@ -127,7 +127,7 @@ def get_neighbor(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> Iterator[Configuration]:
-    """Yield free configurations by Euclidean distance of coordinates: the paper's getNeighbor().
+    """Yield free configurations near a solution, nearest first (getNeighbor in the paper).
 
     Only the `SEARCH_BOUND` nearest combinations of open levels are examined.
     """
@@ -143,7 +143,7 @@ def _is_free(
 
 @dataclass(frozen=True, slots=True)
 class Grasp:
-    """The paper's strategy: rounds of Algorithm 1 until there are enough suggestions.
+    """Strategy that follows the paper's GRASP with DOE estimates (Algorithms 1 to 3).
 
     Args:
         beta: greediness from 0 (any level) to 1 (only the best level seen, and untried ones).
@@ -168,13 +168,13 @@ class Grasp:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "grasp"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations by rounds of GRASP's Algorithm 1."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
         fill = batch.add_rounds if knowledge.observations else batch.add_random
@@ -193,11 +193,11 @@ class _GraspBatch:
         self._unavailable = set(knowledge.taken)
 
     def add_rounds(self) -> bool:
-        """Add the first of up to `ROUNDS` rounds that has a free configuration; return success."""
+        """Add a round with a free configuration in up to `ROUNDS` attempts; return success."""
         return any(self.add_round() for _ in range(ROUNDS))
 
     def add_round(self) -> bool:
-        """Add one round of Algorithm 1; return whether any configuration was free."""
+        """Add one round of Algorithm 1 and return whether any configuration was free."""
         space, model, beta = self._knowledge.space, self._model, self._grasp.beta
         solution = construction(model, space, beta, self._rng)
         free = _is_free(space, solution, self._unavailable)
@@ -215,7 +215,7 @@ class _GraspBatch:
         return free or bool(neighbours)
 
     def add_random(self) -> bool:
-        """Add one random suggestion; return False if no allowed configuration is left."""
+        """Add one random allowed configuration and return whether any was left."""
         configuration = self._knowledge.space.sample(self._rng, self._unavailable)
         if configuration is None:
             return False

@@ -47,7 +47,7 @@ def balanced_design(
     unavailable: Container[Configuration] = frozenset(),
     so_far: Iterable[Configuration] = (),
 ) -> tuple[Configuration, ...]:
-    """Return n distinct, allowed configurations outside ``unavailable``, balanced in their levels.
+    """Return up to n free configurations in which every level occurs equally often.
 
     Levels occur equally often (at most one apart) together with those of ``so_far``, as far as
     that is possible. Points that are excluded or taken exchange one level with another point,
@@ -92,7 +92,7 @@ def balanced_column(
     n: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Return n level ids in random order that balance the use of the levels ``by_rank``.
+    """Return n level ids of one parameter, in random order, least used levels first.
 
     The least used levels come first. A last round that is too short for all of them takes one from
     each of as many equal strata of the ranks, or any, if the parameter is nominal.
@@ -144,12 +144,12 @@ class _Points:
         return configuration.level_ids in self._seen or configuration in self._unavailable
 
     def configurations(self) -> tuple[Configuration, ...]:
-        """Return the points in random order, because moved points would otherwise come last."""
+        """Return the points of the design in random order."""
         order = self._rng.permutation(len(self._rows))
         return tuple(Configuration(self._rows[i], self._space.lineage) for i in order)
 
     def add(self, row: Row) -> bool:
-        """Add a point if it is free; return whether it was."""
+        """Add a point to the design if it is free, and return whether it was."""
         if not self._is_free(row):
             return False
         self._rows.append(row)
@@ -157,7 +157,7 @@ class _Points:
         return True
 
     def add_by_exchange(self, row: Row) -> bool:
-        """Add a point after exchanging one level with an existing point, if both are free."""
+        """Add a point after exchanging one of its levels with an existing point."""
         for _ in range(SWAPS if self._rows else 0):
             place = int(self._rng.integers(len(self._rows)))
             column = int(self._rng.integers(len(row)))
@@ -171,7 +171,7 @@ class _Points:
         return False
 
     def add_drawn(self) -> bool:
-        """Add the best balanced of some random free points; return False if none is left."""
+        """Add the best balanced of several random free points, and return success."""
         candidates = [
             tuple(ids[int(self._rng.integers(len(ids)))] for ids in self._space.open_ids)
             for _ in range(DRAWS)
@@ -212,7 +212,7 @@ ROOM = 0.1  # Least share of free combinations for a comparison; below it there 
 
 @dataclass(frozen=True, slots=True)
 class LatinHypercube:
-    """Strategy that proposes configurations whose levels are balanced with the runs so far.
+    """Strategy that proposes configurations by Latin hypercube sampling of the grid.
 
     Args:
         criterion: criterion of the best design: ``maximin`` or ``correlation``.
@@ -230,13 +230,13 @@ class LatinHypercube:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "latin_hypercube"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations whose levels balance those of the runs so far."""
         batch = Batch(self.name, n, knowledge, rng)
         space, taken = knowledge.space, knowledge.taken
         compared = n <= COMPARED and _free_share(knowledge) >= ROOM
@@ -275,7 +275,7 @@ class _Merit:
         self._ranks = _ranks(space, run)
 
     def of(self, design: Sequence[Configuration]) -> tuple[float, float]:
-        """Return the criterion, greater is better, and then the other one."""
+        """Return a design's score by the chosen criterion, with the other one to break ties."""
         distance = least_distance(self._space.coordinates(design), self._coordinates)
         ranks = np.concatenate([_ranks(self._space, design), self._ranks])
         apart = -greatest_correlation(ranks)

@@ -84,13 +84,13 @@ class ParticleSwarm:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "particle_swarm"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations as the next positions of particles."""
         batch = Batch(self.name, n, knowledge, rng)
         going = len(knowledge.pending.union(knowledge.running))
         turn = len(knowledge.observations) + going
@@ -109,7 +109,7 @@ class ParticleSwarm:
         return batch.suggestions
 
     def deal(self, observations: Sequence[Observation]) -> tuple[tuple[Observation, ...], ...]:
-        """Return the runs of each particle, oldest first."""
+        """Assign the completed runs to the particles in turn, oldest first."""
         return tuple(tuple(observations[k :: self.particles]) for k in range(self.particles))
 
     def moved(
@@ -119,7 +119,7 @@ class ParticleSwarm:
         swarm_best: Observation,
         rng: np.random.Generator,
     ) -> Configuration:
-        """Return the next position of a particle with a run: open levels, free or not."""
+        """Return the next position of a particle from its past runs and the swarm's best."""
         own_best = best(history) or history[0]
         here = history[-1].configuration.level_ids
         before = history[-2].configuration.level_ids if len(history) > 1 else here

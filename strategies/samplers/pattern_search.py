@@ -44,13 +44,13 @@ class PatternSearch:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "pattern_search"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations that the pattern search would poll next."""
         batch = Batch(self.name, n, knowledge, rng)
         state = replay(knowledge)
         if state.incumbent is not None:
@@ -63,7 +63,7 @@ class PatternSearch:
 
 @dataclass(frozen=True, slots=True)
 class PatternSearchState:
-    """State of a pattern search."""
+    """State of a pattern search: best run, step halvings and number of starts."""
 
     # best run since the last start of the search, None before its first run
     incumbent: Observation | None = None
@@ -73,7 +73,7 @@ class PatternSearchState:
 
 
 def replay(knowledge: Knowledge) -> PatternSearchState:
-    """Return the state of the search after the completed runs, taken in their order."""
+    """Reconstruct the state of a pattern search from the completed runs in order."""
     space = knowledge.space
     last = halvings_until_one(space)
     observed = {observation.configuration for observation in knowledge.observations}
@@ -115,7 +115,7 @@ class _Poll:
 
 
 def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iterator[Configuration]:
-    """Yield the points of a poll in the parameters' order: down, up, or all other levels.
+    """Yield the neighbours to poll of a configuration, with the step after `halvings` halvings.
 
     Levels are open, combinations may be excluded. From a closed level, steps lead to the open
     ones below and above it as if it were open.
@@ -136,12 +136,12 @@ def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iter
 
 
 def first_step(n_levels: int) -> int:
-    """Return the first step of a search: the largest 2^m that goes twice into the range."""
+    """Return the initial step in levels: the largest power of 2 that fits twice in the range."""
     return 1 << max(((n_levels - 1) // 2).bit_length() - 1, 0)
 
 
 def halvings_until_one(space: ParameterSpace) -> int:
-    """Return the number of halvings that reduce all steps to one level."""
+    """Return how many halvings reduce the steps of all parameters to one level."""
     return max(
         (
             first_step(len(ids)).bit_length() - 1

@@ -31,7 +31,7 @@ SuggestionKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A proposed configuration with its reason.
+    """Proposed configuration with the reason for proposing it.
 
     Args:
         configuration: configuration to run.
@@ -58,17 +58,17 @@ class Suggestion:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """A method that chooses configurations; it keeps no state between calls."""
+    """Protocol of a stateless method that proposes configurations to run."""
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         ...
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations.
+        """Propose ``n`` distinct free configurations.
 
         They are distinct, allowed and not in ``knowledge.taken``. Fewer than ``n`` are returned
         only if no allowed configuration is left.
@@ -85,7 +85,7 @@ def require_count(n: int) -> None:
 
 
 class Batch:
-    """Up to n suggestions of one strategy: distinct, allowed and not taken.
+    """Batch under construction: up to n distinct free suggestions of one strategy.
 
     Raises `OptionError` unless n is a whole number of at least 1.
     """
@@ -108,11 +108,11 @@ class Batch:
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Suggestions so far, in order."""
+        """Suggestions added so far, in order."""
         return tuple(self._suggestions)
 
     def is_free(self, configuration: Configuration) -> bool:
-        """Return whether a configuration may still be suggested."""
+        """Return whether a configuration is allowed, not taken and not in the batch."""
         space = self._knowledge.space
         return configuration not in self.unavailable and space.is_allowed(configuration)
 
@@ -123,7 +123,7 @@ class Batch:
         reason: str,
         near: Configuration | None = None,
     ) -> None:
-        """Add a free configuration, with the response that the level means predict."""
+        """Add a free configuration as a suggestion, with its expected response."""
         expected = self._knowledge.model.expected(configuration)
         value, interval = (expected.value, expected.interval) if expected else (None, None)
         self.unavailable.add(configuration)
@@ -132,7 +132,7 @@ class Batch:
         )
 
     def add_random(self, kind: SuggestionKind, reason: str) -> bool:
-        """Add a random configuration; return False if no allowed one is left."""
+        """Add a random allowed configuration and return whether any was left."""
         configuration = self._knowledge.space.sample(self._rng, self.unavailable)
         if configuration is None:
             return False
@@ -185,7 +185,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
 def neighbour_reason(
     space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
 ) -> str:
-    """Explain how a neighbour differs from the configuration it was derived from."""
+    """Explain in a sentence how a configuration differs from the one it was derived from."""
     differences = [
         difference(parameter, a, b)
         for parameter, a, b in zip(
@@ -198,7 +198,7 @@ def neighbour_reason(
 
 
 def difference(parameter: Parameter, level_id: int, other_id: int) -> str:
-    """Describe how one level of a parameter differs from another."""
+    """Describe in words how one level of a parameter differs from another."""
     if parameter.kind == "nominal":
         return f"a change to {parameter.name}={show(parameter.levels[level_id])}"
     steps = abs(parameter.ranks[level_id] - parameter.ranks[other_id])
@@ -226,7 +226,7 @@ _BY_NUMBER = re.compile(r"from suggestion \d+")
 def renumber_reasons(
     suggestions: Sequence[Suggestion], space: ParameterSpace
 ) -> tuple[Suggestion, ...]:
-    """Return the suggestions with references in their reasons renumbered for this batch.
+    """Return suggestions whose reasons cite other suggestions by their numbers in this batch.
 
     A suggestion that is not in the batch is described by its values.
     """
@@ -255,13 +255,13 @@ class RandomSearch:
 
     @property
     def name(self) -> str:
-        """Registered name."""
+        """Registered name of the strategy."""
         return "random"
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` uniformly random free configurations."""
         require_count(n)
         unavailable = set(knowledge.taken)
         suggestions: list[Suggestion] = []

@@ -27,7 +27,7 @@ _INT64_END = 2**63
 
 
 def below(rng: np.random.Generator, n: int) -> int:
-    """Draw a uniform integer from 0 to n - 1, also where n does not fit 64 bits."""
+    """Draw a uniform random integer from 0 to n - 1, where n may exceed 64 bits."""
     if n < _INT64_END:
         return int(rng.integers(n))
     n_bits = n.bit_length()
@@ -38,7 +38,7 @@ def below(rng: np.random.Generator, n: int) -> int:
 
 
 def permuted(rng: np.random.Generator, n: int) -> Iterator[int]:
-    """Yield 0 to n - 1 in uniformly random order, with one draw and one memory entry per number.
+    """Yield the integers 0 to n - 1 in uniformly random order, using little memory.
 
     Fisher-Yates on a sparse array (Knuth, The Art of Computer Programming, vol. 2, 3.4.2 P).
     """
@@ -59,7 +59,7 @@ EXACT_BOUND = 200_000
 
 @dataclass(frozen=True, slots=True)
 class AllowedCombinations:
-    """Level combinations of some parameters that occur in at least one allowed configuration."""
+    """Level combinations of a subset of parameters that occur in allowed configurations."""
 
     # allowed combinations of those parameters that exclusions name
     parts: frozenset[tuple[int, ...]]
@@ -79,7 +79,7 @@ class AllowedCombinations:
 
 
 class AllowedConfigurations:
-    """Open levels and exclusions of one space, over bare level ids.
+    """Enumeration of a space's allowed configurations as tuples of level ids.
 
     All names in the exclusions are parameters; open level ids are ascending, none empty.
     """
@@ -104,18 +104,18 @@ class AllowedConfigurations:
         return None
 
     def excluded_by(self, level_ids: Sequence[int]) -> Exclusion | None:
-        """Return the first exclusion that forbids these levels, None if none does."""
+        """Return the first exclusion that forbids these levels, or None."""
         for judge in self._judges:
             if judge.excludes(level_ids):
                 return judge.exclusion
         return None
 
     def admits(self, level_ids: Sequence[int]) -> bool:
-        """Return whether all levels are open and no exclusion forbids them."""
+        """Return whether all given levels are open and not excluded in combination."""
         return self.closed_at(level_ids) is None and self.excluded_by(level_ids) is None
 
     def count(self) -> int | None:
-        """Count the allowed configurations.
+        """Count the allowed configurations exactly, or return None if that is too costly.
 
         Exact while the parameters named by exclusions have at most `EXACT_BOUND` combinations
         of open levels; None beyond.
@@ -126,7 +126,7 @@ class AllowedConfigurations:
         return len(self._admitted_parts) * math.prod(free)
 
     def parts(self, positions: Sequence[int]) -> frozenset[tuple[int, ...]] | None:
-        """Return the allowed combinations of the positions that exclusions name, as level ids.
+        """Return the allowed level combinations of those parameters that exclusions name.
 
         In the order of ``positions``; the other parameters combine freely with them. None where
         the count is unknown.
@@ -137,7 +137,7 @@ class AllowedConfigurations:
         return frozenset(tuple(part[place] for place in places) for part in self._admitted_parts)
 
     def all(self) -> Iterator[tuple[int, ...]]:
-        """Yield the allowed level ids lazily, the last parameter moving fastest.
+        """Yield the level ids of all allowed configurations, with the last varying fastest.
 
         A prefix without allowed combinations is skipped at once, because 10^10 combinations could
         precede the first allowed one. That is exact while `count` is; beyond, a prefix is skipped
@@ -170,7 +170,7 @@ class AllowedConfigurations:
         return tuple([head[i] for i in self._named if i <= position]) in self._beginnings
 
     def grid(self) -> NDArray[np.int64]:
-        """Return all allowed level ids [m, d]; call it only where `count` is known and small.
+        """Return the level ids [m, d] of all allowed configurations, for small spaces.
 
         The parameters that exclusions name move slowest.
         """
@@ -185,11 +185,11 @@ class AllowedConfigurations:
         return level_ids
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
-        """Draw open levels uniformly, without regard to exclusions."""
+        """Draw an open level uniformly for each parameter, ignoring exclusions."""
         return tuple(ids[below(rng, len(ids))] for ids in self.open_ids)
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
-        """Draw allowed levels uniformly; return None where the count is unknown or 0."""
+        """Draw an allowed configuration uniformly, or return None if they cannot be counted."""
         if not self._admitted_parts:
             return None
         level_ids = list(self.draw(rng))
@@ -248,7 +248,7 @@ DistanceClasses: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def squared_scale(parameters: Sequence[Parameter]) -> int:
-    """Return the common denominator of all squared per-parameter distances."""
+    """Return the common denominator of the squared distances along all parameters."""
     steps = (p.n_levels - 1 for p in parameters if p.kind == "ordinal" and p.n_levels > 1)
     return math.lcm(*(n * n for n in steps))
 

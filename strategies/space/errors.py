@@ -40,14 +40,14 @@ def _without_middle(text: str, longest: int) -> str:
 
 
 class StrategyError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of the errors that the strategies package raises deliberately."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class SpaceError(StrategyError):
-    """An invalid parameter space, or an invalid edit of one."""
+    """Error for an invalid parameter space or an invalid change to a space."""
 
 
 class UnknownParameterError(SpaceError):
@@ -55,15 +55,15 @@ class UnknownParameterError(SpaceError):
 
 
 class UnknownLevelError(SpaceError):
-    """A value that is no level of its parameter."""
+    """Error for a value that is not a level of its parameter."""
 
 
 class NotAllowedError(SpaceError):
-    """A configuration with a closed level, or one that an exclusion forbids."""
+    """Error for a configuration that has a closed level or is excluded."""
 
 
 class ExclusionError(SpaceError):
-    """A condition that cannot be read, or cannot be evaluated for a configuration."""
+    """Error for an exclusion condition that cannot be parsed or evaluated."""
 
 
 class ObservationError(StrategyError):
@@ -75,19 +75,19 @@ class OptionError(StrategyError):
 
 
 class AnalysisError(StrategyError):
-    """An analysis that is too large, or impossible with the runs so far."""
+    """Error for an analysis that is too large or impossible with the available runs."""
 
 
 class UnknownStrategyError(StrategyError):
-    """A name that is no registered strategy."""
+    """Error for a name that no registered strategy has."""
 
 
 class TableError(StrategyError):
-    """A measured table that cannot be read; names file, line, field and value."""
+    """Error for an unreadable measured table, citing file, line, field and value."""
 
 
 def hint(name: str, valid_names: Iterable[str]) -> str:
-    """Return the end of an unknown-name message: "; did you mean 'x'? Known: x, y."."""
+    """Return an error message ending that suggests the nearest and lists all valid names."""
     names = sorted(valid_names)
     close = get_close_matches(name, names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ";"

@@ -50,7 +50,7 @@ ALLOWED_SENTENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed condition: its text, its names, and the function that evaluates it."""
+    """Parsed condition: text, parameter names and evaluation function."""
 
     text: str
     names: frozenset[str]
@@ -60,7 +60,7 @@ class Expression:
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str) -> Expression:
-    """Parse a condition.
+    """Parse the text of an exclusion condition.
 
     Raises `ExclusionError`, naming the offending piece, for anything outside the whitelist,
     more than 500 characters, or nesting deeper than 30.
@@ -81,7 +81,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def check_families(expression: Expression, families: Mapping[str, Family]) -> None:
-    """Raise `ExclusionError` for comparisons that can never hold, such as a number with a text.
+    """Raise `ExclusionError` for comparisons of different types, such as number and text.
 
     All names of the expression are keys of ``families``, the type families of the parameters.
     """
@@ -89,7 +89,7 @@ def check_families(expression: Expression, families: Mapping[str, Family]) -> No
 
 
 def evaluate(expression: Expression, values: Values) -> bool:
-    """Return whether the condition holds for one configuration's values.
+    """Return whether a condition is true for the parameter values of a configuration.
 
     Raises `ExclusionError`, naming the configuration, for a missing name, a division by
     zero, or operands that do not fit.
@@ -305,7 +305,7 @@ def _expect(node: ast.expr, expected: Family, families: Mapping[str, Family], te
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A condition such as ``small_procs == 0 and max_requested_s < 86400``.
+    """Condition on parameter values by which configurations are excluded from the space.
 
     Raises `ExclusionError` if it cannot be parsed.
     """
@@ -320,7 +320,7 @@ class Exclusion:
 
     @classmethod
     def parse(cls, text: str) -> Exclusion:
-        """Parse an exclusion; the same as calling the class."""
+        """Parse the text of an exclusion (the same as calling the class)."""
         return cls(text)
 
     @property
@@ -329,7 +329,7 @@ class Exclusion:
         return parse_expression(self.text).names
 
     def check(self, families: Mapping[str, Family]) -> None:
-        """Check the condition against a space's parameters and their type families.
+        """Check that the condition fits the names and value types of a space's parameters.
 
         Raises `ExclusionError` for an unknown name or a comparison across families.
         """
@@ -342,7 +342,7 @@ class Exclusion:
         check_families(parse_expression(self.text), families)
 
     def excludes(self, values: Mapping[str, Level]) -> bool:
-        """Return whether a configuration with these values is excluded.
+        """Return whether the condition excludes a configuration with the given values.
 
         Raises `ExclusionError`, naming the configuration, if that cannot be evaluated.
         """

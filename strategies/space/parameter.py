@@ -31,14 +31,14 @@ _LISTED_LEVELS = 8
 
 
 def family_of(value: Level) -> Family:
-    """Return the type family of a level; ``True`` is a truth value, never the number 1."""
+    """Return the type family (number, text or truth value) of a level."""
     if isinstance(value, bool):
         return "truth"
     return "text" if isinstance(value, str) else "number"
 
 
 def show(value: Level) -> str:
-    """Return a level as text: texts in quotes, numbers and truth values without."""
+    """Return a level as text for people, with texts in quotes."""
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
@@ -48,7 +48,7 @@ def show_values(values: Mapping[str, Level]) -> str:
 
 
 def parse_number(text: str) -> int | float | None:
-    """Return the finite number written in ``text`` (int where it has no point), else None."""
+    """Parse a text as a finite int or float, or return None if it is no number."""
     if len(text) > 400 or NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
@@ -59,7 +59,7 @@ def parse_number(text: str) -> int | float | None:
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A parameter with a finite domain (the paper's P_i with values V_ij).
+    """Parameter of an experiment with a finite list of levels.
 
     Args:
         name: an identifier such as ``small_procs``; exclusions refer to it.
@@ -133,7 +133,7 @@ class Parameter:
     def logarithmic(
         cls, name: str, low: float, high: float, count: int, integer: bool = False, **more: Any
     ) -> Parameter:
-        """Build ``count`` levels with a constant ratio; both ends are levels.
+        """Build a parameter with ``count`` levels from low to high at a constant ratio.
 
         Floats are rounded to 12 significant digits, whole numbers to the nearest.
         Raises `SpaceError` unless 0 < low < high and 2 <= count, or if rounding to whole
@@ -159,12 +159,12 @@ class Parameter:
 
     @property
     def family(self) -> Family:
-        """Type family shared by all levels."""
+        """Type family (number, text or truth value) of all levels."""
         return family_of(self.levels[0])
 
     @property
     def n_levels(self) -> int:
-        """Number of levels, closed ones included."""
+        """Number of levels, including closed ones."""
         return len(self.levels)
 
     @cached_property
@@ -182,7 +182,7 @@ class Parameter:
         return {value: level_id for level_id, value in enumerate(self.levels)}
 
     def level_id(self, value: Level) -> int:
-        """Return the id of a level; 4 and 4.0 are the same number, True and 1 are not.
+        """Return the id of the level with a value, where 4 equals 4.0 but True is not 1.
 
         Raises `UnknownLevelError`, with the nearest level.
         """
@@ -197,7 +197,7 @@ class Parameter:
         )
 
     def parse(self, text: str) -> Level:
-        """Return the level written in ``text``, as typed at a command line.
+        """Return the existing level that a text from the command line denotes.
 
         Raises `UnknownLevelError` if it is no level (truth values are written true and false).
         """
@@ -209,7 +209,7 @@ class Parameter:
         return self.levels[self.level_id(text if value is None else value)]
 
     def read(self, text: str) -> Level:
-        """Return the value written in ``text``, a level or not, such as a new one.
+        """Parse a text as a value of the parameter's type, which need not be a level.
 
         Raises `SpaceError` if it is not of the type of the levels.
         """
@@ -227,7 +227,7 @@ class Parameter:
         return value
 
     def with_level(self, value: Level) -> Parameter:
-        """Return this parameter with one more level, under the next id."""
+        """Return a copy of the parameter with one more level."""
         return replace(self, levels=(*self.levels, value))
 
     def _listed(self) -> str:

@@ -25,7 +25,7 @@ from strategies.space.parameter import Level, Parameter, show, show_values
 
 @dataclass(frozen=True, slots=True, order=True)
 class Configuration:
-    """One level id per parameter, in the space's order, and the lineage of that space.
+    """Configuration of an experiment: one level id per parameter of a space.
 
     The space checks it, not the configuration. Ids are append-only, so equality and hash survive
     every edit of the space.
@@ -39,7 +39,7 @@ MAX_PARAMETERS = 1_000
 
 
 def check_names(parameters: Sequence[Parameter]) -> None:
-    """Raise `SpaceError` unless there are parameters, not too many, with distinct names."""
+    """Raise `SpaceError` unless the parameters are few enough and have distinct names."""
     if not parameters:
         raise SpaceError("a space has no parameters; give at least one.")
     if len(parameters) > MAX_PARAMETERS:
@@ -57,7 +57,7 @@ def check_names(parameters: Sequence[Parameter]) -> None:
 def check_pairs(
     parameters: Sequence[Parameter], pairs: frozenset[tuple[str, int]], verb: str
 ) -> None:
-    """Raise `SpaceError` for a (name, level id) that is no level; ``verb`` names the edit."""
+    """Raise `SpaceError` if a (parameter name, level id) pair denotes no existing level."""
     n_levels = {p.name: p.n_levels for p in parameters}
     for name, level_id in sorted(pairs):
         if name not in n_levels:
@@ -70,7 +70,7 @@ def check_pairs(
 
 
 def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
-    """Raise `SpaceError` for a pair that is no level, or a parameter without an open one."""
+    """Raise `SpaceError` if a closed level does not exist or was a parameter's last open one."""
     check_pairs(parameters, closed, "close")
     n_open = {p.name: p.n_levels for p in parameters}
     for name, _ in closed:
@@ -90,7 +90,7 @@ LAST_TRIES = 100_000
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """The configurations of an experiment.
+    """Parameter space of an experiment: parameters, closed levels and exclusions.
 
     Args:
         parameters: at least one, names distinct.
@@ -129,22 +129,22 @@ class ParameterSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Parameter names in order."""
+        """Names of the parameters, in the order of the space."""
         return tuple(p.name for p in self.parameters)
 
     @property
     def size(self) -> int:
-        """Product of the numbers of levels, closed and excluded ones included."""
+        """Number of all configurations, including closed and excluded ones."""
         return math.prod(p.n_levels for p in self.parameters)
 
     @property
     def open_size(self) -> int:
-        """Product of the numbers of open levels, excluded combinations included."""
+        """Number of configurations with open levels, including excluded ones."""
         return math.prod(len(ids) for ids in self.open_ids)
 
     @cached_property
     def open_ids(self) -> tuple[tuple[int, ...], ...]:
-        """Open level ids per parameter, ascending."""
+        """Ids of the open levels of each parameter, ascending."""
         return tuple(
             tuple(i for i in range(p.n_levels) if (p.name, i) not in self.closed)
             for p in self.parameters
@@ -152,14 +152,14 @@ class ParameterSpace:
 
     @cached_property
     def open_by_rank(self) -> tuple[tuple[int, ...], ...]:
-        """Open level ids per parameter, the lowest rank first."""
+        """Ids of the open levels of each parameter, in the order of rank."""
         return tuple(
             tuple(sorted(ids, key=p.ranks.__getitem__))
             for p, ids in zip(self.parameters, self.open_ids, strict=True)
         )
 
     def count_allowed(self) -> int | None:
-        """Count the allowed configurations.
+        """Count the allowed configurations exactly, or return None if too costly.
 
         Exact without exclusions, and while the parameters that exclusions name have at most
         200,000 combinations of open levels; None beyond.
@@ -167,7 +167,7 @@ class ParameterSpace:
         return self._admission.count()
 
     def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
-        """Return the level combinations of some parameters that occur in allowed configurations.
+        """Return the level combinations of given parameters in allowed configurations.
 
         None where their number is unknown, as in `count_allowed`. Raises `UnknownParameterError`.
         """
@@ -181,14 +181,14 @@ class ParameterSpace:
         return AllowedCombinations(parts, bound, open_ids)
 
     def is_allowed(self, configuration: Configuration) -> bool:
-        """Return whether a configuration may be proposed.
+        """Return whether a configuration is allowed: all levels open and not excluded.
 
         Raises `SpaceError` if it does not belong to this space.
         """
         return self._admission.admits(self._ids(configuration))
 
     def check(self, configuration: Configuration) -> None:
-        """Raise `NotAllowedError` with the reason if a configuration may not be proposed."""
+        """Raise `NotAllowedError` if a configuration has a closed level or is excluded."""
         level_ids = self._ids(configuration)
         position = self._admission.closed_at(level_ids)
         if position is not None:
@@ -205,11 +205,11 @@ class ParameterSpace:
             )
 
     def parameter(self, name: str) -> Parameter:
-        """Return a parameter by name; raise `UnknownParameterError` with the nearest one."""
+        """Return the parameter with a name, or raise `UnknownParameterError`."""
         return self.parameters[self._position(name)]
 
     def configuration(self, index: int) -> Configuration:
-        """Return a configuration of the full product; the last parameter moves fastest.
+        """Return the configuration with an index in the full product of levels.
 
         Raises `SpaceError` outside 0 to size - 1.
         """
@@ -232,12 +232,12 @@ class ParameterSpace:
         return index
 
     def values(self, configuration: Configuration) -> dict[str, Level]:
-        """Return the value of every parameter in a configuration."""
+        """Return the parameter values of a configuration, by parameter name."""
         pairs = zip(self.parameters, self._ids(configuration), strict=True)
         return {p.name: p.levels[level_id] for p, level_id in pairs}
 
     def from_values(self, values: Mapping[str, Level]) -> Configuration:
-        """Return the configuration with these values, allowed or not.
+        """Return the configuration with given parameter values, whether allowed or not.
 
         Raises `UnknownParameterError` for an extra name, `SpaceError` for a missing one,
         `UnknownLevelError` for a value that is no level.
@@ -254,11 +254,11 @@ class ParameterSpace:
         return Configuration(level_ids, self.lineage)
 
     def parse_value(self, parameter_name: str, text: str) -> Level:
-        """Return the level of a parameter that is written in ``text``, as at a command line."""
+        """Return the level of a parameter that a text from the command line denotes."""
         return self.parameter(parameter_name).parse(text)
 
     def coordinates(self, configurations: Sequence[Configuration]) -> NDArray[np.float64]:
-        """Return float64 [n, d], all entries in [0, 1].
+        """Return coordinates of configurations in the unit cube, float64 [n, d].
 
         An ordinal parameter is one column: rank / (levels - 1), or 0.5 with a single level.
         A nominal one is one column per level, one-hot over sqrt(2), so that two different
@@ -276,7 +276,7 @@ class ParameterSpace:
 
     @cached_property
     def allowed_ids(self) -> NDArray[np.int64] | None:
-        """Level ids [m, d] of all allowed configurations; None above 50,000 or if not counted."""
+        """Level ids [m, d] of all allowed configurations, or None if more than 50,000."""
         count = self._admission.count()
         if count is None or count > GRID_BOUND:
             return None
@@ -287,7 +287,7 @@ class ParameterSpace:
     def open_by_distance(
         self, configuration: Configuration, rng: np.random.Generator
     ) -> Iterator[Configuration]:
-        """Yield every other configuration of open levels, nearest first; see `neighbours`.
+        """Yield all other configurations of open levels, nearest first.
 
         Excluded configurations are included, so that a caller can bound its own walk.
         """
@@ -298,7 +298,7 @@ class ParameterSpace:
     def neighbours(
         self, configuration: Configuration, rng: np.random.Generator
     ) -> Iterator[Configuration]:
-        """Yield the other allowed configurations in increasing distance of the coordinates.
+        """Yield all other allowed configurations, nearest first by coordinates.
 
         Lazy; ties come in random order; the configuration itself need not be allowed.
         """
@@ -307,7 +307,7 @@ class ParameterSpace:
     def sample(
         self, rng: np.random.Generator, exclude: Container[Configuration] = frozenset()
     ) -> Configuration | None:
-        """Draw uniformly among the allowed configurations outside ``exclude``, None without any.
+        """Draw an allowed configuration outside ``exclude`` uniformly, or return None.
 
         Exact up to 200,000 open combinations. Beyond, raises `SpaceError` if 100,000 draws find no
         free one, since neither a configuration nor exhaustion could be established.
@@ -340,7 +340,7 @@ class ParameterSpace:
         )
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space with one more level; raise `SpaceError` if it exists already."""
+        """Return a copy of the space with one more level of a parameter."""
         position = self._position(parameter)
         longer = self.parameters[position].with_level(value)
         parameters = (*self.parameters[:position], longer, *self.parameters[position + 1 :])
@@ -366,13 +366,13 @@ class ParameterSpace:
         return replace(self, closed=self.closed - {pair})
 
     def excluding(self, exclusion: Exclusion) -> ParameterSpace:
-        """Return the space with one more exclusion."""
+        """Return a copy of the space with one more exclusion."""
         if exclusion in self.exclusions:
             raise SpaceError(f"the exclusion '{exclusion.text}' is there already.")
         return replace(self, exclusions=(*self.exclusions, exclusion))
 
     def preferring(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space in which a level is preferred to the others of its parameter.
+        """Return a copy of the space in which a level is marked as preferred.
 
         Raises `SpaceError` if it is preferred already or closed.
         """
@@ -389,7 +389,7 @@ class ParameterSpace:
         return replace(self, preferred=self.preferred | {pair})
 
     def unpreferring(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space in which a level is not preferred any more."""
+        """Return a copy of the space in which a level is no longer preferred."""
         pair = (parameter, self.parameter(parameter).level_id(value))
         if pair not in self.preferred:
             raise SpaceError(
@@ -399,7 +399,7 @@ class ParameterSpace:
 
     @cached_property
     def preferred_part(self) -> ParameterSpace:
-        """Space of the preferred levels, of the same lineage.
+        """Part of the space in which only preferred levels are open.
 
         The other levels of every parameter with open preferred levels are closed; it is the space
         itself if there are none.

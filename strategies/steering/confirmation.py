@@ -26,7 +26,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The pooled variance of replicates."""
+    """Pooled variance of the quality among replicates of the same configuration."""
 
     # sum of squared deviations within configurations over the degrees of freedom, in squared
     # units of the quality
@@ -37,11 +37,11 @@ class Noise:
 
     @property
     def sd(self) -> float:
-        """Standard deviation of one run."""
+        """Standard deviation of the quality of a single run."""
         return math.sqrt(self.variance)
 
     def half_width(self, n: float) -> float:
-        """Return half the 95% t interval of a mean of ``n`` runs; ``n`` may be a fraction.
+        """Return half the width of the 95% t interval of a mean over ``n`` runs.
 
         For the difference of two means of a and b runs it is that of n = 1 / (1/a + 1/b).
         """
@@ -51,7 +51,7 @@ class Noise:
 def replicates(
     observations: Iterable[Observation],
 ) -> dict[Configuration, tuple[Observation, ...]]:
-    """Return the runs of each configuration, both in the order of their first occurrence."""
+    """Group observations by configuration, in order of first occurrence."""
     runs: dict[Configuration, list[Observation]] = {}
     for observation in observations:
         runs.setdefault(observation.configuration, []).append(observation)
@@ -59,7 +59,7 @@ def replicates(
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Return the mean of at least one number; the mean of equal numbers is exact.
+    """Return the arithmetic mean of one or more numbers, exact if all are equal.
 
     >>> mean([0.1, 0.1, 0.1])
     0.1
@@ -69,7 +69,7 @@ def mean(numbers: Sequence[float]) -> float:
 
 
 def mean_of(runs: Sequence[Observation]) -> Observation:
-    """Combine the runs of one configuration into one: mean qualities and violation.
+    """Combine the runs of one configuration into a single observation of mean quality.
 
     It is feasible if all of them are. Measures, duration and seed are left empty.
     """
@@ -85,7 +85,7 @@ def mean_of(runs: Sequence[Observation]) -> Observation:
 
 
 def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
-    """Return the noise of the qualities, None if no configuration was run twice."""
+    """Estimate the run-to-run variance from replicates, or return None without any."""
     squares, df = 0.0, 0
     for group in replicates(observations).values():
         centre = mean([run.quality for run in group])
@@ -106,7 +106,7 @@ CONFIRMED_RUNS = 2  # Runs that confirm a winner without rivals within the noise
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A feasible configuration with the mean quality of its ``n`` runs and a shrunken estimate.
+    """Feasible configuration with its mean quality, run count and shrunken estimate.
 
     ``estimate`` is the mean where the noise is unknown or none.
     """
@@ -119,7 +119,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The configuration to recommend, with its rivals."""
+    """Recommended configuration, with the rivals that may be better."""
 
     # candidate with the best estimate; where noise explains all differences, so that all
     # estimates are equal, the one that leads if it explained a little less
@@ -136,7 +136,7 @@ class Choice:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the winner may be recommended without further runs."""
+        """Whether the recommendation needs no further runs."""
         return self.basis in ("deterministic", "replicates", "gap")
 
 
@@ -145,7 +145,7 @@ def choose(
     deterministic: bool | None = None,
     failed: Container[Configuration] = frozenset(),
 ) -> Choice | None:
-    """Return the configuration to recommend; None if nothing feasible was observed.
+    """Choose the configuration to recommend, or None if no observation is feasible.
 
     A configuration is feasible if all its runs are. The winner is confirmed if results do not vary
     (``deterministic``; None if unknown), or if all others are further behind than half the 95%

@@ -26,7 +26,7 @@ DIVISIONS = 10
 
 
 def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Return the observations that no other one dominates, the best first quality first.
+    """Return the non-dominated observations, in decreasing order of the first quality.
 
     One dominates another if it is feasible and the other is not, if both are infeasible and it
     violates less (Deb 2000), or if it is at least as good in both qualities and better in one.
@@ -68,7 +68,7 @@ def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class ScalarisedStrategy:
-    """A strategy that searches along the front of two qualities, one weight per suggestion.
+    """Strategy that searches the Pareto front of two qualities with random weights.
 
     For each suggestion a weight is drawn, both qualities are scaled to costs from 0 (best) to 1
     over the feasible observations (all, if none is), and the base is called for one suggestion
@@ -87,13 +87,13 @@ class ScalarisedStrategy:
 
     @property
     def name(self) -> str:
-        """Name of the base strategy."""
+        """Registered name of the base strategy."""
         return self.base.name
 
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations; see `Strategy.suggest`."""
+        """Propose ``n`` configurations along the Pareto front, each with its own weight."""
         require_count(n)
         if not knowledge.observations:
             return self.base.suggest(n, knowledge, rng)
@@ -131,7 +131,7 @@ class ScalarisedStrategy:
 def scalarised_observations(
     observations: Sequence[Observation], weight: float
 ) -> tuple[Observation, ...]:
-    """Return the observations with both qualities combined into one, see `ScalarisedStrategy`.
+    """Return the observations with both qualities combined into one by a weight.
 
     ``weight`` is that of the first quality, from 0 to 1; the second has the rest.
     Raises `ObservationError` if a second quality is unknown.

@@ -43,7 +43,7 @@ def squared_radius(eps: float) -> int:
 def step_coordinates(
     space: ParameterSpace, configurations: Sequence[Configuration]
 ) -> NDArray[np.float64]:
-    """Return coordinates [n, d] whose Euclidean distances are those in level steps.
+    """Return coordinates [n, d] with Euclidean distances in level steps.
 
     Ranks for ordinal parameters; one-hot over sqrt(2) for nominal ones, over the levels that occur.
     """
@@ -65,7 +65,7 @@ def by_steps(
     centre: Cell,
     radius: int | None = None,
 ) -> Iterator[tuple[int, Cell]]:
-    """Yield (squared steps, level ids) of combinations of levels, nearest first, lazily.
+    """Yield (squared steps, level ids) of level combinations, nearest to a centre first.
 
     Equally near ones come in a fixed order. The centre is included, if it is a combination.
     ``radius`` is the greatest squared distance, None for no limit.
@@ -192,13 +192,13 @@ class RegionRule:
 
     @property
     def radius(self) -> float:
-        """Value of ``eps``, or its default, in level steps."""
+        """Neighbourhood radius in level steps: ``eps`` or its default."""
         return DEFAULT_EPS if self.eps is None else float(self.eps)
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A dense group of good configurations."""
+    """Cluster of good configurations found by DBSCAN, with its bounding box."""
 
     id: int  # 1 for the region with the best mean quality, then ascending
     members: tuple[Configuration, ...]  # good configurations, the best first
@@ -212,7 +212,7 @@ class Region:
     box: tuple[tuple[int, ...], ...]
 
     def is_in_box(self, configuration: Configuration) -> bool:
-        """Return whether every level of a configuration is in the box."""
+        """Return whether a configuration lies in the bounding box of the region."""
         return all(
             level_id in ids for level_id, ids in zip(configuration.level_ids, self.box, strict=True)
         )
@@ -229,7 +229,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class PendingRuns:
-    """Pending runs of a region."""
+    """Number and configurations of the pending runs in a region."""
 
     count: int | None  # their number, None if it exceeds the bounds of counting
     # the first of them, at most `LISTED`, nearest to the members first
@@ -237,7 +237,7 @@ class PendingRuns:
 
 
 def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
-    """Return the regions of good configurations, best mean quality first.
+    """Find dense regions of good configurations, in decreasing order of mean quality.
 
     Replicates count as one configuration, with the mean of their responses and the last verdict.
     Ties in the mean go to the better best run, then to the lower level ids.
@@ -263,7 +263,7 @@ def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
 def good_configurations(
     observations: Sequence[Observation], rule: RegionRule
 ) -> tuple[Configuration, ...]:
-    """Return the good configurations of a rule, the best first, then by level ids."""
+    """Return the configurations that are good by a rule, best first."""
     response = responses(observations)
     runs: dict[Configuration, list[tuple[float, Observation]]] = {}
     for value, observation in zip(response, observations, strict=True):
@@ -287,7 +287,7 @@ def good_configurations(
 def pending_in_region(
     space: ParameterSpace, region: Region, knowledge: Knowledge, rule: PendingRule, eps: float
 ) -> PendingRuns:
-    """Return the pending runs of a region, by one of three rules; the paper leaves it open.
+    """Return the pending runs of a region, as defined by the given rule.
 
     ``queued`` are queued and running runs in the region. ``near`` are the allowed configurations
     without a result within ``eps`` level steps of a member, ``box`` those in the region's box;
@@ -332,7 +332,7 @@ def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[S
 
 
 def in_box(space: ParameterSpace, region: Region) -> Iterator[Step]:
-    """Yield the steps of open levels in the box, as `near_region` does."""
+    """Yield the combinations of open levels in the bounding box of a region."""
     return _walk(space, region, _open_box(space, region), None)
 
 

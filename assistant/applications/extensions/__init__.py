@@ -30,7 +30,7 @@ class BatchApplication(ABC):
 
     @abstractmethod
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Measure some configurations; each result is bitwise equal to that of `evaluate`."""
+        """Measure several configurations with results bitwise equal to those of `evaluate`."""
 
     def evaluate_many(
         self,
@@ -54,7 +54,7 @@ def evaluate_batches(
     processes: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Values, Measures]]:
-    """Yield every configuration with its measures, in order; closing the iterator ends the work.
+    """Measure configurations in batches, and yield each with its measures, in order.
 
     Args:
         several: function that measures up to ``at_once`` configurations.

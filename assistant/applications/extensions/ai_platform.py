@@ -57,7 +57,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class AiPlatform(BatchApplication):
-    """An AI platform with a cost to minimise: capacity, late models and waiting.
+    """A simulated AI platform, whose cost of capacity, late models and waiting is minimised.
 
     Args:
         seed: seed of all random events; all configurations meet the same future.
@@ -88,7 +88,7 @@ class AiPlatform(BatchApplication):
 
     @property
     def base(self) -> PlatformScenario:
-        """Return the part of the scenario that is the same in every configuration."""
+        """The part of the scenario that is the same in every configuration."""
         base = PlatformScenario(
             interarrival_factor=self.interarrival_factor,
             duration_s=self.days * DAY_S,
@@ -99,7 +99,7 @@ class AiPlatform(BatchApplication):
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """Return the 6 x 4 x 4 x 5 x 4 x 4 = 7,680 combinations."""
+        """The parameter space of 6 x 4 x 4 x 5 x 4 x 4 = 7,680 configurations."""
         return ParameterSpace(
             tuple(
                 Parameter(
@@ -111,17 +111,17 @@ class AiPlatform(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Minimise the cost per day."""
+        """The objective: a minimal cost per day."""
         return Objective(SingleMeasure("cost_per_day"), "minimise", unit="per day")
 
     @property
     def baseline(self) -> Mapping[str, Level]:
-        """Return the configuration that is in use before steering."""
+        """The configuration that is in use before steering."""
         return dict(TODAY)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Return a description of the platform, its costs and its pipelines."""
+        """Facts on the platform, its costs and its pipelines, for display."""
         base = self.base
         plan, platform = base.fleet, base.platform
         costs = ", ".join(f"{pool.cost_per_h:g} for {pool.name}" for pool in platform.resources)
@@ -156,7 +156,7 @@ class AiPlatform(BatchApplication):
         return (Fact("Statistics", model.source), Fact(STATISTICS_DIGEST, model.digest[:16]))
 
     def scenario(self, values: Mapping[str, Level]) -> PlatformScenario:
-        """Return the scenario of a configuration."""
+        """Return the simulation scenario of a configuration."""
         base = self.base
         platform: Platform = base.platform.having(
             "training",
@@ -176,11 +176,11 @@ class AiPlatform(BatchApplication):
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same future
-        """Simulate once."""
+        """Simulate one configuration and return its measures."""
         return self.measured(self.scenario(values), self.simulate(values))
 
     def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
-        """Return the complete result of a configuration; write its trace to ``folder`` if given."""
+        """Return the simulation result of a configuration, and write a trace to ``folder``."""
         from sim.aiops.engine import run_platform
 
         return run_platform(self.scenario(values), folder)
@@ -211,5 +211,5 @@ class AiPlatform(BatchApplication):
         }
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Simulate each of some configurations."""
+        """Simulate several configurations and return the measures of each."""
         return [self.evaluate(values, 0) for values in configurations]

@@ -32,7 +32,7 @@ HANDBOOK: Mapping[str, Level] = {
 
 @dataclass(frozen=True)
 class Flood(BatchApplication):
-    """A flood model to calibrate against three sensors.
+    """A flood simulation whose parameters are calibrated against three river sensors.
 
     Args:
         seed: seed of the catchment, of the true parameters, and of the noise of the sensors.
@@ -53,12 +53,12 @@ class Flood(BatchApplication):
 
     @property
     def calibration(self) -> FloodCalibration:
-        """Return the catchment with its storm and the measurements of its sensors."""
+        """The calibration data: the catchment, its storm and the sensor measurements."""
         return make_calibration(self.seed)
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """Return the 6 x 6 x 6 x 6 = 1,296 combinations."""
+        """The parameter space of 6 x 6 x 6 x 6 = 1,296 configurations."""
         return ParameterSpace(
             tuple(
                 Parameter(name, levels, "ordinal", *ABOUT[name]) for name, levels in LEVELS.items()
@@ -67,17 +67,17 @@ class Flood(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Minimise the difference to the sensors."""
+        """The objective: a minimal difference between simulated and measured flow."""
         return Objective(SingleMeasure("rmse_m3s"), "minimise", unit="m3/s")
 
     @property
     def baseline(self) -> Mapping[str, Level]:
-        """Return the handbook values, which are in use before the calibration."""
+        """The handbook values, which are in use before the calibration."""
         return dict(HANDBOOK)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Return a description of the catchment, the storm and the sensors."""
+        """Facts on the catchment, the storm and the sensors, for display."""
         terrain, rain = self.calibration.terrain, self.calibration.rain_mmh
         side, high = terrain.rows, terrain.elevation_m.max()
         drained = ", ".join(f"{terrain.drained_cells[cell] / 4:.0f}" for cell in terrain.sensors)
@@ -101,11 +101,11 @@ class Flood(BatchApplication):
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
-        """Simulate once and compare with the sensors."""
+        """Simulate one configuration and compare its flow with the sensor measurements."""
         return self.evaluate_several([values])[0]
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Simulate several configurations at once; each result is bitwise that of `evaluate`."""
+        """Simulate several configurations with results bitwise equal to those of `evaluate`."""
         numbers = [
             {name: float(level) for name, level in values.items()} for values in configurations
         ]

@@ -24,7 +24,7 @@ ABOUT = {
 
 @dataclass(frozen=True)
 class MazeRunner(BatchApplication):
-    """A maze runner; its mean time to the way out over some games is minimised.
+    """A simulated maze runner, whose mean time to the exit over several games is minimised.
 
     Args:
         seed: seed of the mazes, the enemies and every slip.
@@ -49,17 +49,17 @@ class MazeRunner(BatchApplication):
 
     @property
     def rules(self) -> Rules:
-        """Return the rules that are the same for every runner."""
+        """The rules of the game: the number of enemies and the time limit."""
         return Rules(n_enemies=self.n_enemies, limit_s=self.limit_s)
 
     @property
     def games(self) -> tuple[Game, ...]:
-        """Return the games that are played with every configuration."""
+        """The games that are played with every configuration."""
         return games(self.seed, self.n_games, self.rules)
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """Return the 3 x 3 x 2 x 3 = 54 combinations."""
+        """The parameter space of 3 x 3 x 2 x 3 = 54 configurations."""
         return ParameterSpace(
             tuple(
                 Parameter(name, tuple(levels), "inferred", *ABOUT[name])
@@ -69,17 +69,17 @@ class MazeRunner(BatchApplication):
 
     @property
     def objective(self) -> Objective:
-        """Minimise the time to the way out."""
+        """The objective: a minimal mean time to the exit of the maze."""
         return Objective(SingleMeasure("time_s"), "minimise", unit="s")
 
     @property
     def baseline(self) -> None:
-        """Return None: a game has no current configuration."""
+        """None, because a game has no current configuration."""
         return
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Return a description of the mazes and of the measured time."""
+        """Facts on the mazes and on the measured time, for display."""
         rules = self.rules
         return (
             Fact(
@@ -91,17 +91,17 @@ class MazeRunner(BatchApplication):
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - the games are drawn with a seed of their own
-        """Play every game once."""
+        """Play every game once with one configuration and return the measures."""
         runner = runner_of(values)
         return dict(measures(play(game, runner, self.rules) for game in self.games))
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Play every game with each of some configurations."""
+        """Play every game with each of several configurations and return the measures."""
         return [self.evaluate(values, 0) for values in configurations]
 
 
 def runner_of(values: Mapping[str, Level]) -> Runner:
-    """Return the runner that a configuration describes."""
+    """Return the maze runner with the movement, velocity and behaviour of a configuration."""
     return Runner(
         movement=str(values["movement"]),
         velocity=float(values["velocity"]),

@@ -43,7 +43,7 @@ GIB, WHOLE = 2**30, 1000
 
 @dataclass(frozen=True)
 class MachineKind:
-    """A kind of equal machines.
+    """A kind of identical machines with their price.
 
     Attributes:
         spec: one of the machines; its count is the current number.
@@ -75,7 +75,7 @@ class MachineKind:
 
 
 def usual_machines() -> tuple[MachineKind, ...]:
-    """Return three kinds of machines for `usual_workload`; the prices are ours."""
+    """Return three example kinds of machines for `usual_workload`, with assumed prices."""
 
     def kind(
         name: str, procs: int, mem_gib: int, gpus: int, count: int, price: float, *counts: int
@@ -91,12 +91,12 @@ def usual_machines() -> tuple[MachineKind, ...]:
 
 
 def usual_workload(seed: int = 0, days: float = 1.0, scale: float = 0.05) -> Workload:
-    """Return pods of AI workloads, drawn from the published model of Joulie."""
+    """Draw an example workload of AI pods from the published workload model of Joulie."""
     return generate(published_model("joulie"), duration_s=days * 86_400.0, seed=seed, scale=scale)
 
 
 def without_sharing(workload: Workload) -> Workload:
-    """Return the workload with whole GPUs for every instance and unchanged durations."""
+    """Return the workload with whole instead of partial GPUs, and unchanged durations."""
     tasks = workload.tasks
     if tasks is None or not shares_gpus(workload):
         return workload
@@ -113,7 +113,7 @@ def without_sharing(workload: Workload) -> Workload:
 def machine_kinds(
     machines: Sequence[MachineSpec], prices: Mapping[str, float]
 ) -> list[MachineKind]:
-    """Return the kinds in a list of machines, each named after its GPUs and cores.
+    """Group machines by equal specification into kinds, named after their GPUs and cores.
 
     Args:
         machines: machines, for example from `sim.api.read_machines`.
@@ -144,13 +144,13 @@ def machine_kinds(
 
 
 def shares_gpus(workload: Workload) -> bool:
-    """Return whether some instances use a part of a GPU."""
+    """Return whether any instance of a workload uses only a fraction of a GPU."""
     tasks = workload.tasks
     return tasks is not None and bool(((tasks.mgpu > 0) & (tasks.mgpu < WHOLE)).any())
 
 
 def with_tasks(workload: Workload) -> Workload:
-    """Return the workload with tasks; jobs without tasks become one instance each."""
+    """Return the workload with tasks, where each job without tasks becomes one instance."""
     if workload.tasks is not None:
         return workload
     memory = np.maximum(workload.mem_bytes_per_proc, 0) * workload.procs
@@ -191,7 +191,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class FleetPlacement(BatchApplication):
-    """A fleet with a cost to minimise, of machines and of waiting, over some workloads.
+    """A fleet of machines whose cost, including waiting, is minimised over several workloads.
 
     Args:
         workloads: one or more; a run is judged by the mean over them. A job without tasks is one
@@ -305,7 +305,7 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def space(self) -> ParameterSpace:
-        """Return machine counts, policies, overcommitment, sharing, and opened options."""
+        """The parameters: machine counts, policies, overcommitment, GPU sharing and options."""
         parameters = []
         names = [kind.spec.name + COUNT for kind in self.kinds]
         for name in (*names, *ABOUT, *(n for n in self.levels if n in self._options)):
@@ -357,12 +357,12 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def baseline(self) -> Mapping[str, Level]:
-        """Return the configuration that is in use before steering."""
+        """The configuration that is in use before steering."""
         return {name: self._now(name) for name in self.space.names}
 
     @property
     def objective(self) -> Objective:
-        """Minimise the cost; place every job; limit the overcommitment and, if set, the wait."""
+        """The objective: minimal cost, no rejected job, limits on overcommitment and wait."""
         constraints = [
             Constraint("n_rejected", at_most=0.0, label="every job finds machines"),
             Constraint(
@@ -381,7 +381,7 @@ class FleetPlacement(BatchApplication):
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """Return a description of the fleet, the workloads and the costs."""
+        """Facts on the fleet, the workloads and the costs, for display."""
         first = self.workloads[0]
         tasks = first.tasks
         n_instances = 0 if tasks is None else tasks.n_instances
@@ -406,7 +406,7 @@ class FleetPlacement(BatchApplication):
         )
 
     def scenario(self, values: Mapping[str, Level], number: int = 0) -> Scenario:
-        """Return the scenario of a configuration with workload ``number``, counted from 0."""
+        """Return the scenario of a configuration with workload ``number`` (from 0)."""
         have = {name: self._now(name) for name in ABOUT} | dict(values)
         factor = float(have["cpu_overcommit"])
         machines = [
@@ -437,14 +437,14 @@ class FleetPlacement(BatchApplication):
         return int(values.get(kind.spec.name + COUNT, kind.spec.count))
 
     def simulate(self, values: Mapping[str, Level], number: int = 0) -> SimulationResult:
-        """Simulate a configuration. Raises RunError if that is impossible."""
+        """Simulate a configuration with one workload. Raises RunError if that is impossible."""
         try:
             return simulate(self.scenario(values, number))
         except SimError as error:
             raise RunError(str(error)) from error
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same workloads
-        """Simulate every workload once; return the means, but the sum of rejected jobs."""
+        """Simulate all workloads and return mean measures, but the sum of rejected jobs."""
         results = [
             self.measured(values, self.simulate(values, number), number)
             for number in range(len(self.workloads))
@@ -459,7 +459,7 @@ class FleetPlacement(BatchApplication):
     def measured(
         self, values: Mapping[str, Level], result: SimulationResult, number: int = 0
     ) -> dict[str, float | None]:
-        """Return the measures of a simulation; None for unknown. Raises RunError if no job ran."""
+        """Return the measures of a simulation, None if unknown. Raises RunError if no job ran."""
         scenario = self.scenario(values, number)
         of_instances = summarise_instances(scenario, result)
         makespan_s = of_instances.makespan_s
@@ -484,5 +484,5 @@ class FleetPlacement(BatchApplication):
         return {name: summary.get(name) for name in MEASURES}
 
     def evaluate_several(self, configurations: Sequence[Values]) -> Sequence[Measures]:
-        """Simulate each of some configurations."""
+        """Simulate several configurations and return the measures of each."""
         return [self.evaluate(values, 0) for values in configurations]

@@ -224,13 +224,13 @@ class _TokenStore(Protocol):
     def make(
         self, name: str, role: str, experiment: str | None, ends_s: float | None
     ) -> TokenRecord:
-        """Make a token and return its record, with the token."""
+        """Make a token with a name and a role, and return its record with the secret."""
 
     def all(self) -> list[TokenRecord]:
-        """Return all records, latest first."""
+        """Return the records of all tokens, latest first."""
 
     def revoke(self, name: str) -> None:
-        """Revoke a token."""
+        """Revoke the token with a name."""
 
 
 def make_token(

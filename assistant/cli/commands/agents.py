@@ -105,7 +105,7 @@ def _play(
 
 
 def study_table(to: Path, cache: Path | None, tell: Tell, request: TableRequest) -> Path:
-    """Return the table of an application in the folder of a study; measure it if necessary.
+    """Return the path of an application's table in a study folder, measured if missing.
 
     ``cache`` is the folder of the tables of earlier studies, or None; the study gets a copy.
 

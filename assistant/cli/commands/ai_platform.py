@@ -106,7 +106,7 @@ HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def maze_text(drawing: MazeDrawing) -> Iterator[str]:
-    """Yield the lines of a maze: three characters per room, with walls between rooms."""
+    """Yield the lines of a maze in characters: three per room, with walls between rooms."""
     across, down = _unit_walls(drawing.walls)
     ways = {_passage(step) for step in drawing.way}
     signs = _room_signs(drawing)
@@ -176,7 +176,7 @@ def _rooms(
 
 
 def flood_text(drawing: FloodDrawing) -> Iterator[str]:
-    """Yield the lines of a catchment: two characters per cell."""
+    """Yield the lines of a catchment in characters: two per cell."""
     low, high = min(drawing.elevation_m), max(drawing.elevation_m)
     at = {(int(sensor.x), int(sensor.y)): sensor.name[0] for sensor in drawing.sensors}
     cells = list(zip(drawing.elevation_m, drawing.deepest_mm, strict=True))
@@ -192,7 +192,7 @@ def flood_text(drawing: FloodDrawing) -> Iterator[str]:
 
 
 def series_text(sensor: SensorSeries, sample_s: float, height: int = 6) -> Iterator[str]:
-    """Yield the lines of a sensor's chart: ``*`` simulated, ``o`` observed, ``@`` both."""
+    """Yield the lines of a sensor's chart in characters, simulated ``*`` and observed ``o``."""
     most = max([*sensor.simulated, *sensor.observed, 1e-9])
     canvas = [[" "] * len(sensor.observed) for _ in range(height)]
     for series, sign in ((sensor.observed, "o"), (sensor.simulated, "*")):
@@ -208,7 +208,7 @@ def series_text(sensor: SensorSeries, sample_s: float, height: int = 6) -> Itera
 
 
 def day_text(panel: PlatformPanel) -> Iterator[str]:
-    """Yield one line per series: its mean by hour of the day in ten heights, and its peak."""
+    """Yield one line per series with a bar for each hour's mean and the peak of the day."""
     yield f"{panel.title}, by hour of the day"
     for name, series in panel.series.items():
         by_hour = [[value for value in series[hour::24] if value is not None] for hour in range(24)]
@@ -219,7 +219,7 @@ def day_text(panel: PlatformPanel) -> Iterator[str]:
 
 
 def steps_text(title: str, series: Mapping[str, tuple[float, ...]], step_h: float) -> Iterator[str]:
-    """Yield one line per series: its values over time in ten heights, and its maximum."""
+    """Yield one line per series with a bar for each time step and the maximum."""
     n = max((len(values) for values in series.values()), default=0)
     yield f"{title}, over {n * step_h:.3g} h"
     for name, values in series.items():
@@ -236,7 +236,7 @@ QUICK: Mapping[str, Level] = {
 
 @dataclass(frozen=True, slots=True)
 class PlayResult:
-    """Result of one run: configuration, measures and picture.
+    """The result of one run of a testbed: configuration, measures and picture.
 
     ``picture`` is a Vega-Lite specification, ``lines`` the same in characters. ``summary`` is the
     objective of the configuration, which for a maze is the mean over its games.
@@ -514,7 +514,7 @@ def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def as_table(board: "PlatformDashboard") -> dict[str, object]:
-    """Return a dashboard as JSON."""
+    """Return the dashboard of an AI platform as a JSON object."""
     summary = board.summary
     return {
         "title": board.title,

@@ -53,7 +53,7 @@ MOST_SHOWN = 40
 
 
 def target_of(experiment: Experiment, text: str) -> EstimationTarget:
-    """Return the target of ``--missing``: ``a``, ``a=4``, ``a,b`` or ``all``.
+    """Parse the value of ``--missing`` (``a``, ``a=4``, ``a,b`` or ``all``) into a target.
 
     Raises StrategyError if there is no such parameter or level.
     """
@@ -69,7 +69,7 @@ def target_of(experiment: Experiment, text: str) -> EstimationTarget:
 def print_missing(
     session: Session, target: EstimationTarget, store: Path | None, *, as_json: bool
 ) -> int:
-    """Print the missing runs, the nearest factorial block, and the commands that run them."""
+    """Print the runs missing for an estimate, a factorial block, and commands to run them."""
     report = missing_report(session.experiment, target)
     command = _command(session, report.runs, store)
     block_command = _command(session, report.block_runs, store)

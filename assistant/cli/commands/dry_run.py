@@ -74,7 +74,7 @@ LAST_COLUMNS = 400
 
 @dataclass(frozen=True, slots=True)
 class DryRunFailure:
-    """Reason for the failure of the run, with a suggested change.
+    """The reason for the failure of a dry run, with advice and the program's last output.
 
     ``command`` is empty if no program was started, ``code`` is negative for a signal; of each
     output stream there are at most `LAST_LINES`.
@@ -91,7 +91,7 @@ class DryRunFailure:
 
 @dataclass(frozen=True, slots=True)
 class DryRunReport:
-    """Report of one run that was not stored.
+    """The report of a dry run: one run that is not stored.
 
     ``is_today`` marks the baseline, ``seed`` is that of the first run of the sweep, ``outcome`` is
     None if the run failed, ``failure`` is None if it did not.
@@ -108,13 +108,13 @@ class DryRunReport:
 
     @property
     def expected_s(self) -> float | None:
-        """Time for the whole budget at this duration (s); None without a limit of runs."""
+        """Expected duration of the whole budget in seconds, or None without a limit of runs."""
         runs, workers = self.experiment.sla.max_runs, self.experiment.opened.workers
         return None if runs is None else math.ceil(runs / workers) * self.duration_s
 
     @property
     def fitting_runs(self) -> int | None:
-        """Runs that fit before the deadline at this duration; None without a deadline."""
+        """Number of runs expected before the deadline, or None without a deadline."""
         deadline_s, opened = self.experiment.sla.deadline_s, self.experiment.opened
         if deadline_s is None or self.duration_s <= 0:
             return None
@@ -122,7 +122,7 @@ class DryRunReport:
 
     @property
     def budget_words(self) -> str:
-        """Sentence on how long the whole budget takes, and whether it fits before the deadline."""
+        """Sentence on the expected duration of the budget, compared with the deadline."""
         runs, fitting = self.experiment.sla.max_runs, self.fitting_runs
         clauses = []
         if runs is not None and self.expected_s is not None:
@@ -140,7 +140,7 @@ class DryRunReport:
         return f" with {workers} at once" if workers > 1 else ""
 
     def as_object(self) -> dict[str, Any]:
-        """Return the report as JSON; see ``copperline try --json``."""
+        """Return the report as the JSON object of ``copperline try --json``."""
         opened, space = self.experiment.opened, self.experiment.space
         objective = opened.objective
         outcome, failure = self.outcome, self.failure
@@ -178,7 +178,7 @@ class DryRunReport:
 def failure_of(
     reason: str, error: Exception | None, folder: str, application: str
 ) -> DryRunFailure:
-    """Return the failure of a run, with the last output of its program.
+    """Describe the failure of a dry run, with the last output of its program.
 
     ``error`` is None if the run was judged a failure afterwards; ``folder`` is the working
     directory of the user's program, empty for other applications.
@@ -197,7 +197,7 @@ def failure_of(
 
 
 def failure_hint(error: ProgramError) -> str:
-    """Return what to change about a program that failed."""
+    """Return advice on how to change a program that failed."""
     if error.code is None:
         return (
             "Name the program by its whole path, make it executable (chmod +x), or name what runs "
@@ -250,7 +250,7 @@ def _general_advice(application: str, error: Exception | None) -> str:
 
 
 def last_lines(text: str) -> tuple[str, ...]:
-    r"""Return the last `LAST_LINES` lines, each printable and of bounded width.
+    r"""Return the last `LAST_LINES` lines of an output, printable and of bounded width.
 
     >>> last_lines("one\n\ttwo\x1b[0m\n")
     ('one', ' two?[0m')
@@ -273,7 +273,7 @@ def _judged(objective: Objective, measures: Mapping[str, Measure]) -> list[dict[
 
 
 def constraint_words(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
-    """Return whether a constraint holds, with the measured value, as words."""
+    """Return a text that says whether a constraint is met, with the measured value."""
     value = measures.get(constraint.measure)
     unit = "s" if constraint.measure.endswith("_s") else ""
     measured = "unknown" if value is None else quantity(_number(value), unit)
@@ -430,7 +430,7 @@ class _ErrorRecorder:
         return getattr(self._application, name)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
-        """Run once, within the time limit of a run if the application can be stopped."""
+        """Execute one run, within the time limit if the application supports one."""
         try:
             if self._limit_s is not None and isinstance(self._application, StoppableApplication):
                 return self._application.evaluate_within(values, seed, self._limit_s)

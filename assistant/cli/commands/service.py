@@ -51,7 +51,7 @@ from assistant.store.queue import RunLease
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPolicy:
-    """Policy of a worker: what it executes besides built-in applications that start no programs.
+    """The policy on which programs a worker may execute for experiments.
 
     ``programs`` allows all; ``program_names`` are single ones, by name or absolute path. Raises
     SettingsError if one of these does not exist.
@@ -69,7 +69,7 @@ class ExecutionPolicy:
                 )
 
     def check(self, opened: ExperimentOpened) -> None:
-        """Refuse an experiment before it is built if it would execute a forbidden program.
+        """Raise ExecutionRefusedError if an experiment would execute a forbidden program.
 
         Raises ExecutionRefusedError, or SettingsError for an invalid recipe.
         """
@@ -137,7 +137,7 @@ WorkerDemand = Mapping[str, int]
 
 
 def worker_demand(house: ExperimentService) -> WorkerDemand:
-    """Return the required number of workers by experiment, from its number of parallel runs.
+    """Return the required number of workers per experiment, from its number of parallel runs.
 
     None for experiments that were opened from Python, because only that Python can run their
     program, and none for those with an external client.
@@ -154,7 +154,7 @@ def worker_demand(house: ExperimentService) -> WorkerDemand:
 def worker_supervisor(
     demand: Callable[[], WorkerDemand], url: str, token: str
 ) -> Iterator[list[str]]:
-    """Start and replace workers during a block; yield the names of all, also of ended ones.
+    """Start and replace workers during a block, and yield the names of all workers so far.
 
     ``demand`` is called every `LOOK_S`. If this process dies, the workers end after their current
     run. The token has the role worker.
@@ -185,7 +185,7 @@ class _WorkerSupervisor:
     not_before_s: float = 0.0
 
     def reach(self, demand: WorkerDemand) -> None:
-        """Start the missing workers. Surplus workers end by themselves when they are idle."""
+        """Start missing workers. Surplus workers end by themselves when they are idle."""
         if any((worker.poll() or 0) > 0 for _, worker in self.running):  # not for killed workers
             self.not_before_s = time.monotonic() + RESTART_PAUSE_S
         self.running = [worker for worker in self.running if worker[1].poll() is None]
@@ -198,7 +198,7 @@ class _WorkerSupervisor:
                 self.running.append((experiment_id, self._started(experiment_id)))
 
     def end(self) -> None:
-        """End the workers, with a little time for their runs."""
+        """End all workers after a short time for their current runs."""
         for _, process in self.running:
             process.terminate()
         for _, process in self.running:
@@ -431,7 +431,7 @@ class _IdleLimit:
         self._rested_s, self._resting = self._rested_s + seconds, True
 
     def is_over(self) -> None:
-        """Note a search for work; without a wait since the last search, the idle time restarts."""
+        """Record a search for work, and restart the idle time if there was no wait before."""
         if not self._resting:
             self._rested_s = 0.0
         self._resting = False
@@ -440,7 +440,7 @@ class _IdleLimit:
 def executor_of(
     link: ApiClient, claim: RunLease, permitted: ExecutionPolicy = ALLOW_ALL
 ) -> Executor:
-    """Return the executor for the experiment of a lease.
+    """Return the executor for the run of a lease.
 
     Raises ExecutionRefusedError by the policy, and AssistantError if it cannot be built here.
     """
@@ -495,7 +495,7 @@ PAGES_RESTART_S = 1.0
 
 
 def pages_command(store: Path, port: int) -> list[str]:
-    """Return the command that serves the pages. Raises SettingsError if they are not installed."""
+    """Return the command that serves the browser UI. Raises SettingsError if not installed."""
     spec = find_spec("streamlit_app")
     if spec is None or spec.origin is None:
         raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")

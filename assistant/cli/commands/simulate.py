@@ -50,7 +50,7 @@ WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
 
 
 def partition_of(text: str) -> Partition:
-    """Return a partition from a text such as ``small:32:1h:8`` or ``debug:@main:1h:tier=2``.
+    """Parse a partition such as ``small:32:1h:8`` or ``debug:@main:1h:tier=2``.
 
     Raises:
         SettingsError: the form is wrong; ClusterError: the partition is invalid;
@@ -101,7 +101,7 @@ def _not_of_the_form(text: str) -> SettingsError:
 
 
 def window_of(text: str) -> CapacityWindow:
-    """Return a capacity window from a text such as ``main:64:10d:10d 8h:planned``.
+    """Parse a capacity window such as ``main:64:10d:10d 8h:planned``.
 
     Raises:
         SettingsError: the form is wrong; ScenarioError: the window is invalid;

@@ -269,7 +269,7 @@ def _answer(session: Session, accept: int | None, change: float | None, ignore: 
 
 
 def weight_of(text: str) -> tuple[int, float]:
-    """Return region and weight of a text such as ``2=0.5``. Raises SettingsError otherwise."""
+    """Parse the number and the weight of a region, such as ``2=0.5``. Raises SettingsError."""
     name, value = pair(text, "--weigh", "2=0.5")
     region, weight = parse_number(name), parse_number(value)
     if not isinstance(region, int) or weight is None:
@@ -278,7 +278,7 @@ def weight_of(text: str) -> tuple[int, float]:
 
 
 def share_of(text: str) -> float | None:
-    """Return an exploitation level, None for no split. Raises SettingsError otherwise."""
+    """Parse an exploitation level from 0 to 1, or None for no split. Raises SettingsError."""
     if text.strip().lower() == NO_SPLIT:
         return None
     share = parse_number(text.strip())

@@ -99,7 +99,7 @@ LOOK_S = 0.2
 
 
 def refuse_elsewhere(built: BuiltSweep) -> None:
-    """Refuse settings that a sweep with an external client cannot have. Raises SettingsError."""
+    """Raise SettingsError for settings that a sweep with an external client cannot have."""
     if built.settings.executor is not None:
         raise SettingsError(
             "the program of this sweep asks for its runs and makes them itself; leave --executor "
@@ -115,12 +115,12 @@ def refuse_elsewhere(built: BuiltSweep) -> None:
 
 
 def open_external_sweep(path: Path, tables: Mapping[str, Any], name: str) -> RemoteSession:
-    """Open an experiment at the service of a store, and write the client's access to a file."""
+    """Open an experiment for an external client, and write a file with the client's access."""
     return _registered(path, tables, name, {"automatic": None})
 
 
 def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession:
-    """Continue an experiment, and write the client's access to a file.
+    """Resume an experiment for an external client, and write a file with its access.
 
     Raises ExperimentError if a later experiment of its name is not finished either.
     """
@@ -140,7 +140,7 @@ def run_external_sweep(
     results: Sequence[Result],
     path: Path,
 ) -> None:
-    """Auto-steer the experiment while its client executes the runs, until it is finished."""
+    """Auto-steer an experiment whose external client executes the runs, until the end."""
     settings = built.settings
     experiment = session.experiment
     if results:
@@ -415,7 +415,7 @@ def wait_for_client(
     report: Path | None,
     as_json: bool,
 ) -> int:
-    """Show the progress while a client executes runs; write the report; return the exit code."""
+    """Steer while a client executes the runs, write the report and return the exit code."""
     if not as_json:
         _introduce(session)
     run_external_sweep(session, built, first_runs, results, path)
@@ -431,7 +431,7 @@ def follow(
     as_json: bool,
     hooks: HookCommands,
 ) -> int:
-    """Steer a sweep to its end, write its report, print the result and return the exit code."""
+    """Steer a sweep to its end, write a report, print the result and return the exit code."""
     if not as_json:
         _introduce(session)
     if hooks.kinds:

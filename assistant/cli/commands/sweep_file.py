@@ -133,7 +133,7 @@ _KEYS = ("parameters", "objective", *_OF_THE_PROGRAM)
 
 
 def described_sweep(url: str) -> str:
-    """Return the text of a sweep file for the program at a URL, from its own description.
+    """Generate the text of a sweep file from the self-description of the program at a URL.
 
     Raises:
         AssistantError, StrategyError: no answer, or the description cannot be swept.

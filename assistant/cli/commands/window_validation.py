@@ -33,7 +33,7 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 
 def headline(report: CloudReport) -> str:
-    """Return a sentence that says which windows were compared."""
+    """Return a sentence on which training and test windows were compared."""
     return (
         f"{report.test} ({report.n_jobs[1]:,} jobs in {report.n_batches[1]:,} batches, "
         f"{report.days[1]:.1f} days) foreseen from {report.train} ({report.n_jobs[0]:,} jobs in "
@@ -43,7 +43,7 @@ def headline(report: CloudReport) -> str:
 
 
 def tables(report: CloudReport) -> dict[str, Table]:
-    """Return the figures of a report as tables of texts, by title."""
+    """Return the figures of a validation report as tables of texts, by title."""
     texts: dict[str, Table] = {
         "Next flavour or end of batch": (
             ("", "NLL", "error"),
@@ -121,7 +121,7 @@ def tables(report: CloudReport) -> dict[str, Table]:
 
 
 def packing_words(report: CloudReport) -> str:
-    """Return on which servers windows were packed, or why none was, as a sentence."""
+    """Return a sentence on the servers for packing windows, or on why none was packed."""
     packing, ranges = report.packing, report.packing.ranges
     if packing.skipped is not None or ranges is None:
         return packing.skipped or ""
@@ -212,7 +212,7 @@ Page = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class WindowValidation:
-    """Request of a validation; see the options above."""
+    """The request of a validation of workload generators on two windows."""
 
     train: Path
     test: Path
@@ -226,7 +226,7 @@ class WindowValidation:
 
 
 def validate_windows(request: WindowValidation, rules: ReadingRules, *, as_json: bool) -> int:
-    """Fit, draw, score and print; nothing is written before all of it is complete."""
+    """Validate workload generators on two windows, print the report and return the exit code."""
     generators = chosen_generators(request.generator)
     if request.html is not None:
         check_target(request.html)
@@ -284,7 +284,7 @@ _COURSES = (
 
 
 def render_html(report: CloudReport) -> str:
-    """Return the page, with its charts as inline SVG."""
+    """Render a validation report as an HTML page with its charts as inline SVG."""
     names = [generator.name for generator in report.generators]
     return (
         page_environment("assistant.cli")

@@ -55,7 +55,7 @@ from sim.api import (
 
 
 def model_dict(model: Model) -> dict[str, object]:
-    """Return a model as JSON; arrays by their shapes."""
+    """Return a workload model as a JSON object, with arrays represented by their shapes."""
     return {
         "generator": model.generator, "source": model.source, "digest": model.digest,
         "parameters": dict(model.parameters),
@@ -64,7 +64,7 @@ def model_dict(model: Model) -> dict[str, object]:
 
 
 def model_lines(model: Model) -> list[str]:
-    """Return a model in lines: its source and every parameter."""
+    """Return lines of text with the source and every parameter of a workload model."""
     lines = [model.source] if model.source else []
     lines += [f"{name} = {abbreviated_value(value)}" for name, value in model.parameters.items()]
     lines += [
@@ -88,7 +88,7 @@ First = Annotated[
 
 
 def load_log(log: Path, first: int | None, reading: list[str] | None) -> Workload:
-    """Return the jobs of a log, read with the rules of the options.
+    """Read the jobs of a log with the reading rules of ``--reading`` options.
 
     Raises:
         SettingsError: a rule has the wrong form; SimError: the log cannot be read so.
@@ -97,7 +97,7 @@ def load_log(log: Path, first: int | None, reading: list[str] | None) -> Workloa
 
 
 def rules_of(reading: list[str] | None) -> ReadingRules:
-    """Return the reading rules of the options.
+    """Parse the ``--reading`` options into reading rules.
 
     Raises:
         SettingsError: a rule has the wrong form; SimError: there is no such rule or choice.

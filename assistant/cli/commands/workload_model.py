@@ -321,14 +321,14 @@ def _in_words(workload: Workload) -> str:
 
 
 def check_model_file(path: Path) -> None:
-    """Refuse a file name that no model is written to, before any slow step."""
+    """Raise SettingsError for a path that no model can be written to."""
     if path.suffix != ".json":
         raise SettingsError(f"--to '{path}': a model is written to a file whose name ends in .json")
     check_place(path)
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that cannot be written, before any slow step."""
+    """Raise SettingsError for a path that no file can be written to."""
     if is_folder(path) or not is_folder(path.absolute().parent):
         raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
 

@@ -56,7 +56,7 @@ _WHYS = {
 
 
 class ReplayError(FrameError):
-    """Error: the number of a question was used before."""
+    """Error: a pilot's request repeats a sequence number, as in a replay attack."""
 
 
 @dataclass
@@ -81,14 +81,14 @@ class _PilotRecord:
 
 @dataclass(frozen=True, slots=True)
 class PilotState:
-    """State of a pilot with a valid ticket."""
+    """State of a pilot (worker job) with a valid ticket: has reported, is busy."""
 
     has_reported: bool
     busy: bool
 
 
 class PilotDispatcher:
-    """Dispatcher of runs to pilots, which must match ``about``; callable from any thread."""
+    """Thread-safe dispatcher that assigns runs to pilots (worker jobs of Slurm)."""
 
     def __init__(
         self,
@@ -112,19 +112,19 @@ class PilotDispatcher:
     # Called by the executor
 
     def add(self, pilot: str, secret: bytes) -> None:
-        """Make a ticket valid."""
+        """Register the ticket of a new pilot, given by its id and secret."""
         with self._lock:
             self._pilots[pilot] = _PilotRecord(secret)
 
     def take(self, work: ExecutionRequest) -> None:
-        """Add a run; the oldest waiting one is assigned first."""
+        """Queue a run; the longest waiting run is assigned to the next free pilot."""
         with self._lock:
             self._waiting[self._n_taken] = work
             self._n_taken += 1
         self.on_change()
 
     def stop(self, run_id: int) -> None:
-        """End a waiting or running run."""
+        """End a waiting or running run early."""
         with self._lock:
             for pilot in self._pilots.values():
                 if pilot.assignment is not None and pilot.assignment.work.run_id == run_id:
@@ -135,7 +135,7 @@ class PilotDispatcher:
                     self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
 
     def forget(self) -> list[str]:
-        """Forget all runs, and revoke the tickets of the pilots with a run; return these pilots."""
+        """Drop all runs, revoke the tickets of the busy pilots, and return these pilots."""
         with self._lock:
             self._waiting.clear()
             self._deaths.clear()
@@ -147,7 +147,7 @@ class PilotDispatcher:
         return busy
 
     def end(self) -> None:
-        """Forget all runs, and revoke every ticket."""
+        """Drop all runs and revoke the tickets of all pilots."""
         with self._lock:
             self.forget()
             for pilot in self._pilots.values():
@@ -155,7 +155,7 @@ class PilotDispatcher:
         self.on_change()
 
     def revoke(self, name: str) -> None:
-        """Revoke a ticket; its run, if it has one, waits again."""
+        """Revoke the ticket of a pilot, and requeue the run that the pilot executes."""
         with self._lock:
             pilot = self._pilots[name]
             pilot.over = True
@@ -163,7 +163,7 @@ class PilotDispatcher:
         self.on_change()
 
     def expire(self) -> list[str]:
-        """Revoke the tickets of pilots that are silent for too long; return them."""
+        """Revoke the tickets of pilots silent for too long, and return the pilots."""
         with self._lock:
             now_s = self._now_s()
             silent = [name for name, entry in self._pilots.items() if _is_silent(entry, now_s)]
@@ -172,7 +172,7 @@ class PilotDispatcher:
             return silent
 
     def pardon(self, slept_s: float) -> None:
-        """Extend the deadlines by a time in which this machine slept."""
+        """Extend all pilot timeouts by the seconds in which this machine was suspended."""
         with self._lock:
             for pilot in self._pilots.values():
                 if pilot.seen_s is not None:
@@ -199,13 +199,13 @@ class PilotDispatcher:
     # Called by the server
 
     def secret(self, pilot: str) -> bytes | None:
-        """Return the secret of a ticket, valid or revoked; None if unknown."""
+        """Return the secret of a pilot's ticket, valid or revoked; None if unknown."""
         with self._lock:
             entry = self._pilots.get(pilot)
             return None if entry is None else entry.secret
 
     def admit(self, header: FrameHeader) -> bool:
-        """Check the number of a signed question; return whether it is new. Raises ReplayError."""
+        """Return whether a request is of the current session; raise ReplayError if repeated."""
         with self._lock:
             pilot = self._pilots[header.pilot]
             if header.kind == "hello":
@@ -221,7 +221,7 @@ class PilotDispatcher:
             return header.kind == "hello" or header.session == pilot.session
 
     def answer(self, header: FrameHeader, body: Mapping[str, Any], session: str) -> Answer:
-        """Return the answer to an admitted question. Raises FrameError if its body is invalid."""
+        """Return the reply to an admitted request, or raise FrameError if invalid."""
         with self._lock:
             pilot = self._pilots[header.pilot]
             if pilot.over:
@@ -238,7 +238,7 @@ class PilotDispatcher:
             return self._about(pilot, header.kind, body)
 
     def plugged(self, name: str, session: str, *, there: bool) -> None:
-        """Record whether the connection of a session exists."""
+        """Record whether the connection of a pilot's session is open."""
         with self._lock:
             pilot = self._pilots.get(name)
             if pilot is not None and pilot.session == session:
@@ -334,7 +334,7 @@ MOST_STRANGERS = 64  # Largest number of connections that have not authenticated
 
 
 class PilotServer:
-    """TCP server for pilots, in a thread of its own. Raises SettingsError for a foreign address."""
+    """TCP server for pilots in its own thread; raises SettingsError if it cannot listen."""
 
     def __init__(self, desk: PilotDispatcher, host: str) -> None:
         self._desk = desk
@@ -358,7 +358,7 @@ class PilotServer:
         desk.on_change = self._changed
 
     def close(self) -> None:
-        """Stop to listen, and close every connection."""
+        """Stop listening and close all connections."""
         self._desk.on_change = lambda: None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._closing.set)

@@ -54,7 +54,7 @@ NEVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPilot:
-    """Submitted pilot that has not connected yet."""
+    """Pilot that was submitted to Slurm but has not connected yet."""
 
     age_s: float
     missing: int = 0
@@ -62,7 +62,7 @@ class ExpectedPilot:
 
 @dataclass(frozen=True, slots=True)
 class PilotReconciliation:
-    """Decisions on pilots that have not connected.
+    """Result of comparing the expected pilots with the jobs in Slurm's queue.
 
     Attributes:
         lost: pilots without a job, whose tickets are revoked.
@@ -81,7 +81,7 @@ class PilotReconciliation:
 def reconcile_jobs(
     expected: Mapping[str, ExpectedPilot], queued_jobs: Mapping[str, list[SlurmJob]]
 ) -> PilotReconciliation:
-    """Return the decisions for the expected pilots and the unfinished jobs, both by job name."""
+    """Compare the expected pilots with the unfinished Slurm jobs, both by job name."""
     missing: dict[str, int] = {}
     on_hold, waits, never = [], None, None
     for name, pilot in expected.items():
@@ -98,7 +98,7 @@ def reconcile_jobs(
 
 
 def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
-    """Return how many more pilots to submit.
+    """Return how many more pilots are needed for ``n_runs`` runs within ``capacity``.
 
     >>> n_to_submit(4, 2, 1), n_to_submit(4, 9, 1), n_to_submit(4, 0, 1)
     (1, 3, 0)
@@ -124,7 +124,7 @@ _log = logging.getLogger("copperline.slurm")
 
 
 class SlurmExecutor:
-    """Executor on pilots in Slurm jobs, each with one run at a time.
+    """Executor that executes runs in Slurm jobs (pilots), one run at a time in each.
 
     Args:
         application: application; the nodes must be able to import it.
@@ -196,7 +196,7 @@ class SlurmExecutor:
     # Runs
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Start to execute one run."""
+        """Start the execution of one run."""
         if self._closing.is_set():
             raise ExecutorError("the executor is closed")
         self._n_under_way += 1
@@ -204,7 +204,7 @@ class SlurmExecutor:
         self._work_to_do.set()
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait for at least one run, and return those that are over."""
+        """Wait until at least one run has ended, and return all new results."""
         over: list[ExecutionResult] = []
         while self._n_under_way and not over:
             if self._error is not None:
@@ -217,15 +217,15 @@ class SlurmExecutor:
         return tuple(sorted(over, key=lambda completion: completion.run_id))
 
     def listen(self, reported: ReportListener) -> None:
-        """Send intermediate results to the listener, in a separate thread."""
+        """Set the listener of intermediate results, called in a separate thread."""
         self._reported = reported
 
     def stop(self, run_id: int) -> None:
-        """End one waiting or running run."""
+        """End one waiting or running run early."""
         self._desk.stop(run_id)
 
     def cancel(self) -> None:
-        """Forget the runs under way, and cancel the jobs of their pilots."""
+        """Abort all submitted runs, and cancel the Slurm jobs of their pilots."""
         busy = self._desk.forget()
         while True:
             try:
@@ -393,7 +393,7 @@ class SlurmExecutor:
     # End
 
     def close(self) -> None:
-        """Revoke every ticket, cancel the jobs and remove the folder; callable twice."""
+        """Revoke all tickets, cancel the Slurm jobs and remove the shared folder."""
         if self._closing.is_set():
             return
         self._closing.set()

@@ -55,12 +55,12 @@ class SlurmUnavailableError(ExecutorError):
 
 
 class SlurmRefusedError(ExecutorError):
-    """Error: Slurm refused a command, and would refuse it again."""
+    """Error: Slurm rejected a command, and would reject the same command again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """One of our jobs in Slurm."""
+    """Unfinished Slurm job of this executor, with its state and Slurm's reason for waiting."""
 
     name: str
     state: str
@@ -68,7 +68,7 @@ class SlurmJob:
 
     @property
     def is_held(self) -> bool:
-        """Whether Slurm gave up starting it, so that only a person could release it."""
+        """Whether Slurm has put the job on hold, so that only a person could release it."""
         return "requeued held" in self.reason.lower().replace("_", " ")
 
 
@@ -83,7 +83,7 @@ def check_commands() -> None:
 
 
 def check_options(options: Sequence[str]) -> None:
-    """Raise SettingsError for invalid options of sbatch."""
+    """Raise SettingsError if an extra option for sbatch is invalid."""
     for option in options:
         if not option.startswith("-") or any(ord(character) < 32 for character in option):
             raise SettingsError(
@@ -106,7 +106,7 @@ def _is_ours(name: str) -> bool:
 
 
 def time_text(seconds: float) -> str:
-    """Return a walltime in the format of sbatch, rounded up to minutes as Slurm does.
+    """Return a walltime in the format of sbatch, rounded up to whole minutes.
 
     >>> time_text(90), time_text(7200), time_text(90000)
     ('0-00:02:00', '0-02:00:00', '1-01:00:00')
@@ -117,12 +117,12 @@ def time_text(seconds: float) -> str:
 
 
 def submit_job(arguments: Sequence[str]) -> None:
-    """Submit a job. Raises SlurmUnavailableError if the effect is unknown, or SlurmRefusedError."""
+    """Submit a Slurm job; raise SlurmUnavailableError (effect unknown) or SlurmRefusedError."""
     _ask(["sbatch", *arguments])
 
 
 def jobs_by_name(names: Iterable[str]) -> dict[str, list[SlurmJob]]:
-    """Return the unfinished jobs by name. Raises SlurmUnavailableError, SlurmRefusedError."""
+    """Return the unfinished jobs by name; raise SlurmUnavailableError or SlurmRefusedError."""
     output = _ask(
         ["squeue", "--noheader", f"--user={os.geteuid()}", f"--name={','.join(names)}",
          "--states=all", "--format=%j|%T|%r"]
@@ -142,13 +142,13 @@ _OVER = {
 
 
 def cancel_jobs(names: Iterable[str]) -> None:
-    """Cancel jobs by their names. Raises SlurmUnavailableError, SlurmRefusedError."""
+    """Cancel Slurm jobs by name, or raise SlurmUnavailableError or SlurmRefusedError."""
     for name in names:
         _ask(["scancel", f"--user={_user()}", f"--name={name}"])
 
 
 def is_local_slurm(partition: str | None) -> bool:
-    """Return whether this machine is the only node. Raises as `jobs_by_name` does."""
+    """Return whether this machine is Slurm's only node; raise as `jobs_by_name` does."""
     arguments = [] if partition is None else [f"--partition={partition}"]
     hosts = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *arguments]).split()
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
@@ -190,7 +190,7 @@ FOLDER = Path("copperline-out") / "slurm"  # Default folder that this machine an
 def job_options(
     name: str, output: Path, batch: BatchSystem, environment: Environment, *, requeue: bool
 ) -> list[str]:
-    """Return the arguments of sbatch for a job, without a shell; ``output`` is appended."""
+    """Return the sbatch arguments for a job whose output is appended to ``output``."""
     arguments = [
         f"--job-name={name}", f"--comment={name}", "--parsable", "--export=ALL", "--nodes=1",
         "--ntasks=1", f"--cpus-per-task={environment.cores or 1}",
@@ -209,7 +209,7 @@ def job_options(
 
 
 def host_of(batch: BatchSystem) -> str:
-    """Return the address of this machine for the nodes; loopback only if it is the only node.
+    """Return the address at which nodes reach this machine; loopback if it is the only node.
 
     Raises:
         SettingsError: the host is missing although needed, or invalid.
@@ -232,7 +232,7 @@ def host_of(batch: BatchSystem) -> str:
 
 @contextlib.contextmanager
 def slurm_errors_translated() -> Iterator[None]:
-    """Translate errors of Slurm's commands: SettingsError for jobs that it would never accept."""
+    """Convert errors of Slurm commands to ExecutorError (down) or SettingsError (refused)."""
     try:
         yield
     except SlurmUnavailableError as error:
@@ -255,7 +255,7 @@ _TICKET = "ticket-"
 
 
 class PilotFolder:
-    """Private folder of one executor, locked while the executor lives.
+    """Private folder for the tickets and outputs of one executor's pilots, with a lock.
 
     Raises SettingsError if it cannot be made in ``base``, or others could write there.
     """
@@ -284,26 +284,26 @@ class PilotFolder:
             raise SettingsError(f"'{self.path}' cannot be locked; name another folder")
 
     def ticket(self, pilot: str) -> Path:
-        """Return the path of a ticket."""
+        """Return the path of a pilot's ticket file."""
         return self.path / f"{_TICKET}{pilot}"
 
     def pilots(self) -> set[str]:
-        """Return the public ids of all tickets."""
+        """Return the ids of all pilots with a ticket in the folder."""
         return _pilots(self.path)
 
     def output(self, pilot: str) -> Path:
-        """Return the path of a pilot's output."""
+        """Return the path of a pilot's output file."""
         return self.path / f"output-{pilot}"
 
     def last_words(self, pilot: str) -> str:
-        """Return the last output line of a pilot."""
+        """Return the last line of a pilot's output file."""
         with contextlib.suppress(OSError):
             text = self.output(pilot).read_bytes()[-4096:].decode(errors="replace")
             return (text.strip().splitlines() or [""])[-1]
         return ""
 
     def release(self, *, tidy: bool) -> None:
-        """Release the lock; remove the folder if ``tidy``, else the next executor does."""
+        """Release the lock, and remove the folder if ``tidy``."""
         if self._lock is not None:
             if tidy:
                 remove_folder(self.path)
@@ -312,7 +312,7 @@ class PilotFolder:
 
 
 def leftover_folders(base: Path) -> dict[Path, set[str]]:
-    """Return the folders of dead executors on this machine, with the ids of their pilots."""
+    """Return the folders of dead executors on this machine, with their pilot ids."""
     leftovers: dict[Path, set[str]] = {}
     for path in sorted(base.glob(f"{MARK}*")):
         owner = path / "owner"
@@ -327,7 +327,7 @@ def leftover_folders(base: Path) -> dict[Path, set[str]]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove the folder of an executor."""
+    """Remove the private folder of an executor with all its files."""
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -42,7 +42,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
-    """Execute the runs that come through a pipe, until the pilot ends.
+    """Execute the runs received through a pipe until the parent process, the pilot, ends.
 
     It first sends ``("ready", whether a run can be ended)`` or ``("broken", sentence)``, then
     ``("report", measures)`` now and then, and ``("result", completion)`` at the end of each run.
@@ -118,14 +118,14 @@ class ApplicationLoadError(AssistantError):
 
 
 class RunnerProcess:
-    """Child process that executes the runs; restarted when it has died."""
+    """Child process of a pilot that executes runs, restarted after a crash."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
         self._process: ForkProcess | None = None
 
     def start(self) -> None:
-        """Start it if it does not run. Raises ApplicationLoadError."""
+        """Start the child process unless it is running, or raise ApplicationLoadError."""
         if self._process is not None and self._process.is_alive():
             return
         self.kill()
@@ -145,7 +145,7 @@ class RunnerProcess:
         self.is_watchable = bool(about)
 
     def receive(self, within_s: float) -> tuple[str, Any] | None:
-        """Return its next message; ``("died", None)`` if it is dead, None if none came in time."""
+        """Return the next message, ``("died", None)`` after a crash, or None on a timeout."""
         if self._process is None:
             return "died", None
         if not wait([self.pipe, self._process.sentinel], max(0.0, within_s)):
@@ -157,7 +157,7 @@ class RunnerProcess:
         return message
 
     def kill(self) -> None:
-        """Kill it and its process group."""
+        """Kill the child process and its process group."""
         if self._process is None or self._process.pid is None:
             return
         for killed in (os.killpg, os.kill):
@@ -169,7 +169,7 @@ class RunnerProcess:
 
 
 class Pilot:
-    """One Slurm job: `fly` executes runs until a reason to end."""
+    """Worker process in one Slurm job, which executes runs until none is left."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
@@ -180,7 +180,7 @@ class Pilot:
         self._attempt: int | None = None
 
     def fly(self) -> str:
-        """Execute runs until there are none; return the reason to end."""
+        """Execute runs until none is left or the ticket is revoked; return the reason to end."""
         try:
             about = {"version": version("copperline"), "python": platform.python_version()}
             if self._line.hello(about)["do"] != "go":
@@ -293,7 +293,7 @@ def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a sig
 
 
 def main(arguments: list[str]) -> int:
-    """Read the ticket from a file and execute runs; return the exit code."""
+    """Read the ticket file named in the arguments, execute runs, and return the exit code."""
     signal.signal(signal.SIGTERM, _told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PilotTicket:
-    """Ticket of a pilot.
+    """Credentials of a pilot: its id and secret, the server and the application file.
 
     Attributes:
         pilot: public id; 16 hexadecimal digits.
@@ -57,18 +57,18 @@ class PilotTicket:
 
     @property
     def job_name(self) -> str:
-        """Public name of its job."""
+        """Public name of the pilot's Slurm job."""
         return PREFIX + self.pilot
 
     def write(self, path: Path) -> None:
-        """Write it into a private file."""
+        """Write the ticket to a new file that only its owner may read."""
         body = {name: getattr(self, name) for name in self.__slots__}
         text = json.dumps({**body, "secret": self.secret.hex(), "path": list(self.path)})
         write_private(path, text.encode())
 
 
 def new_id() -> str:
-    """Return a new public id."""
+    """Return a new random public id of a pilot."""
     return secrets.token_hex(8)
 
 
@@ -80,7 +80,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def read_ticket(path: Path) -> PilotTicket:
-    """Read a ticket. Raises ExecutorError if it is missing, readable by others, or invalid."""
+    """Read a ticket file, or raise ExecutorError if it is missing, exposed or invalid."""
     content = _read_own(path, 0o077, MOST_BYTES)
     try:
         body = json.loads(content)
@@ -91,7 +91,7 @@ def read_ticket(path: Path) -> PilotTicket:
 
 
 def pickle_application(application: Application, folder: Path) -> tuple[Path, str]:
-    """Pickle an application; return the file and its SHA-256. Raises SettingsError."""
+    """Pickle an application; return the file path and its SHA-256, or raise SettingsError."""
     try:
         if type(application).__module__ == "__main__":
             raise pickle.PicklingError("its class is part of the program that was started")
@@ -107,7 +107,7 @@ def pickle_application(application: Application, folder: Path) -> tuple[Path, st
 
 
 def load_application(ticket: PilotTicket) -> Application:
-    """Load the application of a ticket. Raises ExecutorError if it is not the one of the ticket."""
+    """Load a ticket's application, or raise ExecutorError if its SHA-256 differs."""
     content = _read_own(Path(ticket.application), 0o022, None)
     if hashlib.sha256(content).hexdigest() != ticket.digest:
         raise ExecutorError(f"'{ticket.application}' is not the application of the ticket")
@@ -147,12 +147,12 @@ _HEX = re.compile(r"[0-9a-f]{1,64}")
 
 
 class FrameError(AssistantError):
-    """Error: no valid frame, or a wrong signature."""
+    """Error: a message between pilot and server is malformed or has a wrong signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """Header: the first line of a frame.
+    """Header of a message between pilot and server: its first line.
 
     Attributes:
         pilot: public id of its ticket.
@@ -171,30 +171,30 @@ class FrameHeader:
     signature: str = ""
 
     def sign(self, secret: bytes, direction: Direction) -> str:
-        """Return the correct signature."""
+        """Return the signature of the header under a secret."""
         fields = (self.pilot, self.session, str(self.counter), self.kind, str(self.length))
         text = "\n".join((direction, *fields, self.digest))
         return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
 
     def is_signed(self, secret: bytes, direction: Direction) -> bool:
-        """Return whether the signature is correct for a secret."""
+        """Return whether the header's signature is correct for a secret."""
         return hmac.compare_digest(self.sign(secret, direction), self.signature)
 
     def answers(self, question: "FrameHeader") -> bool:
-        """Return whether it answers a question."""
+        """Return whether the message with this header is the reply to ``question``."""
         expected = (question.pilot, question.session, question.counter, question.kind)
         return (self.pilot, self.session, self.counter, self.kind) == expected
 
     @property
     def most_bytes(self) -> int:
-        """Largest number of bytes of the body."""
+        """Largest permitted size of the message body in bytes."""
         return MOST_RESULT if self.kind in ("report", "result") else MOST_BODY
 
 
 def encode(
     secret: bytes, direction: Direction, about: tuple[str, str, int, str], body: Mapping[str, Any]
 ) -> bytes:
-    """Return a signed frame; ``about`` is pilot, session, counter, kind. Raises FrameError."""
+    """Encode a signed message from (pilot, session, counter, kind) and body; raise FrameError."""
     try:
         content = json.dumps(body, allow_nan=False, default=_plain).encode()
     except (ValueError, TypeError, RecursionError) as error:
@@ -210,7 +210,7 @@ def encode(
 
 
 def decode_header(line: bytes) -> FrameHeader:
-    """Decode the header of a frame, without a check of its signature. Raises FrameError."""
+    """Decode a message header without checking its signature, or raise FrameError."""
     try:
         body = json.loads(line) if len(line) <= MOST_HEADER else None
         header = FrameHeader(**body)  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ def _is_count(value: object) -> bool:
 
 
 def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
-    """Decode the body of a signed frame. Raises FrameError if it does not match its header."""
+    """Decode the body of a message, or raise FrameError if it does not match its header."""
     if hashlib.sha256(content).hexdigest() != header.digest:
         raise FrameError("the body is not the one that was signed")
     try:
@@ -246,7 +246,7 @@ def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
 
 
 def work_as_json(work: ExecutionRequest) -> dict[str, Any]:
-    """Return a run to execute as JSON."""
+    """Convert an execution request to a JSON object."""
     return {
         "run_id": work.run_id, "values": dict(work.values), "seed": work.seed,
         "limit_s": work.limit_s,
@@ -254,17 +254,17 @@ def work_as_json(work: ExecutionRequest) -> dict[str, Any]:
 
 
 def work_of(body: Mapping[str, Any]) -> ExecutionRequest:
-    """Return the run to execute from JSON."""
+    """Convert a JSON object to an execution request."""
     return ExecutionRequest(body["run_id"], body["values"], body["seed"], body["limit_s"])
 
 
 def completion_as_json(completion: ExecutionResult) -> dict[str, Any]:
-    """Return a result as JSON."""
+    """Convert an execution result to a JSON object."""
     return {name: getattr(completion, name) for name in ExecutionResult.__slots__}
 
 
 def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
-    """Return the result from JSON. Raises FrameError if it is invalid."""
+    """Convert a JSON object to an execution result, or raise FrameError if invalid."""
     try:
         fields = dict(body)
         measures = fields.pop("measures")
@@ -281,7 +281,7 @@ def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
 
 
 def measures_of(body: object) -> dict[str, Measure]:
-    """Return measures from JSON, in which a series is a list. Raises FrameError."""
+    """Convert a JSON object to measures (a list is a series), or raise FrameError."""
     if not isinstance(body, dict):
         raise FrameError("measures are not an object")
     return {name: _measure(name, value) for name, value in body.items()}
@@ -308,11 +308,11 @@ AGAIN_S = 0.5
 
 
 class DispatcherUnreachableError(ExecutorError):
-    """Error: the server does not answer, or does not know the ticket (indistinguishable)."""
+    """Error: the dispatcher of the executor does not answer, or rejects the ticket."""
 
 
 class PilotConnection:
-    """Connection of a pilot to the server, made again when it breaks."""
+    """Connection of a pilot to the dispatcher, restored when it breaks."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket
@@ -320,7 +320,7 @@ class PilotConnection:
         self._session, self._counter = "", 0
 
     def hello(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a session. Raises DispatcherUnreachableError."""
+        """Begin a session with the dispatcher, or raise DispatcherUnreachableError."""
         answer = self.ask("hello", about)
         self._session, self._counter = str(answer.get("session", "")), 0
         return answer
@@ -328,7 +328,7 @@ class PilotConnection:
     def ask(
         self, kind: str, body: Mapping[str, Any] | None = None, within_s: float | None = None
     ) -> dict[str, Any]:
-        """Send a question and return the answer, with retries for ``within_s`` seconds.
+        """Send a request and return the reply, with retries for ``within_s`` seconds.
 
         ``within_s`` None is the time in the ticket.
 
@@ -350,7 +350,7 @@ class PilotConnection:
                 time.sleep(AGAIN_S)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the dispatcher."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -32,7 +32,7 @@ _LENGTHS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "
 
 
 def length(seconds: float | None) -> str:
-    """Return a duration as text for a table.
+    """Format a duration in seconds as text for a table.
 
     >>> length(None), length(0.0), length(12.345), length(5400.0), length(9000.0)
     ('-', '0 s', '12.3 s', '90 min', '2.5 h')
@@ -47,7 +47,7 @@ def length(seconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlatformPanel:
-    """A panel with series over the hours of a simulation."""
+    """A chart panel with time series over the hours of a platform simulation."""
 
     title: str
     series: Mapping[str, tuple[float | None, ...]]
@@ -55,7 +55,7 @@ class PlatformPanel:
 
 @dataclass(frozen=True, slots=True)
 class PlatformDrawing:
-    """The drawing of one simulated platform.
+    """The data for drawing one simulated AI platform.
 
     Attributes:
         panels: panels from top to bottom; their series have the same length.
@@ -73,7 +73,7 @@ class PlatformDrawing:
 
 @dataclass(frozen=True, slots=True)
 class QuantileComparison:
-    """A comparison of two samples of durations.
+    """The quantiles of an observed and a simulated sample of durations, with distances.
 
     Attributes:
         simulated: quantiles of the second sample at the same probabilities.
@@ -95,18 +95,18 @@ class QuantileComparison:
 
     @property
     def is_alike(self) -> bool:
-        """Return whether the distance is within that of two samples of one distribution."""
+        """Whether the samples differ no more than two samples of one distribution."""
         return self.ks <= self.ks_critical
 
     @property
     def apart(self) -> float:
-        """Return the mean relative distance of the quantiles: 0.1 is 10 %."""
+        """Mean relative distance of the quantiles, where 0.1 is 10 %."""
         return math.expm1(self.log_wasserstein)
 
 
 @dataclass(frozen=True, slots=True)
 class WeekBands:
-    """Mean arrivals in each of the 168 hours of a week from Monday midnight.
+    """Observed and simulated mean arrivals in each hour of a week from Monday midnight.
 
     Attributes:
         low: lower end of the band that holds 95 of 100 simulated means.
@@ -123,7 +123,7 @@ class WeekBands:
 
 @dataclass(frozen=True, slots=True)
 class PlatformComparison:
-    """A comparison of the log of a platform with its simulation.
+    """A comparison of the log of an AI platform with a simulation of the platform.
 
     Attributes:
         n_observed: executed tasks in the log.
@@ -145,7 +145,7 @@ class PlatformComparison:
 
     @property
     def headline(self) -> str:
-        """Return the result of the comparison in one sentence."""
+        """The result of the comparison in one sentence."""
         several = [*self.tasks, *self.gaps]
         alike = sum(comparison.is_alike for comparison in several)
         furthest = max(several, key=lambda comparison: comparison.ks)
@@ -156,7 +156,7 @@ class PlatformComparison:
 
 
 def platform_picture(drawing: PlatformDrawing) -> Spec:
-    """Draw the panels below each other, over one axis of days or of the hours of a day."""
+    """Draw the panels below each other over a common axis of days or of hours of the day."""
     last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
@@ -176,7 +176,7 @@ def platform_picture(drawing: PlatformDrawing) -> Spec:
 
 
 def panel_chart(panel: PlatformPanel, drawing: PlatformDrawing) -> Spec:
-    """Draw one panel by itself, without its title."""
+    """Draw one panel of an AI platform alone, without its title."""
     spec = _panel(panel, drawing, titled=True)
     for channel in ("color", "strokeDash"):
         if spec["encoding"][channel]["legend"] is not None:
@@ -228,7 +228,7 @@ def qq_chart(quantiles: QuantileComparison) -> Spec:
 
 
 def week_chart(bands: WeekBands) -> Spec:
-    """Draw the mean arrivals by hour of the week: observed with its band, and simulated."""
+    """Draw observed and simulated mean arrivals by hour of the week, with a band."""
     columns = (bands.observed, bands.simulated, bands.low, bands.high)
     rows = [
         {"day": hour / 24, "observed": o, "simulated": s, "low": max(low, 0.0), "high": high}

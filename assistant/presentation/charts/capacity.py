@@ -32,7 +32,7 @@ _SECONDS_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class FlavourBlock:
-    """A job of the picture of batches: its row and batch from 0, its flavour, its bin."""
+    """A job to draw: its row and its batch (from 0), its flavour, and its width in bins."""
 
     row: int
     batch: int
@@ -42,7 +42,7 @@ class FlavourBlock:
 
 @dataclass(frozen=True, slots=True)
 class CourseBand:
-    """One period: days since the begin of the window, the real number, and the generated band."""
+    """The real number and the band of generated numbers in one period of a window."""
 
     day: float
     real: float
@@ -65,7 +65,7 @@ class QuantilePair:
 def batches(
     blocks: Sequence[FlavourBlock], flavours: Sequence[str], n_rows: int, most: int | None = None
 ) -> Spec:
-    """Draw jobs as rectangles, one row per period; colour is the flavour, width the lifetime bin.
+    """Draw jobs as rectangles, one row per period, coloured by flavour, with lifetime as width.
 
     Args:
         blocks: jobs, in order.
@@ -116,7 +116,7 @@ def batches(
 
 
 def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> int:
-    """Return the width that the given share of the rows does not exceed."""
+    """Return the drawing width that a share of the rows does not exceed."""
     at, before = [0] * n_rows, [-1] * n_rows
     for block in blocks:
         at[block.row] += block.width + 2 + (8 if before[block.row] not in (-1, block.batch) else 0)
@@ -125,7 +125,7 @@ def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> i
 
 
 def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> Spec:
-    """Draw real numbers over time as a line, with the generated median and 90 % band.
+    """Draw real numbers over time as a line, with the median and 90 % band of generated ones.
 
     If a few real numbers are far above all others, the axis is logarithmic from 1 on.
     """
@@ -187,7 +187,7 @@ def lives(
     real: Sequence[float],
     generated: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]],
 ) -> Spec:
-    """Draw the share of jobs that live longer: a curve with a band per generator, and the real."""
+    """Draw survival curves of job lifetimes: the real one, and one with a band per generator."""
     rows = [{"line": REAL, "s": s, "share": share} for s, share in zip(ends_s, real, strict=True)]
     rows += [
         {"line": name, "s": s, "low": low, "share": middle, "high": high}
@@ -229,7 +229,7 @@ def lives(
 
 
 def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
-    """Draw the shares of requests by reuse distance as bars; the last bar holds the rest."""
+    """Draw the shares of requests by reuse distance as bars, the last for all larger ones."""
     every = {REAL: real, **generated}
     longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
     n = min(most, longest + 1)
@@ -275,7 +275,7 @@ def quantiles(
     seconds: bool,
     order: Sequence[str],
 ) -> Spec:
-    """Draw quantiles of generated values against real ones; they are equal on the dashed line."""
+    """Draw quantiles of generated against real values, with a dashed line for equality."""
     rows = [
         {"line": name, "real": p.real, "low": p.low, "median": p.median, "high": p.high}
         for name, pairs in generated.items()
@@ -327,7 +327,7 @@ def quantiles(
 def servers(
     cases: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
 ) -> Spec:
-    """Draw the share of futures in which so many servers suffice, one step line per case."""
+    """Draw the share of futures in which n servers suffice as a step line for each case."""
     rows = [
         {"line": name, "servers": n, "share": of}
         for name, steps in cases.items()
@@ -398,7 +398,7 @@ def _frame(width: int, height: int) -> Spec:
 
 @dataclass(frozen=True, slots=True)
 class PackingPoint:
-    """A packing at its first failure: allocated shares of memory and cores, and the algorithm."""
+    """The shares of allocated memory and cores when a packing algorithm first fails."""
 
     memory: float
     cpu: float
@@ -406,7 +406,7 @@ class PackingPoint:
 
 
 def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: float) -> Spec:
-    """Draw allocated cores against memory at the first failure, one point per packing."""
+    """Draw the allocated cores and memory of packings when the first job did not fit."""
     rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
     scale = {"domain": [least, 1], "nice": False, "clamp": True}
     axis = {"format": "%", "tickCount": 5}

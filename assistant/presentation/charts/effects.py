@@ -35,7 +35,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A level and the change that it causes, with its 95 % interval if known."""
+    """The effect of one level as a change about the mean, with its 95 % interval if known."""
 
     level: str
     change: float
@@ -46,7 +46,7 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True)
 class CombinationChange:
-    """Levels of two parameters and the change that they cause together."""
+    """The joint effect of two levels of two parameters, as a change about the mean."""
 
     first: str
     second: str
@@ -55,7 +55,7 @@ class CombinationChange:
 
 
 def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title: str) -> Spec:
-    """Draw the change per level about the mean with intervals, levels in their order."""
+    """Draw the change about the mean with its interval for each level of a parameter."""
     rows = [
         {"level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n}
         for c in levels
@@ -93,7 +93,7 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
 
 
 def interaction(changes: Sequence[CombinationChange], first: str, second: str, title: str) -> Spec:
-    """Draw one line over the levels of the first parameter for each level of the second.
+    """Draw an interaction plot with a line over the first parameter per level of the second.
 
     Parallel lines mean no interaction. Only the `MOST_LINES` lines with the most known combinations
     are drawn; levels are in the order of ``changes``.
@@ -144,7 +144,7 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
 
 
 def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
-    """Draw contrasts as bars, the largest first, with Lenth's margins; colour shows the sign."""
+    """Draw a Pareto chart of contrasts with Lenth's margins, coloured by sign."""
     largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
     bars = [(c.name, c.effect, c.effect) for c in largest]
     ends = ((margins.margin, "one by one (ME)"), (margins.simultaneous, "all at once (SME)"))
@@ -152,7 +152,7 @@ def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
 
 
 def pareto_standardised(standardised: StandardisedEffects) -> Spec:
-    """Draw contrasts in standard errors as bars, the largest first, with the limits of noise.
+    """Draw a Pareto chart of contrasts in standard errors, with significance limits.
 
     The lines are the t limits for a single contrast, and by Bonferroni for all of them.
     """
@@ -211,7 +211,7 @@ def _bars(
 
 
 def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str) -> Spec:
-    """Draw a half-normal plot of contrasts; those beyond Lenth's margin have their names.
+    """Draw a half-normal plot of contrasts, with names for those beyond Lenth's margin.
 
     The line is noise with Lenth's pseudo standard error. ``title`` is the name of the effect.
     """
@@ -261,7 +261,7 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
 
 
 def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Spec:
-    """Draw the shares that parameters (diagonal) and pairs explain, as a selectable half matrix.
+    """Draw the explained shares of parameters and pairs as a half matrix of selectable cells.
 
     The area of a disc is the share, with the number beside it. A plus marks a share that is known
     only in part, a question mark an unknown one. The strongest parameters come first. Selecting a
@@ -351,7 +351,7 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
 
 
 def choosable(spec: Spec, parameter: str) -> Spec:
-    """Return a chart of levels whose dots can be selected.
+    """Make the dots of a chart of levels selectable.
 
     The selection gives ``parameter`` and ``level`` (text), see `CHOSEN_LEVEL`. The last layer must
     hold the dots, as in `main_effects` and `vega_lite.level_estimates`.

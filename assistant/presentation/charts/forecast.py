@@ -30,7 +30,7 @@ _OUTSIDE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ChanceMark:
-    """A forecast chance with its band, after so many runs."""
+    """The forecast chance to reach the goal, with its band, after a number of runs."""
 
     runs: int
     chance: float
@@ -39,7 +39,7 @@ class ChanceMark:
 
 
 def goes_on(points: Sequence[RunPoint], fan: Sequence[FanPoint], goal: float | None) -> bool:
-    """Return whether the better end of the fan lies outside the chart."""
+    """Return whether the better end of the forecast fan is cut off by the chart."""
     return any(
         drawn_low != point.low
         for point, drawn_low in zip(fan, fan_lows(points, fan, goal), strict=True)
@@ -55,7 +55,7 @@ def best_with_fan(
     end: float | None,
     title: str,
 ) -> Spec:
-    """Draw the best so far and the forecast: median dashed, 10 to 90 % as an area.
+    """Draw the best value so far and its forecast: a dashed median in a 10 to 90 % area.
 
     Args:
         points: completed runs.
@@ -100,7 +100,7 @@ def best_over_time(
     deadline_s: float,
     title: str,
 ) -> Spec:
-    """Draw `best_with_fan` over the time of day (UTC), with the deadline as a vertical rule.
+    """Draw the best value and its forecast over the time of day (UTC), with the deadline.
 
     Args:
         points: completed runs; those without a time are left out.
@@ -173,7 +173,7 @@ def best_over_time(
 
 
 def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
-    """Draw the chance as a tick in its band, from 0 to 100 %, with the limits of verdicts."""
+    """Draw the chance to reach the goal (0 to 100 %) as a tick in its band."""
     row = {"chance": chance, "low": band[0], "high": band[1], "label": f"{chance:.0%}"}
     x = chance_axis("x")
     return {
@@ -200,7 +200,7 @@ def chance_bar(chance: float, band: tuple[float, float]) -> Spec:
 
 
 def chance_marks(x: Spec) -> list[Spec]:
-    """Return rules at the limits of verdicts, with their names, for a chart along ``x``."""
+    """Return labelled rules at the chances where the verdict changes, for a chart along ``x``."""
     marks = [{"at": at, "label": label} for at, label in CHANCE_MARKS]
     sides = ((marks[:1], "right", -5), (marks[1:], "left", 5))
     return [
@@ -225,7 +225,7 @@ def chance_marks(x: Spec) -> list[Spec]:
 
 
 def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool | None) -> Spec:
-    """Draw the forecast chance over the course of the experiment, with its band.
+    """Draw the forecast chance to reach the goal, with its band, over the runs so far.
 
     Args:
         marks: forecasts, oldest first.
@@ -274,7 +274,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
 
 
 def frame(width: int, height: int) -> Spec:
-    """Return the frame of every chart; sizes in pixels."""
+    """Return the Vega-Lite frame of a chart of the given width and height in pixels."""
     return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
 
 
@@ -285,7 +285,7 @@ def _known(value: float | None) -> list[float]:
 def fan_lows(
     points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
 ) -> tuple[float, ...]:
-    """Return the better end of the fan, limited so that it does not hide everything else."""
+    """Return the better ends of the forecast fan, limited so that the rest stays readable."""
     solid = [
         *(p.value for p in points),
         *(v for fan_point in fan for v in (fan_point.median, fan_point.high)),
@@ -309,7 +309,7 @@ def fan_layers(
     colour: str = ACCENT,
     dash: Sequence[int] = (6, 4),
 ) -> list[Spec]:
-    """Return the area and the median of the forecast."""
+    """Return chart layers with the 10 to 90 % area and the median of the forecast."""
     data = {"values": list(rows)}
     tooltip = [
         *first,
@@ -332,7 +332,7 @@ def fan_layers(
 
 
 def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> list[Spec]:
-    """Return a rule at the goal, its name ``dx`` pixels from the left; empty without a goal."""
+    """Return chart layers with a labelled rule at the goal, or [] without a goal."""
     if goal is None:
         return []
     data = {"values": [{"goal": goal, "label": label}]}
@@ -352,7 +352,7 @@ def goal_rule(goal: float | None, y: Spec, label: str = "goal", dx: int = 4) -> 
 
 
 def end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec]:
-    """Return a vertical rule with its name above it."""
+    """Return chart layers with a vertical rule and a label above the rule."""
     data = {"values": [{field: at, "label": label}]}
     return [
         {
@@ -373,7 +373,7 @@ def end_rule(field: str, at: float, kind: str, label: str, x: Spec) -> list[Spec
 
 
 def chance_axis(channel: str) -> Spec:
-    """Return the encoding of a chance from 0 to 100 %, without its field."""
+    """Return the encoding of an axis for a chance from 0 to 100 %, without a data field."""
     axis = {"format": ".0%", "grid": False, "tickCount": 5, "values": [0, 0.25, 0.5, 0.75, 1]}
     title = "chance to reach the goal" if channel == "x" else "chance"
     return {"type": "quantitative", "title": title, "scale": {"domain": [0, 1]}, "axis": axis}
@@ -415,7 +415,7 @@ _BAR = 18
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A destination of runs: their number now and after the change; None if unknown."""
+    """A destination of further runs, with their number before and after a change."""
 
     where: str
     now: int | None
@@ -424,7 +424,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class ForecastCurve:
-    """The forecast of one alternative.
+    """The forecast of the best value for one alternative.
 
     Args:
         fan: forecast of further runs, counted from the last one; empty if too little is known.
@@ -438,7 +438,7 @@ class ForecastCurve:
 
 @dataclass(frozen=True, slots=True)
 class ChanceBand:
-    """A chance with its band, as shares."""
+    """A chance to reach the goal with its uncertainty band, as shares from 0 to 1."""
 
     chance: float
     low: float
@@ -446,7 +446,7 @@ class ChanceBand:
 
 
 def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
-    """Draw a bar for each destination of runs, now above then."""
+    """Draw bars of the number of runs per destination, before and after a change."""
     values = []
     for row in rows:
         sides = ((NOW, row.now), (THEN, row.then)) if is_changed else ((NOW, row.now),)
@@ -489,7 +489,7 @@ def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
 def fans(
     points: Sequence[RunPoint], now: ForecastCurve, then: ForecastCurve | None, title: str
 ) -> Spec:
-    """Draw the best so far with the forecast now and after the change."""
+    """Draw the best value so far with its forecasts before and after a change."""
     if then is None:
         return best_with_fan(
             points, now.fan, today=None, goal=now.goal, end=now.end, title=title
@@ -531,7 +531,7 @@ def fans(
 
 
 def chances(now: ChanceBand | None, then: ChanceBand | None) -> Spec:
-    """Draw the chance now and then, each as a tick in its band, from 0 to 100 %."""
+    """Draw the chance (0 to 100 %) before and after a change, each as a tick in its band."""
     rows = [
         {"when": when, "chance": estimate.chance, "low": estimate.low, "high": estimate.high}
         for when, estimate in ((NOW, now), (THEN, then))
@@ -602,7 +602,7 @@ MOST_PREDICTIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class PredictionMark:
-    """One run: its prediction with the stated interval, and its result."""
+    """The prediction for one run with its interval, and the result of the run."""
 
     label: str
     expected: float
@@ -613,7 +613,7 @@ class PredictionMark:
 
 
 def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
-    """Draw one row per run, the latest below: the stated interval, the prediction, the result.
+    """Draw one row per run with its predicted interval, prediction and result, latest last.
 
     A filled disc is a result inside the interval, a cross outside, a square had no interval.
     ``title`` is the name of the value with its unit. Only the latest `MOST_PREDICTIONS` are drawn.

@@ -24,7 +24,7 @@ Dark = Literal["low", "high"]  # End of the values that is drawn dark: the bette
 
 
 def better(title: str, meaning: str = "better") -> str:
-    """Return the title of a legend of values."""
+    """Return the legend title of values, with the meaning of dark colours."""
     return f"{title} (dark is {meaning})"
 
 
@@ -33,7 +33,7 @@ _LETTER, _LINE = 6.4, 14
 
 @dataclass(frozen=True, slots=True)
 class NestedParameter:
-    """A parameter on an axis of a map.
+    """One of the nested parameters on an axis of a response map.
 
     Args:
         levels: texts of its levels, in their order.
@@ -54,12 +54,12 @@ def size(axis: Axis) -> int:
 
 
 def combinations(axis: Axis, attribute: Literal["levels", "keys"]) -> Iterator[tuple[str, ...]]:
-    """Yield the levels (or keys) of every parameter for each cell along an axis, in order."""
+    """Yield, for each cell along an axis in order, the levels (or keys) of its parameters."""
     return itertools.product(*(getattr(parameter, attribute) for parameter in axis))
 
 
 def axis_levels_text(axis: Axis, levels: tuple[str, ...]) -> str:
-    """Return levels with the names of their parameters."""
+    """Return a text of levels, each after the name of its parameter."""
     return ", ".join(
         f"{parameter.title} {text}" for parameter, text in zip(axis, levels, strict=True)
     )
@@ -68,7 +68,7 @@ def axis_levels_text(axis: Axis, levels: tuple[str, ...]) -> str:
 def borders(
     across: Axis, down: Axis, columns: int, rows: int, step_x: int, step_y: int, x: Spec, y: Spec
 ) -> list[Spec]:
-    """Return lines between the levels of all parameters but the innermost."""
+    """Return chart layers with lines between the levels of all outer parameters of a map."""
     lines: list[Spec] = []
     for axis, n, step, mine, other in (
         (across, columns, step_x, x, "x"), (down, rows, step_y, y, "y"),
@@ -90,7 +90,7 @@ def borders(
 
 
 def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) -> list[Spec]:
-    """Return the texts beside an axis: levels, the innermost nearest to it, then the names."""
+    """Return chart layers with the levels and names of the parameters beside an axis."""
     along, beside = ("x", "y") if is_across else ("y", "x")
     n, off, group = size(axis), 4.0, 1
     layers: list[Spec] = []
@@ -168,7 +168,7 @@ _BLANK, _SHUT = "#7b879426", "#7b879473"
 
 @dataclass(frozen=True, slots=True)
 class CellValues:
-    """Numbers of the cells, row by row; None if unknown.
+    """The values of the cells of a response map, row by row, None if unknown.
 
     Args:
         values: one value per cell, shown as colour.
@@ -189,14 +189,14 @@ class CellValues:
 
 @dataclass(frozen=True, slots=True)
 class CellRegions:
-    """The region of each cell, row by row, 0 for none."""
+    """The region number of each cell of a response map, row by row, 0 for none."""
 
     regions: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class MapMark:
-    """A mark at a cell: column and row from the top left, kind, and text."""
+    """A mark in one cell of a response map, with column and row counted from the top left."""
 
     column: int
     row: int
@@ -213,7 +213,7 @@ def response_map(
     fixed: str = "",
     selected_key: str = "",
 ) -> Spec:
-    """Draw a folded response map. A click selects a cell by its key, in the field `CELL`.
+    """Draw a response map with nested parameters, whose cells are selectable by key (`CELL`).
 
     Args:
         across: parameters on the horizontal axis.
@@ -450,7 +450,7 @@ _KINDS = ("meets every constraint", "violates a constraint")
 
 @dataclass(frozen=True, slots=True)
 class ParallelAxis:
-    """One of the parallel axes: its title, and texts at places from 0 (bottom) to 1 (top)."""
+    """An axis of a parallel coordinates chart, with labels at heights from 0 to 1 (top)."""
 
     title: str
     ticks: tuple[tuple[float, str], ...]
@@ -458,7 +458,7 @@ class ParallelAxis:
 
 @dataclass(frozen=True, slots=True)
 class ParallelLine:
-    """A run over parallel axes.
+    """A run as a line in a parallel coordinates chart.
 
     Args:
         at: place on each axis, 0 to 1; None if it has none.
@@ -476,7 +476,7 @@ class ParallelLine:
 def parallel(
     axes: Sequence[ParallelAxis], lines: Sequence[ParallelLine], title: str, dark: Dark
 ) -> Spec:
-    """Draw runs as lines over parallel axes, with one brush over the axes.
+    """Draw runs in a parallel coordinates chart, with one brush over the axes.
 
     Lines outside the brush fade; `brushed_runs` lists the others. ``title`` is the name of the
     value with its unit.
@@ -573,7 +573,7 @@ def parallel(
 def brushed_runs(
     lines: Sequence[ParallelLine], axes: Sequence[int], low: float, high: float
 ) -> list[int]:
-    """Return the ids of the runs inside the brush on all axes under it.
+    """Return the ids of the runs that lie within the brushed range on all brushed axes.
 
     >>> run = ParallelLine(1, (0.0, 1.0), ("a", "b"), None, True)
     >>> brushed_runs([run], [0], 0.0, 0.5), brushed_runs([run], [0, 1], 0.0, 0.5)

@@ -39,7 +39,7 @@ _TIME_TITLE = "time since the first submission (days, hours:minutes)"
 
 @dataclass(frozen=True, slots=True)
 class JobBox:
-    """A job on processors from ``low`` to ``high``; ``kind`` gives its colour."""
+    """A job drawn as a box on processors ``low`` to ``high``, in the colour of its ``kind``."""
 
     job: int
     submit_s: float
@@ -54,7 +54,7 @@ class JobBox:
 
 @dataclass(frozen=True, slots=True)
 class DensityCell:
-    """Share of a bin of time and processors that jobs without a box take."""
+    """The share of a bin of time and processors that is used by jobs without a box."""
 
     start_s: float
     end_s: float
@@ -65,7 +65,7 @@ class DensityCell:
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """A number over time that holds from each point to the next.
+    """A named number over time that stays constant from each point to the next.
 
     ``points`` are (seconds, value); ``peaks``, if any, are the highest values of each bin.
     """
@@ -77,7 +77,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class ClassWaits:
-    """Waits of the jobs of one class, in seconds; None without jobs."""
+    """Statistics of the waits of the jobs of one class in seconds, None without jobs."""
 
     name: str
     n: int
@@ -91,7 +91,7 @@ class ClassWaits:
 
 @dataclass(frozen=True, slots=True)
 class WaitChange:
-    """Change of the starts of jobs submitted in a bin of time, in seconds (above 0 is later)."""
+    """The change in start times of jobs submitted in one time bin, in s (positive is later)."""
 
     start_s: float
     end_s: float
@@ -103,7 +103,7 @@ class WaitChange:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The frame of a schedule: window, processors, partitions, colours.
+    """The common frame of a schedule chart: time range, processors, partitions and colours.
 
     ``parts`` are (name, first processor); ``kinds`` are (name of a class, colour).
     """
@@ -119,7 +119,7 @@ class Frame:
 def gantt(
     boxes: Sequence[JobBox], shades: Sequence[DensityCell], frame: Frame, height: int = 380
 ) -> Spec:
-    """Draw jobs as rectangles of time and processors; a click selects one (`JOB`)."""
+    """Draw a Gantt chart of jobs over time and processors with selectable jobs (`JOB`)."""
     rows = [
         {
             JOB: box.job, "start": box.start_s, "end": box.end_s, "low": box.low,
@@ -201,7 +201,7 @@ def _parted(frame: Frame, y: Spec) -> list[Spec]:
 
 
 def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
-    """Draw the utilisation of the whole schedule as a strip with a brush (`BRUSH`)."""
+    """Draw the utilisation over the whole schedule as a strip with a time brush (`BRUSH`)."""
     start, end = line.points[0][0], line.points[-1][0]
     x = _time_x("time", start, end)
     share = {"type": "quantitative", "scale": {"domain": [0, 1]}}
@@ -233,7 +233,7 @@ def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
 def curves(
     lines: Sequence[StepLine], from_s: float, to_s: float, title: str, *, percent: bool = False
 ) -> Spec:
-    """Draw numbers over time as step lines with different colours and dashes."""
+    """Draw step functions of time as lines that differ in colour and dashes."""
     names = [line.name for line in lines]
     x = _time_x("time", from_s, to_s)
     most = max((value for line in lines for _, value in (*line.points, *line.peaks)), default=1.0)
@@ -271,7 +271,7 @@ def curves(
 
 
 def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> Spec:
-    """Draw the waits of each class: the bar holds half of the jobs, the line 95 of 100.
+    """Draw waits per class: a bar for the middle half of the jobs, a line up to 95 %.
 
     The tick is the median, the dot the mean. The scale ends at ``most_s`` seconds, so that two runs
     can be compared, or at the longest wait if None.
@@ -323,7 +323,7 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
 
 
 def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, other: str) -> Spec:
-    """Draw the change of starts against ``other`` by submission time; above 0 is later.
+    """Draw the change in start times from schedule ``other`` by submission time.
 
     The step is the median of a bin of time; 8 of 10 of its jobs lie in the area.
     """
@@ -409,7 +409,7 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 
 @dataclass(frozen=True, slots=True)
 class FleetPanel:
-    """A panel with series over the time of a simulation."""
+    """A chart panel with time series of a simulated fleet of machines."""
 
     title: str
     series: Mapping[str, tuple[float, ...]]
@@ -417,7 +417,7 @@ class FleetPanel:
 
 @dataclass(frozen=True, slots=True)
 class FleetDrawing:
-    """The drawing of one simulated fleet."""
+    """The data for drawing one simulated fleet of machines."""
 
     title: str
     panels: tuple[FleetPanel, ...]
@@ -425,7 +425,7 @@ class FleetDrawing:
 
 
 def fleet_picture(drawing: FleetDrawing) -> Spec:
-    """Draw the panels below each other, over one axis of hours."""
+    """Draw the panels of a fleet below each other over a common axis of hours."""
     last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,
@@ -443,7 +443,7 @@ def fleet_picture(drawing: FleetDrawing) -> Spec:
 
 
 def panel_picture(panel: FleetPanel, step_h: float) -> Spec:
-    """Draw one panel by itself, over hours."""
+    """Draw one panel of a fleet alone, over hours."""
     return {"$schema": SCHEMA, "config": CONFIG, **_panel(panel, step_h, is_last=True)}
 
 

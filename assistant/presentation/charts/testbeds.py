@@ -32,7 +32,7 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A straight line between two points; ``at_s`` is the time of a step of a way."""
+    """A line segment of a maze drawing, at time ``at_s`` if it is a step of the runner's way."""
 
     x: float
     y: float
@@ -43,7 +43,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class MazeIncident:
-    """An incident at a place."""
+    """An incident in a maze game, with its place, kind and time."""
 
     x: float
     y: float
@@ -53,7 +53,7 @@ class MazeIncident:
 
 @dataclass(frozen=True, slots=True)
 class MazeDrawing:
-    """The drawing of one game; rooms are unit squares, the middle of the first is (0.5, 0.5).
+    """The data for drawing one maze game, in units of rooms with the origin at a corner.
 
     Attributes:
         columns, rows: numbers of rooms.
@@ -77,7 +77,7 @@ class MazeDrawing:
 
 @dataclass(frozen=True, slots=True)
 class SensorSeries:
-    """A sensor at a place, with simulated and observed series in m3/s."""
+    """A flow sensor at a place, with simulated and observed flow in m3/s."""
 
     name: str
     x: float
@@ -88,7 +88,7 @@ class SensorSeries:
 
 @dataclass(frozen=True, slots=True)
 class FloodDrawing:
-    """The drawing of one simulated flood.
+    """The data for drawing one simulated flood.
 
     Attributes:
         elevation_m: elevation of every cell, row by row.
@@ -108,7 +108,7 @@ class FloodDrawing:
 
 
 def maze_picture(drawing: MazeDrawing) -> Spec:
-    """Draw walls, the way of the runner coloured by time, its incidents, and the enemies."""
+    """Draw a maze with the runner's way coloured by time, incidents and enemies."""
     edge = 38
     return {
         "$schema": SCHEMA,
@@ -132,7 +132,7 @@ def maze_picture(drawing: MazeDrawing) -> Spec:
 
 
 def flood_picture(drawing: FloodDrawing) -> Spec:
-    """Draw the catchment with its water, and beside it the rain and the series of every sensor."""
+    """Draw a catchment with its water, next to the rainfall and the flow at each sensor."""
     lower = [_hydrograph(drawing, number) for number in range(len(drawing.sensors))]
     return {
         "$schema": SCHEMA,

@@ -33,7 +33,7 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True, slots=True)
 class RunPoint:
-    """One completed run in order of completion, with the best value until then.
+    """A completed run with its value and the best value of all runs up to this one.
 
     ``best`` is None before the first feasible run. ``at_s`` is the end of the run, in seconds since
     1970-01-01 UTC, or None if it is not used.
@@ -50,7 +50,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True)
 class LevelEstimate:
-    """The expected value at one level with its 95% interval; None without a run there."""
+    """The expected value at one level with its 95 % interval, None without a run at the level."""
 
     level: str
     value: float | None
@@ -61,7 +61,7 @@ class LevelEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TradePoint:
-    """One configuration by two measured values; ``on_front`` if no other dominates it."""
+    """A configuration by two measured values, on the Pareto front if ``on_front``."""
 
     run_id: int
     value: float
@@ -72,7 +72,7 @@ class TradePoint:
 
 
 def scale_of(values: Sequence[float]) -> Spec:
-    """Return a linear scale, or a logarithmic one if a few values would hide the others."""
+    """Return a linear axis scale, or a logarithmic one if the values span a large ratio."""
     if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
         return {"type": "log"}
     return {"zero": False}
@@ -81,7 +81,7 @@ def scale_of(values: Sequence[float]) -> Spec:
 def best_so_far(
     points: Sequence[RunPoint], today: float | None, title: str, beside: Sequence[float] = ()
 ) -> Spec:
-    """Draw every run as a dot, the best until then as a step line, the baseline as a dashed rule.
+    """Draw runs as dots, the best value so far as a step line, and the baseline as a rule.
 
     Infeasible runs are hollow. ``title`` is the name of the value with its unit; ``beside`` has
     further values that the caller draws on the same scale.
@@ -175,12 +175,12 @@ def best_so_far(
 
 
 def slant(labels: Sequence[str]) -> int:
-    """Return the angle in degrees at which labels on an axis of about 300 pixels do not overlap."""
+    """Return the angle in degrees at which axis labels do not overlap on about 300 pixels."""
     return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
 
 
 def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, title: str) -> Spec:
-    """Draw the estimate per level of one parameter, in order; untried levels are empty."""
+    """Draw the estimate for each level of one parameter, with gaps for untried levels."""
     rows = [
         {"level": e.level, "value": e.value, "low": e.low, "high": e.high, "n": e.n} for e in levels
     ]
@@ -230,7 +230,7 @@ def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, 
 
 
 def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:
-    """Draw configurations by two measures: front as a copper line, infeasible ones as crosses."""
+    """Draw configurations by two measures, with a line along the Pareto front."""
     rows = [
         {
             "run": p.run_id,

@@ -26,7 +26,7 @@ _SECONDS_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A bin of time; loads are per processor of the machine, None if unknown.
+    """The loads in one bin of time, per processor of the machine (None if unknown).
 
     Attributes:
         at: begin, in seconds since the first submission, or since 1970 in local time of the log.
@@ -57,7 +57,7 @@ class ClassShare:
 
 
 def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], title: str) -> Spec:
-    """Draw numbers of jobs by day (rows) and hour (columns) as shades."""
+    """Draw a heat map of the numbers of jobs by day (rows) and hour (columns)."""
     rows = [
         {"day": days[day], "hour": hour, "jobs": int(n_jobs)}
         for day, of_day in enumerate(counts)
@@ -83,7 +83,7 @@ def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], titl
 def load_over_time(
     points: Sequence[LoadPoint], *, dated: bool, stretch: str, unit: str, full: bool
 ) -> Spec:
-    """Draw offered load as bars, demand as a line, and a rule at the capacity."""
+    """Draw offered load as bars, demand as a line, and the capacity as a rule."""
     scale = 1000.0 if dated else 1.0 / 86400.0
     rows = [
         {
@@ -147,7 +147,7 @@ def load_over_time(
 
 
 def classes(shares: Sequence[ClassShare], title: str) -> Spec:
-    """Draw the shares of jobs and of work by class; ``jobs_at`` is full, the rest faint."""
+    """Draw the shares of jobs and of work by class, with power-of-two jobs in full colour."""
     halved = any(share.jobs_at is not None for share in shares)
     jobs, work = "share of the jobs", "share of the work"
     rows: list[dict[str, object]] = []
@@ -201,7 +201,7 @@ def curves(
     *,
     seconds: bool,
 ) -> Spec:
-    """Draw empirical distribution functions, one line each with its own dashes.
+    """Draw several empirical distribution functions, each with its own dash pattern.
 
     Args:
         distributions: values and the shares of all that are at most so large, by name.
@@ -247,7 +247,7 @@ def curves(
 
 
 def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
-    """Draw the shares of the jobs by hour of the day, one line with its own dashes per workload."""
+    """Draw the shares of jobs by hour of the day, as one line per workload."""
     rows = [
         {"line": name, "hour": hour, "share": share}
         for name, shares in hour_shares.items()
@@ -285,7 +285,7 @@ def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
 
 
 def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
-    """Draw numbers of jobs by class of run time (upwards) and of requested time (to the right).
+    """Draw a heat map of numbers of jobs by run time (y) and requested time (x) classes.
 
     Cells on the diagonal have a rim: there a request is as long as the run. Empty cells stay empty.
     """
@@ -338,7 +338,7 @@ def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
 
 
 def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
-    """Draw numbers of jobs by the used share of the request; the last class is above it."""
+    """Draw numbers of jobs by used share of the requested time, with overruns in the last bar."""
     rows = [
         {"used": name, "jobs": int(n_jobs), "kind": "over" if name == names[-1] else "within"}
         for name, n_jobs in zip(names, counts, strict=True)
@@ -364,7 +364,7 @@ def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
 
 
 def users(shares: Sequence[ClassShare]) -> Spec:
-    """Draw the shares of the jobs and of the work of some users as bars, in their order."""
+    """Draw the shares of jobs and of work of the given users as bars, in order."""
     jobs, work = "share of the jobs", "share of the work"
     rows = [
         {"user": user.name, "kind": kind, "share": share}

@@ -43,7 +43,7 @@ from strategies import Level
 
 @dataclass(frozen=True, slots=True)
 class BaselineChange:
-    """One parameter in the current and in the best configuration."""
+    """The value of one parameter in the baseline and in the best configuration."""
 
     parameter: str
     unit: str
@@ -55,7 +55,7 @@ class BaselineChange:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One measure of the current and of the best configuration."""
+    """The values of one measure in the baseline and in the best configuration."""
 
     name: str
     today: str | None
@@ -65,7 +65,7 @@ class MeasureRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One row of the table of all runs."""
+    """One row of the table of all runs in a report."""
 
     id: int
     state: str
@@ -85,7 +85,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """The content of a report, for every format.
+    """The content of a report on an experiment, independent of the output format.
 
     ``second_name`` is None and ``front`` empty without a second measure.
     """
@@ -135,7 +135,7 @@ class ReportData:
 def collect(
     experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
 ) -> ReportData:
-    """Return the content of a report on an experiment. Unknown values are None.
+    """Collect the content of a report on an experiment, with None for unknown values.
 
     Args:
         experiment: the experiment so far.
@@ -196,7 +196,7 @@ def _standing(experiment: Experiment, run: Run | None) -> ConfigurationSummary |
 
 
 def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
-    """Return the best against the current configuration, one row per parameter in order."""
+    """Compare the best configuration with the baseline, one row per parameter in order."""
     best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
     if best is None:
         return ()
@@ -248,7 +248,7 @@ def _change_text(old: Measure, new: Measure) -> str:
 
 
 def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:
-    """Return the completed runs in the order in which they ended, with the best until then."""
+    """Return the completed runs in order of their end, each with the best value so far."""
     ended = sorted(
         experiment.runs_in(RunState.COMPLETED), key=lambda run: (run.ended_s or 0.0, run.id)
     )

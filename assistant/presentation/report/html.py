@@ -35,7 +35,7 @@ from assistant.presentation.text import number_format
 
 
 def page_environment(*packages: str) -> jinja2.Environment:
-    """Return an environment for HTML templates, which may include ``style.html.j2``."""
+    """Return a Jinja environment for HTML templates that may include ``style.html.j2``."""
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
@@ -51,21 +51,21 @@ def page_environment(*packages: str) -> jinja2.Environment:
 
 
 def svg(spec: Spec) -> Markup:
-    """Return a chart as SVG markup."""
+    """Render a Vega-Lite chart as SVG markup."""
     import vl_convert
 
     return Markup(vl_convert.vegalite_to_svg(spec))  # noqa: S704 - our own chart
 
 
 def chance_bar(section: ForecastSection) -> Spec | None:
-    """Return the chance with its band; None if there is none, or if the goal is decided."""
+    """Return a chart of the chance to reach the goal, or None if unknown or decided."""
     if section.chance is None or section.band is None:
         return None
     return forecast.chance_bar(section.chance, section.band)
 
 
 def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return the best so far with the forecast, over runs; None without a forecast."""
+    """Return a chart of the best value so far and its forecast over runs, or None."""
     if not section.fan:
         return None
     left = None if section.remaining is None else section.remaining.median
@@ -75,12 +75,12 @@ def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
 
 
 def fan_goes_on(data: ReportData, section: ForecastSection) -> bool:
-    """Return whether the better end of the fan lies outside its chart."""
+    """Return whether the better end of the forecast fan is cut off by its chart."""
     return forecast.goes_on(data.points, section.fan, section.goal)
 
 
 def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return the fan over the time of day; None without a deadline or a forecast."""
+    """Return a chart of the forecast over the time of day, or None without a deadline."""
     if section.deadline_s is None or not section.fan:
         return None
     return forecast.best_over_time(
@@ -94,7 +94,7 @@ def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | 
 
 
 def chance_over_runs(data: ReportData, section: ForecastSection) -> Spec | None:
-    """Return the course of the forecast chance; None with fewer than two forecasts."""
+    """Return a chart of past forecast chances, or None with fewer than two forecasts."""
     if len(section.course) < 2:
         return None
     marks = [ChanceMark(point.runs, point.chance, *point.band) for point in section.course]
@@ -106,7 +106,7 @@ MAX_EFFECT_CHARTS = 12
 
 
 def render_html(data: ReportData) -> str:
-    """Return the page of a report, with its charts as SVG."""
+    """Render a report as an HTML page with its charts as SVG."""
     environment = page_environment()
     filters: dict[str, Callable[..., str]] = {
         "number": number_format.number,
@@ -188,13 +188,13 @@ def _forecast(data: ReportData, title: str) -> dict[str, Any]:
 
 
 def write_report(data: ReportData, path: Path) -> Path:
-    """Write the page to a file atomically and return its absolute path. Raises as `write_page`."""
+    """Write a report as HTML atomically and return its absolute path. Raises StoreError."""
     check_target(path)
     return write_page(render_html(data), path)
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write a page to a file atomically and return its absolute path. Raises StoreError."""
+    """Write an HTML page to a file atomically and return its absolute path. Raises StoreError."""
     target = check_target(path)
     try:
         with NamedTemporaryFile(
@@ -211,7 +211,7 @@ def write_page(page: str, path: Path) -> Path:
 
 
 def check_target(path: Path) -> Path:
-    """Return the absolute path of a report after creating its folder. Raises StoreError."""
+    """Create the folder of a report and return its absolute path. Raises StoreError."""
     target = path.absolute()
     try:
         if target.is_dir():
@@ -246,7 +246,7 @@ svg {{ max-width: 100%; height: auto }}
 
 
 def check_picture(path: Path) -> None:
-    """Check that a chart can be written to a file.
+    """Check that a chart can be written to a path.
 
     Raises:
         SettingsError: the ending of the file is unknown.
@@ -260,7 +260,7 @@ def check_picture(path: Path) -> None:
 
 
 def write_picture(spec: Spec, path: Path, title: str) -> Path:
-    """Write a chart on white ground; return its absolute path. Raises as `check_picture`."""
+    """Write a chart with a white background to a file and return its absolute path."""
     check_picture(path)
     target = path.absolute()
     try:
@@ -271,7 +271,7 @@ def write_picture(spec: Spec, path: Path, title: str) -> Path:
 
 
 def drawing(spec: Spec, ending: str, title: str) -> bytes:
-    """Return the bytes of a chart in the format of an ending."""
+    """Render a chart to bytes in the format of a file ending such as ``.png``."""
     import vl_convert
 
     white = {**spec, "background": "white"}
@@ -282,7 +282,7 @@ def drawing(spec: Spec, ending: str, title: str) -> bytes:
 
 
 def comparison_rows(likeness: PlatformComparison) -> list[tuple[str, ...]]:
-    """Return a row for each comparison, under the header `LIKENESS`."""
+    """Return one table row per compared sample, with the columns `LIKENESS`."""
     return [_row(quantiles) for quantiles in (*likeness.tasks, *likeness.gaps)]
 
 
@@ -304,7 +304,7 @@ def _row(quantiles: QuantileComparison) -> tuple[str, ...]:
 
 
 def render_comparison(likeness: PlatformComparison) -> str:
-    """Return the page of Q-Q plots."""
+    """Render the Q-Q plots of an AI platform and its simulation as an HTML page."""
     return _render(
         "likeness.html.j2",
         found=likeness,
@@ -320,40 +320,40 @@ def render_comparison(likeness: PlatformComparison) -> str:
 
 
 def write_comparison(likeness: PlatformComparison, path: Path) -> Path:
-    """Write the page of Q-Q plots and return its absolute path. Raises as `write_page`."""
+    """Write the HTML page of Q-Q plots to a file and return its absolute path."""
     return write_page(render_comparison(likeness), path)
 
 
 class DashboardSource(Protocol):
-    """The content of a dashboard of a platform."""
+    """The content of a dashboard of a simulated AI platform."""
 
     @property
     def title(self) -> str:
-        """Return the name of the simulation."""
+        """The name of the simulation."""
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        """Return names and values of the settings."""
+        """Names and values of the simulation settings."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the sentences on what stands out."""
+        """Sentences on notable results of the simulation."""
 
     @property
     def tables(self) -> Mapping[str, Rows]:
-        """Return the tables of tasks and waits, by title."""
+        """The tables of task durations and waits, by title."""
 
     @property
     def over_time(self) -> PlatformDrawing:
-        """Return the drawing over the whole time."""
+        """The drawing over the whole simulated time."""
 
     @property
     def day(self) -> PlatformDrawing:
-        """Return the drawing of means by hour of the day."""
+        """The drawing of mean values by hour of the day."""
 
 
 def render_dashboard(board: DashboardSource) -> str:
-    """Return the page of a dashboard."""
+    """Render the dashboard of a simulated AI platform as an HTML page."""
     sections = [
         (heading, [(panel.title, svg(panel_chart(panel, drawing))) for panel in drawing.panels])
         for heading, drawing in (("Over time", board.over_time), ("A mean day", board.day))
@@ -362,7 +362,7 @@ def render_dashboard(board: DashboardSource) -> str:
 
 
 def write_dashboard(board: DashboardSource, path: Path) -> Path:
-    """Write the page of a dashboard and return its absolute path. Raises as `write_page`."""
+    """Write a dashboard as an HTML page and return its absolute path. Raises StoreError."""
     return write_page(render_dashboard(board), path)
 
 

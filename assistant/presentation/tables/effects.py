@@ -30,7 +30,7 @@ LITTLE = 0.01  # Pairs that explain less than this share of the variation are no
 
 @dataclass(frozen=True, slots=True)
 class EffectFigure:
-    """One parameter with comparable levels: its test as text, and its levels."""
+    """The effect of one parameter for display: its F test as text, and its level changes."""
 
     parameter: str
     unit: str
@@ -41,7 +41,7 @@ class EffectFigure:
 
 @dataclass(frozen=True, slots=True)
 class EffectsSection:
-    """The effects in a report."""
+    """The content of the section on parameter effects in a report."""
 
     figures: tuple[EffectFigure, ...]
     unknown: tuple[tuple[str, str], ...]
@@ -52,7 +52,7 @@ class EffectsSection:
 
 
 def effects_section(experiment: Experiment) -> EffectsSection | None:
-    """Return the main effects of the additive model; None without any run."""
+    """Return the effects section of a report, or None if the experiment has no run."""
     if not experiment.measured:
         return None
     try:
@@ -77,7 +77,7 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
 
 
 def figure_of(effect: MainEffect) -> EffectFigure:
-    """Return a main effect in the form for drawing, with its comparable levels."""
+    """Convert a main effect to a form that can be drawn, with its comparable levels."""
     return EffectFigure(
         effect.parameter,
         effect.unit,
@@ -92,7 +92,7 @@ def figure_of(effect: MainEffect) -> EffectFigure:
 
 
 def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
-    """Return the basis of an analysis: the error, the margins, the fit, the prediction."""
+    """Return sentences on the error, margins, fit and prediction of an effects analysis."""
     parts = [report.error.reason, margins_text(report.margins, report.unknown_contrasts)]
     parts += [fit_text(report), lack_of_fit_text(report.lack_of_fit)]
     parts += [prediction_text(report.prediction)]
@@ -100,7 +100,7 @@ def effect_sentences(report: EffectsReport) -> tuple[str, ...]:
 
 
 def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
-    """Return the responses for an analysis: values of the objective, then every other measure.
+    """Return the objective values and all other numeric measures as responses to analyse.
 
     Other measures must be a number in some run; if a constraint bounds a measure on one side, the
     other direction is better.
@@ -127,7 +127,7 @@ def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
 
 
 def headline(report: EffectsReport, strengths: TermShares) -> str:
-    """Return a sentence or two on the strongest effects, or on why none is known."""
+    """Return one or two sentences on the strongest effects, or on why none is known."""
     measured = [strength for strength in strengths.main if strength.share is not None]
     if not measured:
         return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
@@ -160,7 +160,7 @@ def _share(strength: TermShare) -> str:
 
 
 def fit_text(report: EffectsReport) -> str:
-    """Return how much of the variation the model explains; empty if unknown."""
+    """Return a sentence on the variation that the model explains, or an empty text."""
     if report.r_squared is None:
         return ""
     left = "1 degree" if report.residual_df == 1 else f"{report.residual_df} degrees"
@@ -171,7 +171,7 @@ def fit_text(report: EffectsReport) -> str:
 
 
 def f_text(test: TermTest) -> str:
-    """Return a test in one line.
+    """Format the F test of a term in one line.
 
     >>> f_text(TermTest(("procs",), 2, 2, 8.0, 4.0, 0.04, None))
     'F = 4 with 2 df, p = 0.04'
@@ -185,7 +185,7 @@ def f_text(test: TermTest) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value as text after ``p``.
+    """Format a p-value as the text that follows ``p``, such as ``= 0.04``.
 
     >>> p_text(0.0312), p_text(1e-9), p_text(None)
     ('= 0.031', '< 0.0001', 'unknown')
@@ -196,7 +196,7 @@ def p_text(p: float | None) -> str:
 
 
 def margins_text(margins: Margins, n_unknown: int) -> str:
-    """Return Lenth's margins in a sentence, with the number of unknown contrasts."""
+    """Format Lenth's margins in a sentence, with the number of unknown contrasts."""
     if margins.margin is None:
         text = margins.reason or ""
     else:
@@ -212,7 +212,7 @@ def margins_text(margins: Margins, n_unknown: int) -> str:
 
 
 def lack_of_fit_text(test: LackOfFit) -> str:
-    """Return the test of lack of fit in a sentence."""
+    """Format the lack-of-fit test in a sentence."""
     if test.reason is not None:
         return test.reason
     return (
@@ -222,7 +222,7 @@ def lack_of_fit_text(test: LackOfFit) -> str:
 
 
 def prediction_text(prediction: PressStatistic) -> str:
-    """Return the leave-one-out prediction in a sentence."""
+    """Format the quality of leave-one-out predictions in a sentence."""
     if prediction.r_squared is None:
         return prediction.reason or ""
     worse = "; their mean would predict better" if prediction.r_squared < 0 else ""
@@ -236,7 +236,7 @@ def prediction_text(prediction: PressStatistic) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParameterEffect:
-    """The estimates at the levels of one parameter, on the scale of the measured value."""
+    """The estimates for all levels of one parameter, in units of the measured value."""
 
     parameter: str
     unit: str
@@ -246,14 +246,14 @@ class ParameterEffect:
 
     @property
     def n_tried(self) -> int:
-        """Return the number of levels with at least one observation."""
+        """The number of levels with at least one observation."""
         return sum(m.n > 0 for m in self.levels)
 
 
 def level_qualities(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[ParameterEffect, ...]:
-    """Return the estimate per level by the ANOVA model, parameters with the widest range first.
+    """Return ANOVA estimates per level, with parameters sorted by decreasing range.
 
     The model uses all measured values, whether or not a run meets the constraints (strategies learn
     from responses, in which a violation counts). Levels are sorted by rank. Empty without a run.

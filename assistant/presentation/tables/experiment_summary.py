@@ -17,7 +17,7 @@ FindingVerdict = Literal["improved", "today_is_best", "no_today", "nothing_feasi
 
 @dataclass(frozen=True, slots=True)
 class BaselineFinding:
-    """The finding of an experiment in one headline and a few sentences.
+    """The comparison of the best run with the baseline, as a headline and sentences.
 
     Args:
         verdict: kind of the finding, for programs.
@@ -34,7 +34,7 @@ class BaselineFinding:
 
 
 def baseline_finding(experiment: Experiment) -> BaselineFinding:
-    """Return the finding of an experiment so far."""
+    """Return how the best configuration so far compares with the baseline."""
     best = None if experiment.best is None else experiment.standing(experiment.best)
     if best is None:
         failed = len(experiment.runs)
@@ -196,7 +196,7 @@ _RECENT = 15  # Number of last runs whose mean duration predicts that of the nex
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSummary:
-    """An experiment as one row of a list.
+    """A summary of one experiment, as a row of a list of experiments.
 
     Args:
         opened_s: time of opening, seconds since 1970-01-01 UTC.
@@ -232,11 +232,11 @@ class ExperimentSummary:
 
     @property
     def share(self) -> float | None:
-        """Return the used share of the budget, 0 to 1; None without a limit of runs."""
+        """The used share of the budget from 0 to 1, or None without a limit of runs."""
         return None if self.budget is None else min(1.0, self.done / max(self.budget, 1))
 
     def time_left(self, now_s: float) -> str:
-        """Return the time left as text: until the deadline, else by the pace of the last runs."""
+        """Return the time to the deadline, or the expected time for the runs left, as text."""
         if self.state == "finished":
             return ""
         if self.deadline_s is not None:
@@ -246,7 +246,7 @@ class ExperimentSummary:
 
 
 def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
-    """Return the row of an experiment, without computing a forecast."""
+    """Return the summary of an experiment for a list, without computing a forecast."""
     opened, sla = experiment.opened, experiment.sla
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     executed = [run for run in over if run.source != "imported"]
@@ -279,7 +279,7 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
 
 
 def gain_words(experiment: Experiment) -> str:
-    """Return the comparison of the best with the current configuration in a few words."""
+    """Return the gain of the best configuration over the baseline in a few words."""
     best = None if experiment.best is None else experiment.standing(experiment.best)
     today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
     if best is not None and not best.outcome.feasible:
@@ -313,7 +313,7 @@ def _state(experiment: Experiment) -> tuple[State, str]:
 
 @dataclass(frozen=True, slots=True)
 class FrontRow:
-    """One configuration of the front: values by both measures, means of its ``n_runs`` runs."""
+    """One configuration on the Pareto front, with the means of two measures over its runs."""
 
     run_id: int
     values: Mapping[str, str]
@@ -325,7 +325,7 @@ class FrontRow:
 
 
 def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
-    """Return the front, best by the first measure first; empty without a second measure."""
+    """Return the Pareto front sorted by the first measure, or () without a second measure."""
     rows = []
     for run in experiment.front:
         standing = experiment.standings[run.configuration]
@@ -348,7 +348,7 @@ def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
 
 
 def trade_points(experiment: Experiment) -> tuple[TradePoint, ...]:
-    """Return every configuration with a result as a point of two measured values."""
+    """Return every measured configuration as a point of two measures."""
     front = {run.configuration for run in experiment.front}
     return tuple(
         TradePoint(

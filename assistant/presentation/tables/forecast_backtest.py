@@ -39,7 +39,7 @@ MOST_POINTS = 30
 
 @dataclass(frozen=True, slots=True)
 class ChancePoint:
-    """The forecast at one batch, after an answer to a warning, or now.
+    """The forecast at one point of an experiment: a batch, a warning's answer, or now.
 
     Args:
         runs: completed and failed runs at that time.
@@ -57,7 +57,7 @@ class ChancePoint:
 
 @dataclass(frozen=True, slots=True)
 class ForecastSection:
-    """The forecast in a report.
+    """The content of the section on the forecast in a report.
 
     Args:
         terms: each term of the SLA as text.
@@ -92,7 +92,7 @@ class ForecastSection:
 def forecast_section(
     experiment: Experiment, events: Sequence[Event], now_s: float
 ) -> ForecastSection | None:
-    """Return the forecast for a report; None without a goal and without a fan."""
+    """Return the forecast section of a report, or None without a goal and a forecast."""
     current = forecast(experiment, now_s)
     has_fan = len(current.fan) > 1 and not current.is_over
     if current.goal is None and not has_fan:
@@ -135,7 +135,7 @@ def _over_until(experiment: Experiment, forecast: Forecast) -> int | None:
 
 
 def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[ChancePoint, ...]:
-    """Recompute the forecast at each batch, until the goal was reached.
+    """Recompute the past forecast at each batch until the goal was reached.
 
     An answer to a warning that changed the steering is a point as well, with the chance after it.
 
@@ -215,7 +215,7 @@ def _evenly(positions: Sequence[int], most: int) -> list[int]:
 def review_sentences(
     subject: ForecastSubject, course: Sequence[ChancePoint], forecast: Forecast
 ) -> tuple[str, ...]:
-    """Return sentences on past forecasts and on whether their verdicts were right.
+    """Return sentences on past forecasts and on the correctness of their verdicts.
 
     A single outcome cannot refute a probability, but it can refute a verdict.
     """
@@ -282,7 +282,7 @@ NAMES: dict[Group, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PredictionRow:
-    """One group as a row of texts; see `assistant.analysis.prediction_record.GroupScore`."""
+    """The prediction scores of one group of runs, as a table row of texts."""
 
     name: str
     n: str
@@ -298,7 +298,7 @@ class PredictionRow:
 
 @dataclass(frozen=True, slots=True)
 class PredictionSection:
-    """The scores of predictions in a report."""
+    """The content of the section on prediction quality in a report."""
 
     record: PredictionScoreboard
     title: str
@@ -307,7 +307,7 @@ class PredictionSection:
 
 
 def prediction_section(experiment: Experiment) -> PredictionSection | None:
-    """Return the scores of predictions; None without any run."""
+    """Return the prediction section of a report, or None if the experiment has no run."""
     if not experiment.runs:
         return None
     record = prediction_scoreboard(experiment)
@@ -415,7 +415,7 @@ def _signed(value: float | None) -> str:
 
 
 def prediction_marks(promises: tuple[PredictionRecord, ...]) -> tuple[PredictionMark, ...]:
-    """Return the predictions that a run of the same batch can be compared with, for drawing."""
+    """Convert the predictions of runs to marks for drawing, except those left out."""
     return tuple(
         PredictionMark(
             f"run {promise.run_id}, batch {promise.batch}",

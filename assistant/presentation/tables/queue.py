@@ -33,7 +33,7 @@ SOON_S = 60.0  # An end within so many seconds is shown as a duration, a later o
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """The queue at one moment.
+    """The running and waiting runs of an experiment at one moment.
 
     Args:
         at_s: time of the snapshot, seconds since 1970-01-01 UTC.
@@ -51,7 +51,7 @@ class QueueSnapshot:
 
     @classmethod
     def of(cls, experiment: Experiment, now_s: float) -> QueueSnapshot:
-        """Return the current queue."""
+        """Return a snapshot of the current queue of an experiment."""
         held_runs = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
         return cls(
             at_s=now_s,
@@ -64,18 +64,18 @@ class QueueSnapshot:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no run is running or waiting."""
+        """Whether no run is running or waiting."""
         return not self.running and not self.waiting
 
     def changes(self, experiment: Experiment) -> int:
-        """Return the number of runs that came, went, or changed since the snapshot."""
+        """Return the number of runs that were added, removed or changed since the snapshot."""
         then = {run.id: _standing(run) for run in (*self.running, *self.waiting)}
         live = experiment.runs_in(RunState.RUNNING, RunState.QUEUED)
         now = {run.id: _standing(run) for run in live}
         return sum(then.get(run_id) != now.get(run_id) for run_id in {*then, *now})
 
     def place(self, run: Run) -> str:
-        """Return why a waiting run has its place."""
+        """Return a text that explains the position of a waiting run in the queue."""
         parts = []
         if run.held:
             parts.append("held until it is released")
@@ -90,13 +90,13 @@ class QueueSnapshot:
         return "; ".join(parts)
 
     def end_of(self, run: Run) -> str:
-        """Return when a running run will end, with its 80 % interval."""
+        """Return the expected end of a running run as text, with its 80 % interval."""
         interval = self.ends.going.get(run.id)
         return "unknown" if interval is None else end_text(interval, self.at_s)
 
 
 def end_text(interval: Interval, now_s: float) -> str:
-    """Return when something ends: the median, then the 80 % interval.
+    """Format an expected end as text: the median, then the 80 % interval.
 
     >>> end_text(Interval(20.3, 31.4, 45.0), 0.0)
     'in 31 s (20 s to 45 s)'
@@ -125,7 +125,7 @@ def _about(seconds: float) -> str:
 
 
 def run_names(run_ids: tuple[int, ...]) -> str:
-    """Return the names of runs as text.
+    """List the ids of runs as text, such as "runs 4, 7 and 12".
 
     >>> run_names((4,)), run_names((4, 7, 12)), run_names(tuple(range(1, 12)))
     ('run 4', 'runs 4, 7 and 12', 'runs 1, 2, 3, 4, 5, 6, 7, 8 and 3 more')
@@ -143,7 +143,7 @@ def _standing(run: Run) -> tuple[RunState, float, bool, int]:
 
 
 def stopped_words(run: Run) -> str:
-    """Return that a run was ended early, with the reason; empty if it was not.
+    """Return that a run was stopped early and why, or an empty text if it was not stopped.
 
     >>> from strategies import Configuration
     >>> run = Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0, stopped="flat by now")
@@ -156,7 +156,7 @@ def stopped_words(run: Run) -> str:
 
 
 def reported_words(run: Run, objective: Objective) -> str:
-    """Return the measures of the objective in a run's intermediate result; empty without one.
+    """Return the objective's measures in the intermediate result of a run, or an empty text.
 
     If it has no such measure, return the number of its measures.
     """
@@ -175,7 +175,7 @@ def reported_words(run: Run, objective: Objective) -> str:
 
 
 def age_words(run: Run, now_s: float) -> str:
-    """Return the age of a run's last intermediate result; empty without one."""
+    """Return the age of a run's last intermediate result as text, or an empty text."""
     if run.reported_s is None:
         return ""
     return f"{duration(max(0.0, round(now_s - run.reported_s)))} ago"
@@ -203,7 +203,7 @@ KIND_WORDS = (
 
 
 def expected_text(experiment: Experiment, configuration: Configuration) -> str:
-    """Return the expected value and its 95% interval: "9,870 s (9,700 to 10,150)", or "unknown"."""
+    """Return the expected value with its 95% interval, such as "9,870 s (9,700 to 10,150)"."""
     prediction = expected_measure(experiment, configuration)
     if prediction is None:
         return "unknown"
@@ -211,7 +211,7 @@ def expected_text(experiment: Experiment, configuration: Configuration) -> str:
 
 
 def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
-    """Return the reason of a suggestion with its expected value, in one sentence."""
+    """Return a sentence with the reason and the expected value of a suggestion."""
     text = expected_text(experiment, suggestion.configuration)
     if text == "unknown":
         return suggestion.reason
@@ -220,14 +220,14 @@ def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
 
 
 def kind_text(suggestion: Suggestion) -> str:
-    """Return the origin of a suggestion in a word or two: "inside region 2"."""
+    """Return the origin of a suggestion in a few words, such as "inside region 2"."""
     if suggestion.region is not None:
         return f"inside region {suggestion.region}"
     return KINDS[suggestion.kind]
 
 
 def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuration]]) -> str:
-    """Return the predicted values of a list of runs, in a sentence."""
+    """Return a sentence on the predicted values of the runs in the user's list."""
     n = len(numbered)
     runs = "1 run" if n == 1 else f"{n:,} runs"
     if not n:
@@ -251,7 +251,7 @@ def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuratio
 
 @dataclass(frozen=True, slots=True)
 class LevelRow:
-    """One level of a suggestion: the level of the best run, and the estimate at this level.
+    """One level of a suggestion, compared with the level of the best run.
 
     ``typical`` is the expected value of a typical configuration with this level, with its 95%
     interval; "unknown" without a result.
@@ -266,14 +266,14 @@ class LevelRow:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionExplanation:
-    """The explanation of a suggestion: sentences, and one row per level."""
+    """The explanation of a suggestion in sentences, with one table row per level."""
 
     sentences: tuple[str, ...]
     levels: tuple[LevelRow, ...]
 
 
 def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExplanation:
-    """Return why a configuration was suggested, and its current expected value."""
+    """Explain why a configuration was suggested, with its current expected value."""
     configuration, unit = suggestion.configuration, experiment.opened.objective.unit
     sentences = [
         suggestion.reason,

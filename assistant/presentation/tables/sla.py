@@ -30,7 +30,7 @@ TITLES: dict[AgreedTerm, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TermUsage:
-    """One term of the SLA and its use.
+    """One term of the SLA, such as the deadline, with its limit and its use so far.
 
     Args:
         limit: runs, seconds since 1970-01-01 UTC, units of the cost, seconds of a run, or value of
@@ -55,18 +55,18 @@ class TermUsage:
 
     @property
     def title(self) -> str:
-        """Return the heading of the term."""
+        """The heading of the SLA term."""
         return TITLES[self.term]
 
 
 def sla_terms(experiment: Experiment) -> tuple[TermUsage, ...]:
-    """Return every term of the SLA with its use so far; empty without any."""
+    """Return every term of the SLA with its use so far, or () without any term."""
     terms = (_runs, _deadline, _cost, _run_limit, _goal)
     return tuple(use for of in terms if (use := of(experiment)) is not None)
 
 
 def sla_words(experiment: Experiment) -> tuple[str, ...]:
-    """Return the terms of the SLA as text, without their use."""
+    """Return the terms of the SLA as text, without the amounts used so far."""
     return tuple(use.agreed for use in sla_terms(experiment))
 
 
@@ -116,7 +116,7 @@ def _cost(experiment: Experiment) -> TermUsage | None:
 
 
 def unknown_cost(experiment: Experiment, run: Run) -> str:
-    """Return why the cost of a completed run is unknown, and its effect; empty if it is known."""
+    """Return why the cost of a completed run is unknown, or an empty text if it is known."""
     sla = experiment.sla
     tariff, outcome = sla.tariff, run.outcome
     if tariff is None or outcome is None:
@@ -207,7 +207,7 @@ def _counted(n: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegionRow:
-    """One region; ``mean`` and ``best`` are measured values, ``pending`` None if not countable."""
+    """One region as a table row: sizes, measured mean and best, and pending runs (or None)."""
 
     id: int
     members: int
@@ -220,7 +220,7 @@ class RegionRow:
 
 @dataclass(frozen=True, slots=True)
 class WarningRow:
-    """One warning: executed and remaining runs, text, and answer.
+    """One warning as a table row: run counts at that time, its text, and the answer.
 
     ``by_forecast`` is false for a warning by the paper's rule; then ``proposed``, the alternatives
     with their chances, is empty.
@@ -237,7 +237,7 @@ class WarningRow:
 
 
 def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
-    """Return the current regions, best mean quality first."""
+    """Return the current regions as table rows, sorted by mean quality with the best first."""
     space, value_of = experiment.space, experiment.opened.objective.value_of
     counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []

@@ -44,7 +44,7 @@ _TEN_YEARS_S = 10 * 365.25 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ForecastSubject:
-    """Names and units in the texts on a forecast."""
+    """The names and units that texts on a forecast use."""
 
     measure: str
     unit: str = ""
@@ -53,18 +53,18 @@ class ForecastSubject:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "ForecastSubject":
-        """Return the names and units of an experiment."""
+        """Return the names and units for texts on the forecast of an experiment."""
         objective, tariff = experiment.opened.objective, experiment.sla.tariff
         cost_unit = "" if tariff is None else tariff.unit
         finished = experiment.finished is not None
         return cls(str(objective.wrapper), objective.unit, cost_unit, finished)
 
     def value(self, value: float) -> str:
-        """Return a value of the measure with its unit."""
+        """Format a value of the objective's measure with its unit."""
         return f"{number(value)} {self.unit}".strip()
 
     def values(self, interval: Interval) -> str:
-        """Return an uncertain value: the median with its 80 % interval."""
+        """Format an uncertain value as its median with its 80 % interval."""
         if interval.low is None or interval.median is None or interval.high is None:
             return "unknown"
         low, high = sorted((interval.low, interval.high))
@@ -75,7 +75,7 @@ class ForecastSubject:
 
 
 def verdict_of(forecast: Forecast) -> GoalVerdict:
-    """Return the verdict on the goal."""
+    """Return the verdict of a forecast on reaching the goal."""
     goal = forecast.goal
     if goal is None:
         return "no_goal"
@@ -106,7 +106,7 @@ def _is_nearly_used(forecast: Forecast) -> bool:
 
 
 def headline(subject: ForecastSubject, forecast: Forecast) -> str:
-    """Return the forecast in a sentence or two: the verdict, the chance and its band."""
+    """Return one or two sentences with the verdict and the chance to reach the goal."""
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None:
         return _without_goal(subject, forecast)
@@ -169,7 +169,7 @@ def _banded(forecast: Forecast) -> str:
 
 
 def chance_words(forecast: Forecast) -> str:
-    """Return the chance in a few words; empty without one."""
+    """Return the chance to reach the goal in a few words, or an empty text if unknown."""
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is None or goal.chance is None or verdict == "missed":
         return ""
@@ -180,7 +180,7 @@ def chance_words(forecast: Forecast) -> str:
 
 
 def forecast_sentences(subject: ForecastSubject, forecast: Forecast) -> tuple[str, ...]:
-    """Return the sentences below the headline: progress, expected end, cautions."""
+    """Return the sentences below the headline on progress, expected end and cautions."""
     parts: list[str] = []
     verdict, goal = verdict_of(forecast), forecast.goal
     if goal is not None and goal.chance is not None and verdict not in ("reached", "missed"):
@@ -227,7 +227,7 @@ def _far(forecast: Forecast) -> list[str]:
 
 
 def best_words(subject: ForecastSubject, forecast: Forecast) -> str:
-    """Return the expected best after the runs left; empty if unknown."""
+    """Return a sentence on the best value expected after the runs left, or an empty text."""
     if forecast.best is None or forecast.is_over:
         return ""
     after = f"next {MOST_LEFT} runs" if forecast.is_beyond else left_words(forecast.remaining)
@@ -235,7 +235,7 @@ def best_words(subject: ForecastSubject, forecast: Forecast) -> str:
 
 
 def end_words(forecast: Forecast) -> str:
-    """Return when the runs left will be over, as an interval of times of day."""
+    """Return a sentence on the expected end of the runs left, as an interval of times of day."""
     left = forecast.seconds_left
     if left is None or left.low is None:
         return "When the runs left are over is unknown."
@@ -257,7 +257,7 @@ TERMS = {"max_runs": "runs", "deadline": "deadline", "max_cost": "cost"}
 
 
 def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
-    """Return what is left of a term.
+    """Return a text on the use and the remainder of one SLA term.
 
     >>> runs = TermForecast("max_runs", 60, 22, Interval(38.0, 38.0, 38.0))
     >>> term_words(ForecastSubject("wait"), runs, 0.0)
@@ -283,7 +283,7 @@ def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> st
 
 
 def term_used(subject: ForecastSubject, term: TermForecast, now_s: float) -> str:
-    """Return limit and use of a term, for a cell of a table."""
+    """Format the limit and the use of an SLA term for a table cell."""
     if term.term == "max_runs":
         return f"{count(term.used or 0)} of {count(term.limit)} ended"
     if term.term == "deadline":
@@ -293,7 +293,7 @@ def term_used(subject: ForecastSubject, term: TermForecast, now_s: float) -> str
 
 
 def figures(left: Interval | None) -> str:
-    """Return a number of further runs for a cell of a table.
+    """Format the forecast number of further runs for a table cell.
 
     >>> figures(Interval(25.0, 28.0, 31.0)), figures(Interval(5.0, 5.0, 5.0)), figures(None)
     ('25 to 31 (28 most likely)', '5', 'unknown')
@@ -308,7 +308,7 @@ def figures(left: Interval | None) -> str:
 
 
 def left_words(left: Interval | None) -> str:
-    """Return the number of runs left, as in "with the 25 to 31 runs left (28 most likely)".
+    """Format the number of runs left as text, such as "25 to 31 runs left".
 
     >>> left_words(Interval(38.0, 38.0, 38.0)), left_words(Interval(25.0, 28.0, 31.0))
     ('38 runs left', '25 to 31 runs left (28 most likely)')
@@ -327,7 +327,7 @@ def left_words(left: Interval | None) -> str:
 
 
 def count(n: float) -> str:
-    """Return a number of runs; above a million only "over a million".
+    """Format a number of runs, with "over a million" for all larger numbers.
 
     >>> count(38.0), count(4_589_050.0)
     ('38', 'over a million')
@@ -336,7 +336,7 @@ def count(n: float) -> str:
 
 
 def clock(at_s: float, now_s: float) -> str:
-    """Return a time of day, with its date if it is not the date of ``now_s``.
+    """Format a time of day in UTC, with its date if different from that of ``now_s``.
 
     >>> clock(1_000_000.0, 999_999.0), clock(1_000_000.0, 0.0), clock(1e15, 0.0)
     ('13:46 UTC', '1970-01-12 13:46 UTC', 'more than 10 years from now')
@@ -350,7 +350,7 @@ def clock(at_s: float, now_s: float) -> str:
 
 
 def paper_words(forecast: PaperForecast) -> str:
-    """Return whether the budget suffices by the paper's rule, which is not calibrated."""
+    """Return whether the budget suffices by the (uncalibrated) rule of the Copper paper."""
     rule = "By the paper's rule (uncalibrated)"
     if forecast.remaining is None and forecast.remaining_by_runs is None:
         terms = "neither a number of runs nor a deadline nor a cost"

@@ -10,7 +10,7 @@ _DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0,
 
 
 def number(value: float | None) -> str:
-    """Return a number with at most four significant digits below 10,000, no fraction above.
+    """Format a number with up to four significant digits, as an integer from 10,000 on.
 
     >>> number(12345.6), number(0.012346), number(3.0), number(None)
     ('12,346', '0.01235', '3', 'unknown')
@@ -23,7 +23,7 @@ def number(value: float | None) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text for a cell of a CSV file: a spreadsheet shall not take it for a formula.
+    """Escape a text for a CSV cell, so that no spreadsheet evaluates the text as a formula.
 
     >>> cell("=HYPERLINK(1)"), cell("-cmd"), cell("-1.5"), cell("fcfs")
     ("'=HYPERLINK(1)", "'-cmd", '-1.5', 'fcfs')
@@ -34,7 +34,7 @@ def cell(text: str) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """Return a number with its unit; seconds also as days, hours and minutes.
+    """Format a number with its unit, for seconds also in days, hours and minutes.
 
     >>> quantity(9000.0, "s"), quantity(3.5, "s"), quantity(0.5, "")
     ('9,000 s (2 h 30 min)', '3.5 s', '0.5')
@@ -53,7 +53,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text for people.
+    """Format a duration in seconds for display, such as "2 h 30 min".
 
     >>> duration(9000.0), duration(3.5), duration(1e-05)
     ('2 h 30 min', '3.5 s', 'below 0.1 s')
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """Return an approximate duration as text for people.
+    """Format an approximate duration in seconds for display, such as "about 2 h 32 min".
 
     >>> lasting(0.2), lasting(87.3), lasting(9100.0)
     ('less than a second', 'about 87 s', 'about 2 h 32 min')
@@ -74,7 +74,7 @@ def lasting(seconds: float) -> str:
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit in the suffix of a measure's name.
+    """Return the unit that a measure name ends in: "s" for the suffix ``_s``, else an empty text.
 
     >>> unit_of("mean_wait_s"), unit_of("utilisation")
     ('s', '')
@@ -83,7 +83,7 @@ def unit_of(measure: str) -> str:
 
 
 def level(value: Level) -> str:
-    """Return a level as text: numbers without a needless fraction.
+    """Format a level as text, with whole numbers without decimals.
 
     >>> level(3.0), level("easy"), level(0.5)
     ('3', 'easy', '0.5')
@@ -94,7 +94,7 @@ def level(value: Level) -> str:
 
 
 def setting(value: Level, unit: str) -> str:
-    """Return a level with its unit, exactly; seconds also as a duration for people.
+    """Format a level exactly with its unit, for seconds also as a readable duration.
 
     >>> setting(432000, "s"), setting("easy", ""), setting(16, "processors")
     ('432000 s (5 d 00 h)', 'easy', '16 processors')
@@ -107,7 +107,7 @@ def setting(value: Level, unit: str) -> str:
 
 
 def moment(at_s: float) -> str:
-    """Return a date and time in UTC.
+    """Format a time in seconds since 1970-01-01 as a date and time in UTC.
 
     >>> moment(0.0)
     '1970-01-01 00:00 UTC'

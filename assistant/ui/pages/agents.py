@@ -70,13 +70,13 @@ _ACCEPTS: tuple[Accepts, ...] = ("always", "never", "sometimes")
 
 
 def current_study_draft() -> StudyDraft:
-    """Return the draft of the study in this browser."""
+    """Return the draft study of the current browser session."""
     study_draft: StudyDraft = st.session_state.setdefault(_DRAFT, StudyDraft())
     return study_draft
 
 
 def from_file() -> None:
-    """Draw the upload of a study file; a file that cannot be read changes no field."""
+    """Draw the file upload that fills the form from a valid study file."""
     with st.expander("Begin with a study file", icon=":material/upload_file:"):
         st.caption(
             "What `copperline agents run` reads. Its paths are relative to the folder that the app "
@@ -116,18 +116,18 @@ def _take(text: str) -> None:
 
 
 def fail(error: Exception) -> None:
-    """Show why a study file cannot be used."""
+    """Store the reason why a study file cannot be used, for the next drawing."""
     st.session_state[_FAULT], st.session_state[_TOLD] = sentence(error), False
 
 
 def fill_fields(filled: StudyDraft) -> None:
-    """Fill the fields; call this before they are drawn."""
+    """Fill the study form from a draft, before its fields are drawn."""
     new_fields.leave(KEY)
     st.session_state[_DRAFT] = filled
 
 
 def draw_study_fields(beside: FieldMessages) -> StudyDraft:
-    """Draw the fields; keep and return the draft."""
+    """Draw the form fields of a study, then store and return the resulting draft."""
     study_draft = current_study_draft()
     left, right = st.columns(2, gap="large")
     with left:
@@ -302,7 +302,7 @@ def _field_amount(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
 
 
 def error_at(place: str, error: Exception) -> FormFieldError:
-    """Return an error as one that is drawn beside its field."""
+    """Return an error as a FormFieldError that is drawn beside the given field."""
     return FormFieldError(place, sentence(error))
 
 
@@ -413,7 +413,7 @@ _EVERY_S = 1.0
 
 
 def page(store: Path) -> Intent | None:
-    """Draw the page; return the intent to start, stop, continue or remove a study."""
+    """Draw the page of studies and return the intent to start, stop, continue or remove one."""
     shelf = _shelf(str(store.absolute()))
     studies = shelf.studies()
     st.title("Agents")

@@ -38,7 +38,7 @@ Accepts = Literal["always", "never", "sometimes"]
 
 @dataclass(frozen=True, slots=True)
 class StudyDraft:
-    """Form fields of a study, as typed; the defaults give a small study that takes seconds.
+    """Form fields of a study as typed, with defaults for a small study of a few seconds.
 
     Args:
         first: number of jobs taken from the start of the log.
@@ -78,31 +78,31 @@ class StudyDraft:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The measured tables, as absolute paths."""
+        """Absolute paths of the measured tables."""
         lines = (line.strip() for line in self.tables.splitlines())
         return tuple(Path(line).expanduser().absolute() for line in lines if line)
 
     @property
     def log_path(self) -> Path | None:
-        """The absolute path of the job log; None for the built-in workload and other studies."""
+        """Absolute path of the job log, or None for the built-in workload and other studies."""
         if "scheduling" not in self.applications or not self.log.strip():
             return None
         return Path(self.log.strip()).expanduser().absolute()
 
     @property
     def full_name(self) -> str:
-        """The name, or one made of what is studied."""
+        """Name of the study, by default made from its applications and tables."""
         spaces = [*self.applications, *(path.stem for path in self.paths)]
         return self.name.strip() or f"Analysts on {', '.join(spaces) or 'nothing yet'}"
 
     def has(self, trait: str) -> bool:
-        """Return whether any kind of analyst has a trait."""
+        """Return whether any selected kind of analyst has the named trait."""
         return any(trait in entry.takes for entry in AGENTS if entry.name in self.kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class StudyDocument:
-    """Study file made from a draft, and the faults of its fields.
+    """Study file made from a form draft, together with the errors of its fields.
 
     ``text`` and ``study`` (its applications not measured yet) are None while a field is at fault.
     """
@@ -113,7 +113,7 @@ class StudyDocument:
 
 
 def study_document(draft: StudyDraft) -> StudyDocument:
-    """Return the study file of a draft, or its faults; read only the tables that it names."""
+    """Return the study file of a form draft, or the errors of its fields."""
     faults: list[FormFault] = []
     tables = _tables(draft, faults)
     if faults:
@@ -127,7 +127,7 @@ def study_document(draft: StudyDraft) -> StudyDocument:
 
 
 def draft_of(text: str) -> StudyDraft:
-    """Return the draft of a study file; raise AssistantError for its first fault.
+    """Return the form draft of a study file, or raise AssistantError for its first error.
 
     Paths in the file are relative to the working folder.
     """

@@ -56,7 +56,7 @@ def pairs_section(
     experiment: Experiment, report: EffectsReport, strengths: TermShares,
     response: AnalysedResponse, only: RunFilter,
 ) -> None:  # fmt: skip
-    """Draw the variance share of each parameter and pair, and the combinations of one pair."""
+    """Draw the variance shares of parameters and their pairs, and one pair's combinations."""
     st.subheader("Which pairs act together")
     if not strengths.pairs:
         st.caption("A pair needs two parameters with two levels or more that were run.")
@@ -104,7 +104,7 @@ def pairs_section(
 
 
 def text_of(strength: TermShare) -> str:
-    """Return the name of a term."""
+    """Return the label of a variance term: its parameter names joined by x."""
     return " x ".join(strength.parameters)
 
 
@@ -181,7 +181,7 @@ def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: Effec
 
 
 def strengths_table(strengths: TermShares) -> pd.DataFrame:
-    """Return the table of parameters and pairs by their share of the variance."""
+    """Return the table of parameters and parameter pairs with their shares of the variance."""
     return pd.DataFrame(
         {
             "term": text_of(strength),
@@ -201,7 +201,7 @@ def strengths_table(strengths: TermShares) -> pd.DataFrame:
 
 
 def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.DataFrame:
-    """Return the table of a pair's combinations; empty if they are unknown."""
+    """Return the table of a parameter pair's level combinations, empty if not estimated."""
     if pair_effect is None:
         return pd.DataFrame()
     first, second = pair_effect.parameters
@@ -228,7 +228,7 @@ def _share(strength: TermShare) -> str:
 
 
 def noise_section(report: EffectsReport, title: str) -> None:
-    """Draw the contrasts that stand out of the noise: Pareto chart and half-normal plot."""
+    """Draw a Pareto chart and a half-normal plot of the contrasts against the noise."""
     st.subheader("What stands out of the noise")
     if len(report.contrasts) < 2:
         st.caption("Fewer than two contrasts of levels can be estimated, so there is no noise yet.")
@@ -275,7 +275,7 @@ def noise_section(report: EffectsReport, title: str) -> None:
 
 
 def contrasts_table(report: EffectsReport) -> pd.DataFrame:
-    """Return the table of contrasts, largest first."""
+    """Return the table of estimated contrasts between levels, largest first."""
     tests = standardised_effects(report)
     ts = {} if tests is None else {contrast.name: t for contrast, t in tests.effects}
     unit = f" [{report.unit}]" if report.unit else ""
@@ -313,7 +313,7 @@ _EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
 
 @dataclass(frozen=True, slots=True)
 class EffectsView:
-    """Analysis shown on the page; ``report`` is None with ``why``, the reason."""
+    """Effects analysis of one response shown on the page, or the reason for its absence."""
 
     response: AnalysedResponse
     only: RunFilter
@@ -324,12 +324,12 @@ class EffectsView:
 
     @property
     def title(self) -> str:
-        """The name of the response with its unit."""
+        """Name of the analysed response with its unit."""
         return labels.measure_title(self.response.name, self.response.unit)
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent to change a level or to add missing runs."""
+    """Draw the effects page and return the intent to change a level or add missing runs."""
     st.subheader("What matters")
     if not experiment.measured:
         st.info(
@@ -511,7 +511,7 @@ def _heading(analysis: EffectsView, parameter: str, spread: float | None) -> Non
 
 
 def levels_table(analysis: EffectsView) -> pd.DataFrame:
-    """Return the table of levels: expected value, and change if only this level changes."""
+    """Return the table of levels with expected values and the change by each level alone."""
     changes = {}
     for main in analysis.report.main if analysis.report is not None else ():
         for level_effect in main.levels:

@@ -29,7 +29,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class LevelSelection:
-    """A level as selected, with its waiting runs and its number of open suggestions."""
+    """Selected level of a parameter, with its waiting runs and count of open suggestions."""
 
     parameter: str
     value: Level
@@ -39,12 +39,12 @@ class LevelSelection:
 
     @property
     def place(self) -> str:
-        """The place of messages about this level."""
+        """Key of the place where messages about this level are drawn."""
         return f"effects-level-{self.parameter}-{self.value}"
 
 
 def marks(experiment: Experiment, name: str) -> dict[str, str]:
-    """Return the closed and preferred levels of a parameter, as a chart labels them."""
+    """Return the chart labels of a parameter's closed and preferred levels, by level text."""
     space = experiment.space
     parameter = space.parameter(name)
     states = {
@@ -61,7 +61,7 @@ def marks(experiment: Experiment, name: str) -> dict[str, str]:
 
 
 def clicked(experiment: Experiment, chart: str) -> None:
-    """Select the level that was clicked in a chart."""
+    """Select the level that the user clicked in a chart."""
     points = st.session_state[chart]["selection"].get(CHOSEN_LEVEL)
     if not points:
         return
@@ -73,7 +73,7 @@ def clicked(experiment: Experiment, chart: str) -> None:
 
 
 def chooser(experiment: Experiment) -> LevelSelection | None:
-    """Draw the fields that select a level, filled by a click; return the selection."""
+    """Draw the fields to select a level, preset by a click, and return the selection."""
     experiment_id, space = experiment.opened.experiment_id, experiment.space
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _parameter(experiment_id, space)
@@ -118,7 +118,7 @@ def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSe
 
 
 def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelection:
-    """Return a level with its current state."""
+    """Return the selection of a level with its current state in the experiment."""
     space = experiment.space
     position, level_id = space.names.index(name), space.parameter(name).level_id(value)
     batch = experiment.open_batch
@@ -139,7 +139,7 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
 
 
 def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelection) -> Intent | None:
-    """Draw the actions on a level; return the intent of the pressed button."""
+    """Draw the actions on the selected level and return the intent of the pressed button."""
     space, session = experiment.space, desk.session
     name, value = selection.parameter, selection.value
     is_closed, is_preferred = _state(space, name, value)
@@ -198,7 +198,7 @@ def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelectio
 
 
 def consequences(selection: LevelSelection) -> str:
-    """Return the consequences of closing a level, in words.
+    """Describe the consequences of closing a level in words.
 
     >>> print(consequences(LevelSelection("x", 1, 0, (), 0)))
     What was run with it stays. No waiting run has it.
@@ -225,7 +225,7 @@ def consequences(selection: LevelSelection) -> str:
 
 
 def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
-    """Close a level and cancel the named runs that still wait; return the message."""
+    """Close a level, cancel the named runs that still wait, and return a message."""
     session = desk.session
     session.close_level(selection.parameter, selection.value)
     gone, left = [], []
@@ -244,7 +244,7 @@ def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int,
 
 
 def release(experiment_id: str) -> None:
-    """Drop the kept state, so that the next drawing shows the current one."""
+    """Delete the stored selection, so that the next drawing shows the level's current state."""
     st.session_state.pop(f"effects-held-{experiment_id}", None)
 
 
@@ -276,7 +276,7 @@ MOST_ADDED = 100
 
 @dataclass(frozen=True, slots=True)
 class MissingRunsOffer:
-    """Missing runs for one target; ``report`` is None with ``why``, the reason."""
+    """Missing runs for estimating one target, or the reason why they are unknown."""
 
     target: str
     version: int
@@ -285,7 +285,7 @@ class MissingRunsOffer:
 
 
 def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares) -> Intent | None:
-    """Draw the missing runs for an effect; return the intent to add them."""
+    """Draw the runs missing to estimate an effect and return the intent to add them."""
     st.subheader("What is missing")
     experiment_id = experiment.opened.experiment_id
     targets = targets_of(experiment, strengths)
@@ -317,7 +317,7 @@ def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares)
 
 
 def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
-    """Return the targets by their words: all effects, each parameter, each tested pair."""
+    """Return the estimation targets by label: all effects, each parameter, each tested pair."""
     space = experiment.space
     able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
     if not able:
@@ -351,12 +351,12 @@ def _frozen_offer(
 
 
 def release_missing(experiment_id: str) -> None:
-    """Drop the offer, so that the next drawing computes it again."""
+    """Delete the stored missing runs, so that the next drawing computes them again."""
     st.session_state.pop(f"effects-missing-{experiment_id}", None)
 
 
 def missing_text(report: MissingReport, target: str) -> str:
-    """Return what is missing, in one or two sentences."""
+    """Describe the runs missing to estimate a target in one or two sentences."""
     result, parts = report.missing, []
     if result.n_waiting:
         wait = "waiting run counts as if it were" if result.n_waiting == 1 else (
@@ -431,7 +431,7 @@ def _offer(
 
 
 def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
-    """Submit the runs, all or none; return the message.
+    """Submit all missing runs for a target, or none, and return a message.
 
     Raises:
         ExperimentError: a run was submitted in the meantime, or cannot be submitted any more.
@@ -462,7 +462,7 @@ def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -
 
 
 def missing_table(experiment: Experiment, runs: tuple[dict[str, Level], ...]) -> pd.DataFrame:
-    """Return the table of missing runs."""
+    """Return the table of the missing runs with their levels."""
     return pd.DataFrame(
         {
             labels.column(parameter): level(values[parameter.name])

@@ -48,7 +48,7 @@ def page(
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
-    """Draw the page; ``opened`` gets a new experiment, to show it and to start its execution."""
+    """Draw the page that lists all experiments and return the user's intent."""
     if not stored:
         st.session_state.pop(_SNAPSHOT, None)
         return _welcome(store, opened)
@@ -279,7 +279,7 @@ def _duplicated(store: Path, selected: StoredExperiment, run_s: float | None) ->
 
 
 def duplicate(store: Path, experiment_id: str) -> Form:
-    """Return a form that opens the same experiment again.
+    """Return a form filled with the settings of a stored experiment.
 
     Raises:
         SettingsError: the experiment was opened from Python, so there is no sweep to copy.

@@ -33,7 +33,7 @@ _COMPLETED_CODE, _FAILED_CODE, _BAD_INPUT_CODE = 0, 4, 2
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """Result of a dry run.
+    """State, output and error message of a dry run.
 
     Args:
         state: ``tried`` if the run was made (it may have failed), ``refused`` if the sweep is
@@ -48,7 +48,7 @@ class DryRunResult:
 
 
 class DryRunJob(BackgroundJob):
-    """Dry run of the text of a sweep file; raises OSError if the process cannot be started."""
+    """Background dry run of a sweep file, which raises OSError if the process cannot start."""
 
     def __init__(self, text: str) -> None:
         folder = work_folder("copperline-try-")
@@ -57,7 +57,7 @@ class DryRunJob(BackgroundJob):
         super().__init__([["try", "--json", str(file)]], folder)
 
     def result(self) -> DryRunResult | None:
-        """Return the result and remove the files; None while the dry run goes on."""
+        """Return the result and remove the files, or return None while the dry run goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -81,19 +81,19 @@ def _parse_exit(ended: CommandExit) -> DryRunResult:
 
 
 class DryRunJobs(JobRegistry[DryRunResult]):
-    """Dry runs of all browsers, at most `MOST`; they end with the app."""
+    """Registry of the dry runs of all browsers, at most `MOST` at once."""
 
     def __init__(self) -> None:
         super().__init__(MOST)
 
     def start(self, owner: str, text: str) -> None:
-        """Replace the dry run of a browser; raise OSError if the process cannot start."""
+        """Replace the dry run of a browser, or raise OSError if the process cannot start."""
         self.begin(owner, lambda: DryRunJob(text))
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def dry_run_jobs() -> DryRunJobs:
-    """Return the dry runs of this process."""
+    """Return the registry of dry runs of this process."""
     return DryRunJobs()
 
 
@@ -103,7 +103,7 @@ _EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LatestDryRun:
-    """The last dry run: digest of its sweep file, and its result (None while it goes on)."""
+    """Latest dry run: digest of its sweep file, and its result (None while it goes on)."""
 
     digest: str
     tried: DryRunResult | None
@@ -115,18 +115,18 @@ def _owner() -> str:
 
 
 def digest_of(text: str) -> str:
-    """Return a digest of a sweep file, to compare it with another."""
+    """Return a short digest of a sweep file's text, to detect changes."""
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def start_dry_run(text: str) -> None:
-    """Start a dry run of a sweep file; raise OSError if the process cannot be started."""
+    """Start a dry run of a sweep file, or raise OSError if the process cannot start."""
     dry_run_jobs().start(_owner(), text)
     st.session_state[_LAST] = LatestDryRun(digest_of(text), None)
 
 
 def latest_dry_run() -> LatestDryRun | None:
-    """Return the last dry run of this browser, with its result once it has ended."""
+    """Return this browser's latest dry run, with its result once ended, or None."""
     latest: LatestDryRun | None = st.session_state.get(_LAST)
     if latest is not None and latest.tried is None:
         tried = dry_run_jobs().fetch(_owner())
@@ -138,13 +138,13 @@ def latest_dry_run() -> LatestDryRun | None:
 
 
 def dry_run_measures() -> list[str]:
-    """Return the names of the measures of the last dry run."""
+    """Return the names of the measures of the latest dry run."""
     output = _dry_run_output()
     return sorted(output["measures"]) if output and output.get("measures") else []
 
 
 def dry_run_seconds() -> float | None:
-    """Return the runtime of the last dry run in seconds; None if it failed."""
+    """Return the runtime of the latest dry run in seconds, or None if it failed."""
     output = _dry_run_output()
     return float(output["duration_s"]) if output and output["ok"] else None
 
@@ -155,7 +155,7 @@ def _dry_run_output() -> Mapping[str, Any] | None:
 
 
 def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
-    """Draw the running dry run or its result; ``previous`` is its state before this drawing."""
+    """Draw the running dry run or its result, redrawing the page if its state has changed."""
     latest = latest_dry_run()
     if latest is not previous:
         st.rerun()  # the fields above were drawn without its result
@@ -273,7 +273,7 @@ _STEP_KEY = "new-state-step"
 
 
 def step_of(place: str) -> int:
-    """Return the index of the step of a field; the review for the whole form.
+    """Return the index of the form step with a field, by default the review step.
 
     >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
     (0, 1, 4)
@@ -291,7 +291,7 @@ class _NavigationButtons:
 
 
 def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
-    """Draw the page; ``opened`` gets the new experiment, to show it and start its runs."""
+    """Draw the form for a new experiment, passing the opened experiment to ``opened``."""
     next_step = _step()
     step = st.session_state.setdefault(_STEP_KEY, next_step)
     form, beside, latest = new_fields.draft(), FieldMessages(), latest_dry_run()

@@ -23,20 +23,20 @@ _STATE = "new-state-"  # Prefix of the keys in the session state that are not fi
 
 
 def draft() -> Form:
-    """Return the draft of the form."""
+    """Return the current draft of the form for a new experiment."""
     form: Form = st.session_state.setdefault(_DRAFT, Form())
     return form
 
 
 def keep(form: Form) -> None:
-    """Keep the form; drop the last refusal if the form has changed."""
+    """Store the form as the draft, dropping the last refusal if the form has changed."""
     if form != st.session_state.get(_DRAFT):
         st.session_state[_DRAFT] = form
         forget()
 
 
 def begin(form: Form) -> None:
-    """Fill the form anew; call this before the fields are drawn, or from another page."""
+    """Replace the draft of the form and clear all fields, before they are drawn."""
     for key in [key for key in st.session_state if str(key).startswith("new-")]:
         if key != _DRAFT:
             del st.session_state[key]
@@ -44,23 +44,23 @@ def begin(form: Form) -> None:
 
 
 def change_form(change: Callable[[Form], Form]) -> None:
-    """Change the draft from a button that adds or removes a row."""
+    """Apply a function to the draft form, for buttons that add or remove a row."""
     keep(change(draft()))
 
 
 def put(key: str, value: object) -> None:
-    """Set the value of a field that is drawn later."""
+    """Set the value of a field before the field is drawn."""
     st.session_state[key] = value
 
 
 def leave(beginning: str) -> None:
-    """Forget the text of all fields whose keys start with a prefix; they are drawn anew."""
+    """Delete the values of all fields with a key prefix, so that they are drawn anew."""
     for key in [key for key in st.session_state if str(key).startswith(beginning)]:
         del st.session_state[key]
 
 
 def follow(key: str, usual: Sequence[str]) -> None:
-    """Update a multiple choice to the new default if the user had left the old default."""
+    """Set a multiple choice to the new default if the user has not changed the old default."""
     usual_key = f"{_STATE}usual-{key}"
     before = st.session_state.get(usual_key)
     if before != list(usual):
@@ -70,19 +70,19 @@ def follow(key: str, usual: Sequence[str]) -> None:
 
 
 def text(key: str, label: str, value: str, **more: Any) -> str:
-    """Draw a text field of one line."""
+    """Draw a one-line text field and return its content."""
     seed(key, value)
     return st.text_input(label, key=key, **more) or ""
 
 
 def area(key: str, label: str, value: str, **more: Any) -> str:
-    """Draw a text field of several lines."""
+    """Draw a multi-line text field and return its content."""
     seed(key, value)
     return st.text_area(label, key=key, **more) or ""
 
 
 def choice(key: str, label: str, value: T, options: Sequence[T], **more: Any) -> T:
-    """Draw a single choice; a value that is no longer an option is added to the options."""
+    """Draw a single choice, including a value that is no longer an option, and return it."""
     entries = list(options) if value in options else [*options, value]
     seed(key, value)
     if st.session_state[key] not in entries:
@@ -100,7 +100,7 @@ def several(
     accept_new: bool = True,
     **more: Any,
 ) -> tuple[str, ...]:
-    """Draw a multiple choice; ``accept_new`` permits typed values, singly or as ``1, 2``."""
+    """Draw a multiple choice and return its values, also typed ones with ``accept_new``."""
     seed(key, list(values))
     known_texts = {*options, *values}
     now = apart(st.session_state[key], known_texts)
@@ -111,7 +111,7 @@ def several(
 
 
 def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
-    """Return one level for each part of texts that are separated by commas and blanks.
+    """Split texts at commas followed by blanks into unique levels, except known texts.
 
     >>> apart(["1, 2,  4", "1,5", "a, b"], known_texts=["a, b"])
     ['1', '2', '4', '1,5', 'a, b']
@@ -121,7 +121,7 @@ def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
 
 
 def tick(key: str, label: str, value: bool, **more: Any) -> bool:
-    """Draw a checkbox."""
+    """Draw a checkbox and return its state."""
     seed(key, value)
     return st.checkbox(label, key=key, **more)
 
@@ -129,26 +129,26 @@ def tick(key: str, label: str, value: bool, **more: Any) -> bool:
 def count(
     key: str, label: str, value: int | None, low: int, high: int | None = None, **more: Any
 ) -> int | None:
-    """Draw a field for a whole number; None is empty."""
+    """Draw a field for a whole number and return the number, or None if the field is empty."""
     seed(key, value)
     number = st.number_input(label, low, high, value=None, step=1, key=key, **more)
     return None if number is None else int(number)
 
 
 class FieldMessages:
-    """Places beside fields that show messages once all fields are read."""
+    """Placeholders beside form fields, filled with messages once all fields are read."""
 
     def __init__(self) -> None:
         self._places: dict[str, DeltaGenerator] = {}
 
     def at(self, *places: str) -> None:
-        """Reserve room here for the messages of these fields."""
+        """Reserve space at this point of the page for messages of the given fields."""
         room = st.container()
         for place in places:
             self._places[place] = room
 
     def tell(self, faults: Sequence[FormFault], *, missing: bool) -> list[FormFault]:
-        """Draw messages beside fields, of empty ones if ``missing``; return the others."""
+        """Draw faults beside their fields and return those without a reserved space."""
         elsewhere = []
         for fault in faults:
             room = self._places.get(fault.place)

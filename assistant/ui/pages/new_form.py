@@ -38,7 +38,7 @@ USUAL_ORDERS = ("fcfs", "sjf")
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """Parameter of a user program, as typed.
+    """Form row for one parameter of a user program, as typed.
 
     Args:
         uid: identifier of the row; it does not change with the name or the order.
@@ -64,7 +64,7 @@ class ParameterRow:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Constraint: bounds of one measure."""
+    """Form row for one constraint: bounds of one measure, as typed."""
 
     uid: int = 0
     measure: str = ""
@@ -75,7 +75,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFields:
-    """User program, as typed.
+    """Form fields of a user program, as typed.
 
     Args:
         words: program and arguments in one line, quoted as in a shell.
@@ -104,7 +104,7 @@ class ProgramFields:
 
 @dataclass(frozen=True, slots=True)
 class FuturesFields:
-    """Generated futures on which every run is evaluated.
+    """Form fields of the generated futures on which every run is evaluated.
 
     Args:
         generator: name of the workload generator; empty means no futures.
@@ -121,7 +121,7 @@ class FuturesFields:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFields:
-    """Settings of a simulated job log; empty fields are defaults.
+    """Form fields of a simulated job log, where empty fields mean defaults.
 
     ``levels`` holds the parameters with changed levels. None means those for the preset and the
     source: two orders for the built-in example with the paper's parameters, none otherwise. An
@@ -145,7 +145,7 @@ class ClusterFields:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveFields:
-    """Objective, as typed.
+    """Form fields of the objective, as typed.
 
     Args:
         direction: ``own`` is the objective of the application, ``kept`` that of `Form.kept`.
@@ -163,7 +163,7 @@ class ObjectiveFields:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Typed values of all fields; for a sweep file only its text or path counts.
+    """Typed values of all form fields of a new experiment.
 
     Args:
         path: path of the log, the table or the sweep file.
@@ -207,17 +207,17 @@ class Form:
 
     @property
     def is_own_program(self) -> bool:
-        """Whether the user defines parameters and objective."""
+        """Whether the user defines the parameters and the objective."""
         return self.source in OWN_PROGRAM
 
     @property
     def what_is_run(self) -> tuple[object, ...]:
-        """The fields that decide how long a run takes."""
+        """Values of the fields that determine how long a run takes."""
         return (self.source, self.path, self.text, self.program, self.cluster)
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """The levels of the cluster's parameters that are not the defaults."""
+        """Levels of the cluster's parameters that differ from the defaults, by parameter name."""
         if self.cluster.levels is not None:
             return self.cluster.levels
         is_usual = self.source == "example" and self.cluster.preset == DEFAULT_PRESET
@@ -225,7 +225,7 @@ class Form:
 
     @property
     def full_name(self) -> str:
-        """The name of the experiment; made from the source if the field is empty."""
+        """Name of the experiment, by default made from its source."""
         return self.name.strip() or self._usual_name
 
     @property
@@ -251,7 +251,7 @@ class Form:
 
     @property
     def unsaid(self) -> tuple[str, ...]:
-        """The names in the command, environment and standard input without a parameter."""
+        """Placeholder names in command, environment and input without a parameter row."""
         if self.source != "command":
             return ()
         program = self.program
@@ -261,11 +261,11 @@ class Form:
         return tuple(name for name in names if name.isidentifier() and name not in row_names)
 
     def with_row(self) -> "Form":
-        """Return the form with one more parameter."""
+        """Return the form with one more parameter row."""
         return replace(self, rows=(*self.rows, ParameterRow(self._next_uid)))
 
     def with_unsaid(self) -> "Form":
-        """Return the form with a parameter for each name without one, and without blank rows."""
+        """Return the form with a row for each unmatched placeholder and no blank rows."""
         first = self._next_uid
         filled_rows = tuple(row for row in self.rows if row != ParameterRow(row.uid))
         more = tuple(ParameterRow(first + i, name) for i, name in enumerate(self.unsaid))
@@ -276,7 +276,7 @@ class Form:
         return max((row.uid for row in self.rows), default=-1) + 1
 
     def without_row(self, uid: int) -> "Form":
-        """Return the form without a parameter."""
+        """Return the form without the parameter row with this identifier."""
         return replace(self, rows=tuple(row for row in self.rows if row.uid != uid))
 
     def with_bound(self) -> "Form":
@@ -286,7 +286,7 @@ class Form:
         return replace(self, wish=wish)
 
     def without_bound(self, uid: int) -> "Form":
-        """Return the form without a constraint."""
+        """Return the form without the constraint with this identifier."""
         bounds = tuple(bound for bound in self.wish.bounds if bound.uid != uid)
         return replace(self, wish=replace(self.wish, bounds=bounds))
 
@@ -303,11 +303,11 @@ KINDS: Mapping[Kind, tuple[Family, str | None]] = {
 
 
 class MissingError(FormFieldError):
-    """A required field is empty."""
+    """Error for a required field that is empty."""
 
 
 def parameter_of(row: ParameterRow) -> tuple[dict[str, Any], Parameter]:
-    """Return a parameter as table and object; raise FormFieldError for a wrong field."""
+    """Return a row's parameter as table and object, or raise FormFieldError if invalid."""
     place = f"new-p{row.uid}"
     name = row.name.strip()
     if not name:
@@ -365,7 +365,7 @@ def _level(text: str, kind: Kind, place: str) -> Level:
 
 
 def number_in(text: str, place: str, more: str = "") -> int | float:
-    """Return the typed number; raise FormFieldError for its place if it is none."""
+    """Parse a typed number, or raise FormFieldError for the field at ``place``."""
     number = parse_number(text.strip())
     if number is None:
         raise FormFieldError(
@@ -376,7 +376,7 @@ def number_in(text: str, place: str, more: str = "") -> int | float:
 
 
 def todays_level(row: ParameterRow) -> Level:
-    """Return the level in the current configuration; raise FormFieldError without one."""
+    """Return a parameter's level in the baseline, or raise FormFieldError without one."""
     place = f"new-p{row.uid}-today"
     name = row.name.strip() or "this parameter"
     if not row.today.strip():

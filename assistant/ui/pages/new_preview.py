@@ -47,7 +47,7 @@ START = "new-start"
 
 @dataclass(frozen=True, slots=True)
 class NewExperiment:
-    """New experiment: session, application, and settings of auto-steering (None is manual)."""
+    """Newly opened experiment: session, application and auto-steering (None for manual)."""
 
     session: Session
     application: Application
@@ -55,7 +55,7 @@ class NewExperiment:
 
 
 def open_from(form: Form, store: Path) -> NewExperiment:
-    """Open a new experiment, with the current configuration as its first run.
+    """Open an experiment from a form, with the baseline as its first run.
 
     Raises FormFieldError for the first wrong field; nothing is stored then.
     """
@@ -89,7 +89,7 @@ def _open_session(
 
 
 def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
-    """Return the tables of a sweep file, and the sweep built from them.
+    """Return the sweep tables of a form and the sweep built from them.
 
     It reads a log or a table, and imports the module of a function. Raises FormFieldError for the
     first wrong field.
@@ -105,7 +105,7 @@ def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
 
 
 def preview(form: Form) -> str | None:
-    """Return the sweep file, usable from any folder; None while a field is at fault."""
+    """Return the sweep file of a form as text, or None while a field has a fault."""
     draft_tables = write_tables(form)
     return None if draft_tables.faults else toml_text(draft_tables.tables)
 
@@ -117,7 +117,7 @@ def _general(form: Form) -> str:
 def fault_of(
     form: Form, tables: Mapping[str, Any], error: Exception, source: SweepSource | None = None
 ) -> FormFault:
-    """Return the field because of which building the tables raised ``error``.
+    """Return the fault of the form field that made building the sweep raise an error.
 
     It builds the tables without all suspected parts, and then puts them back one by one. Without
     ``source`` it reads the log or the table again.
@@ -211,7 +211,7 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Sweep of a form, as far as it can be built.
+    """Sweep of a form as far as it can be built, with the faults of its fields.
 
     Args:
         faults: faults of the fields; empty if the experiment could be opened.
@@ -227,7 +227,7 @@ class Outline:
 
     @property
     def size_words(self) -> str:
-        """The size of the space, in words."""
+        """Size of the parameter space, in words."""
         if self.space is None:
             return "The size of the space is not known yet."
         n = len(self.space.parameters)
@@ -239,7 +239,7 @@ class Outline:
 
     @property
     def too_small(self) -> str:
-        """The reason why nothing can be varied; empty if something can."""
+        """Reason why no parameter can be varied, or empty if one can."""
         allowed = None if self.space is None else self.space.count_allowed()
         if allowed is None or allowed > 1:
             return ""
@@ -255,7 +255,7 @@ class Outline:
 
 
 def outline(form: Form) -> Outline:
-    """Return the outline of a form; logs and tables are read, programs are not started."""
+    """Return the outline of a form, reading logs and tables but starting no program."""
     draft_tables = write_tables(form)
     space = _own_space(form, draft_tables.tables)
     if draft_tables.faults or kind_of(draft_tables.tables.get("application", {})) == "function":
@@ -269,7 +269,7 @@ def outline(form: Form) -> Outline:
 
 
 def plain_application(form: Form) -> BuiltSweep | None:
-    """Return the sweep of a log or table with its default levels; None if it fails."""
+    """Return a log's or table's sweep with default levels, or None if it cannot be built."""
     draft_tables = write_tables(form)
     application = dict(draft_tables.tables.get("application", {}))
     for name in ("levels", "options", "today"):  # ``today`` only where it is at fault

@@ -29,7 +29,7 @@ _NOT_CLEAN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def clean_name(name: str) -> str:
-    """Return a safe name of one file in the folder, for any name that a browser sends.
+    """Return a safe file name for any name that a browser sends.
 
     >>> clean_name("../../etc/my log.swf.gz"), clean_name("ü.csv"), clean_name("..")
     ('my_log.swf.gz', 'file.csv', 'file')
@@ -40,7 +40,7 @@ def clean_name(name: str) -> str:
 
 
 def keep_upload(store: Path, name: str, data: bytes) -> Path:
-    """Keep an upload beside the store, readable by its owner alone; return its path.
+    """Store an uploaded file beside the store, readable only by its owner, and return its path.
 
     The name begins with a digest of the content, so that equal files are kept once and different
     files never overwrite each other. Raises SettingsError if the upload is empty or too large, or
@@ -118,7 +118,7 @@ _NOISY: Mapping[str, bool | None] = {
 
 
 def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
-    """Draw the application and its source; return the changed form."""
+    """Draw the form step for the application and its source, and return the changed form."""
     source: Source = _source(form)
     if source != form.source:
         form = _switch_source(form, source)

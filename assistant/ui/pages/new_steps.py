@@ -49,7 +49,7 @@ _JUDGES = {
 
 
 def futures_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the futures; return the changed form."""
+    """Draw the form fields of the futures and return the changed form."""
     st.markdown("**Judged on**")
     extra = form.extra_tables.get("application", {}).get("futures")
     if extra is not None:
@@ -95,7 +95,7 @@ def _futures_fields(futures: FuturesFields) -> FuturesFields:
 
 
 def cluster_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the settings of a simulated cluster; return the changed form."""
+    """Draw the form fields of a simulated cluster and return the changed form."""
     form = _preset_fields(form)
     names = policy_names()
     st.markdown("**Today**")
@@ -216,7 +216,7 @@ def _put(
 
 
 def in_order(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return numbers in ascending order; other texts in the given order.
+    """Sort texts in ascending order if all are numbers, else return them in the given order.
 
     >>> in_order(["20", "5", "10"]), in_order(["sjf", "fcfs"])
     (('5', '10', '20'), ('sjf', 'fcfs'))
@@ -265,7 +265,7 @@ _HOW: Mapping[How, str] = {
 
 
 def parameters_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
-    """Draw the parameters; return the changed form."""
+    """Draw the form step for the parameters and return the changed form."""
     if form.source == "file":
         _space_table(preview.space)
         return form
@@ -421,7 +421,7 @@ _GOALS: Mapping[str, str] = {"minimise": "as small as possible", "maximise": "as
 def objective_step(
     form: Form, beside: FieldMessages, preview: Outline, trial_measures: Sequence[str]
 ) -> Form:
-    """Draw objective and SLA; return the changed form. Measures of a dry run are choices."""
+    """Draw the form step for objective and SLA and return the changed form."""
     if form.source == "file":
         _objective_summary(preview)
         return form
@@ -617,7 +617,7 @@ _USUAL_SHARE = 0.7
 
 
 def strategy_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the strategy and its options; return the changed form."""
+    """Draw the form step for the strategy and its options and return the changed form."""
     if form.source == "file":
         st.info("The sweep file says how it chooses.", icon=":material/description:")
     else:
@@ -692,7 +692,7 @@ def _share(form: Form) -> float | None:
 
 
 def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
-    """Draw a summary and the sweep file; return the form with its name."""
+    """Draw the summary, the name field and the sweep file, and return the changed form."""
     if form.source != "file":
         name = new_fields.text(
             "new-name", "Name of the experiment", form.name, placeholder=form.full_name

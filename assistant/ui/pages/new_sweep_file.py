@@ -46,7 +46,7 @@ _FROM_NOW = "A time from now is wanted, such as 90s, 30m or 2h; empty for none."
 
 @dataclass(frozen=True, slots=True)
 class FormFault:
-    """Fault of a field: its key, one sentence, and whether a required value is missing."""
+    """Fault of a form field: field key, message, and whether a required value is missing."""
 
     place: str
     text: str
@@ -55,7 +55,7 @@ class FormFault:
 
 @dataclass(frozen=True, slots=True)
 class SweepTables:
-    """The tables of a sweep file made from a form, without the fields that are at fault."""
+    """Sweep file tables made from a form, without faulty fields, and the faults found."""
 
     tables: Mapping[str, Any]
     faults: tuple[FormFault, ...]
@@ -69,7 +69,7 @@ class _TableWriter:
 
     @contextmanager
     def beside(self, place: str) -> Iterator[None]:
-        """Collect an error inside as a fault of this field, unless the error names another."""
+        """Record an error in the block as a fault of this field, or of the error's field."""
         try:
             yield
         except FormFieldError as error:
@@ -80,7 +80,7 @@ class _TableWriter:
 
 
 def write_tables(form: Form) -> SweepTables:
-    """Return the tables of a form and its faults; read no file but a sweep file."""
+    """Convert a form to sweep tables and faults, reading no file except a sweep file."""
     pen = _TableWriter()
     if form.source == "file":
         tables: dict[str, Any] = {}
@@ -402,14 +402,14 @@ def _constraint(bound: Bound) -> dict[str, Any]:
 
 
 def check_bounds(place: str, table: Mapping[str, Any]) -> None:
-    """Raise FormFieldError for its place if no value can meet a constraint."""
+    """Raise FormFieldError if the bounds of a constraint contradict each other."""
     low, high = table.get("at_least"), table.get("at_most")
     if low is not None and high is not None and low > high:
         raise FormFieldError(place, f"Nothing is at least {low:g} and at most {high:g}.")
 
 
 def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
-    """Return the first fault as an error to raise; None without any."""
+    """Return the first fault as a FormFieldError, or None without faults."""
     return FormFieldError(faults[0].place, faults[0].text) if faults else None
 
 
@@ -433,7 +433,7 @@ _SHOWN_FUTURES = frozenset(("generator", "count", "duration", "judge", "quantile
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
-    """Return the form of tables with absolute paths; raise SettingsError if invalid."""
+    """Return the form of sweep tables with absolute paths, or raise SettingsError if invalid."""
     settings = check_settings(tables, "the sweep")
     try:
         make_strategy(settings.strategy.name, **settings.strategy.options)
@@ -449,14 +449,14 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 
 def form_of_recipe(recipe: str, name: str) -> Form:
-    """Return a form that opens an experiment again; raise SettingsError for no sweep."""
+    """Return the form of an experiment's stored JSON settings, or raise SettingsError."""
     tables = json.loads(recipe)
     tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
 
 def as_file(tables: Mapping[str, Any]) -> Form:
-    """Return a form that holds the tables as a sweep file."""
+    """Return a form that contains the tables as the text of a sweep file."""
     return Form("file", text=toml_text(tables), name=str(tables.get("name", "")))
 
 

@@ -56,7 +56,7 @@ _VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
 
 
 def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
-    """Draw the chance of the goal in a box with an icon; without a goal, one line."""
+    """Draw the predicted chance of reaching the goal in a box, or one line without a goal."""
     subject = ForecastSubject.of(experiment)
     verdict, text = verdict_of(forecast), headline(subject, forecast)
     if verdict == "no_goal":
@@ -73,7 +73,7 @@ def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
 
 
 def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
-    """Draw the remaining runs, the chance of the goal, the expected best and the expected end."""
+    """Draw tiles with the remaining runs, chance of the goal, expected best and expected end."""
     subject = ForecastSubject.of(experiment)
     if forecast.is_over or (not forecast.terms and forecast.goal is None):
         return
@@ -122,7 +122,7 @@ def _chance(subject: ForecastSubject, forecast: Forecast) -> None:
 
 
 def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFrame:
-    """Return the table of the expected best; ``title`` names the value with its unit."""
+    """Return the table of the expected best value after each number of further runs."""
     return pd.DataFrame(
         {
             "further runs": point.runs,
@@ -139,7 +139,7 @@ _RECORD_KEY = "trust-kept"
 
 
 def prediction_record_section(experiment: Experiment) -> None:
-    """Draw how predictions of suggestions compare with their results."""
+    """Draw how the predictions of past suggestions compare with their results."""
     st.subheader("How far to trust suggestions")
     record = _prediction_record(experiment)
     if record is None:
@@ -188,7 +188,7 @@ def _prediction_record(experiment: Experiment) -> PredictionSection | None:
 
 
 def score_table(record: PredictionSection) -> pd.DataFrame:
-    """Return the table of prediction scores by group."""
+    """Return the table of prediction scores by group of runs."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
     return pd.DataFrame(
         {
@@ -208,7 +208,7 @@ def score_table(record: PredictionSection) -> pd.DataFrame:
 
 
 def promise_table(record: PredictionSection) -> pd.DataFrame:
-    """Return the table of predictions, also of suggestions that were left out."""
+    """Return the table of predictions beside results, including suggestions left out."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
     inside = {True: "inside", False: "outside", None: "none stated"}
     return pd.DataFrame(
@@ -229,7 +229,7 @@ CHART_S = 5.0
 
 
 def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent of the pressed button."""
+    """Draw the overview page and return the intent of the pressed button."""
     is_live = desk.snapshot.is_live
     st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(desk)
     proposed = _next(experiment, is_live=is_live)
@@ -360,7 +360,7 @@ def _fan(
 
 
 def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
-    """Return the table of completed runs in their order, with the best so far."""
+    """Return the table of completed runs in order of completion, with the best so far."""
     return pd.DataFrame(
         {
             "completed": point.order,

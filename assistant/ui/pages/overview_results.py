@@ -30,7 +30,7 @@ MOST_EFFECTS = 8  # Most effects in a sentence; further parameters are counted
 
 
 def findings_section(experiment: Experiment) -> None:
-    """Draw the findings; nothing before the first result."""
+    """Draw the findings of the experiment once a best run exists."""
     if experiment.best is None:
         return
     st.subheader("What was found so far")
@@ -46,7 +46,7 @@ def findings_section(experiment: Experiment) -> None:
 
 
 def levels_text(experiment: Experiment) -> str:
-    """Return the levels of the best configuration: changes from the baseline, else all."""
+    """Describe the best configuration by its changes from the baseline, or by all levels."""
     level_changes = changes(experiment)
     differing = [change for change in level_changes if change.differs]
     if level_changes and level_changes[0].today is not None:
@@ -67,7 +67,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def violated(experiment: Experiment) -> list[str]:
-    """Return one sentence for each constraint that the best violates."""
+    """Return one sentence for each constraint that the best configuration violates."""
     best = None if experiment.best is None else experiment.standing(experiment.best)
     if best is None:
         return []
@@ -108,7 +108,7 @@ def _effects(experiment: Experiment) -> str:
 
 
 def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the runs and the verdict on a result; return the intent of the pressed button."""
+    """Draw the runs and the fields to rate a result, and return the pressed button's intent."""
     if not experiment.runs:
         st.info("Nothing has been submitted yet. Take some suggestions on *Suggestions*.")
         return None
@@ -161,7 +161,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def runs_table(experiment: Experiment) -> pd.DataFrame:
-    """Return the table of runs, latest first."""
+    """Return the table of all runs of the experiment, latest first."""
     objective = experiment.opened.objective
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     second = objective.second
@@ -195,7 +195,7 @@ def _run_state(experiment: Experiment, run: Run) -> str:
 
 
 def front_section(experiment: Experiment) -> None:
-    """Draw the Pareto front of two measures; nothing with one measure."""
+    """Draw the Pareto front of an objective with two measures."""
     objective = experiment.opened.objective
     second = objective.second
     if second is None or not experiment.runs_in(RunState.COMPLETED):
@@ -218,7 +218,7 @@ def front_section(experiment: Experiment) -> None:
 
 
 def front_table(front: Sequence[FrontRow], title: str, also: str) -> pd.DataFrame:
-    """Return the table of the Pareto front, best by the first measure first."""
+    """Return the table of the Pareto front, sorted by the first measure, best first."""
     return pd.DataFrame(
         {
             "run": row.run_id,

@@ -55,7 +55,7 @@ _OWNER, _RESULT_KEY = f"{LIKENESS_PLACE}-owner", f"{LIKENESS_PLACE}-made"
 
 @dataclass(frozen=True, slots=True)
 class LikenessResult:
-    """Result of a comparison: completed, refused, stopped or broken."""
+    """Result of comparing a task log with its simulation, or the reason for its absence."""
 
     state: Literal["done", "refused", "stopped", "broken"]
     likeness: PlatformComparison | None = None
@@ -63,7 +63,7 @@ class LikenessResult:
 
 
 class LikenessJob(BackgroundJob):
-    """Comparison of a log with its simulation: ``copperline platform validate``.
+    """Background comparison of a task log with a simulation (``copperline platform validate``).
 
     The log is a path, an upload (name and content), or the built-in example if both are None.
     Raises OSError if the process cannot be started.
@@ -81,7 +81,7 @@ class LikenessJob(BackgroundJob):
         super().__init__([[*command, *([] if log is None else [log])]], folder)
 
     def result(self) -> LikenessResult | None:
-        """Return the comparison once and remove its files; None while it goes on."""
+        """Return the comparison (only once) and remove its files, or None while running."""
         ended = self.ended()
         if ended is None:
             return None
@@ -104,12 +104,12 @@ class LikenessJob(BackgroundJob):
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def likeness_jobs() -> JobRegistry[LikenessResult]:
-    """Return the comparisons of this process."""
+    """Return the registry of log comparisons of this process."""
     return JobRegistry(MOST)
 
 
 def likeness_section() -> Intent | None:
-    """Draw the choice of a log, the progress and the result."""
+    """Draw the choice of a log, and the progress and result of its comparison."""
     st.caption(
         "Statistics are fitted to a log of executed tasks and simulated for some weeks: are tasks "
         "as long, and do pipelines come as often, as they did?"
@@ -260,7 +260,7 @@ _SCENARIO_KEY = f"{SIMULATION_PLACE}-shown"
 
 @dataclass(frozen=True, slots=True)
 class PlatformSetup:
-    """Settings of a simulation; equal settings give equal results."""
+    """Settings of an AI platform simulation, which determine its results."""
 
     values: tuple[tuple[str, Level], ...]
     days: float
@@ -270,12 +270,12 @@ class PlatformSetup:
 
     @property
     def application(self) -> AiPlatform:
-        """The platform with its future."""
+        """AI platform with the simulated future of these settings."""
         return AiPlatform(self.seed, self.days, self.models, self.factor)
 
 
 def simulation_section() -> Intent | None:
-    """Draw the fields, the buttons and the last result."""
+    """Draw the fields and buttons of a platform simulation, and its last result."""
     st.caption(
         "A platform for AI pipelines, simulated: pipelines come, train, are checked and deployed, "
         "and deployed models drift until they are trained again. All settings meet the same future."
@@ -409,7 +409,7 @@ def _to_steer(wish: PlatformSetup) -> Intent:
 
 
 def future_of(wish: PlatformSetup) -> dict[str, int | float]:
-    """Return the table of a future in a sweep file, without defaults."""
+    """Return the sweep file table of a simulated future, without default values."""
     usual = AiPlatform()
     settings = {
         "seed": (wish.seed, usual.seed),
@@ -425,7 +425,7 @@ _PLAY, _TRACE, _LOG = "Set and play", "A trace", "Beside a log"
 
 
 def page() -> Intent | None:
-    """Draw the page; return an intent if a button was pressed."""
+    """Draw the AI platform page and return the intent of a pressed button, if any."""
     st.subheader("AI platform")
     view = st.segmented_control(
         "What is looked at", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,

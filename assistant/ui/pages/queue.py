@@ -41,7 +41,7 @@ Change = Callable[[Run], None]
 
 @dataclass(frozen=True, slots=True)
 class QueueReordering:
-    """Completed change of the order; ``before`` and ``after`` are priorities by run."""
+    """Completed change of the queue order, with priorities by run before and after."""
 
     at_s: float
     before: Mapping[int, float]
@@ -49,12 +49,12 @@ class QueueReordering:
     message: str
 
     def can_be_undone(self, now_s: float) -> bool:
-        """Return whether the change can still be undone."""
+        """Return whether the change is recent enough to be undone."""
         return bool(self.before) and now_s - self.at_s < UNDO_S
 
 
 def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
-    """Move runs before all other waiting runs; keep their order.
+    """Move runs before all other waiting runs, preserving the order of the moved runs.
 
     Raises ExperimentError if a run has changed since it was shown; nothing is changed then.
     """
@@ -64,7 +64,7 @@ def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReorderin
 
 
 def move_last(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
-    """Move runs after all other waiting runs; see `move_first`."""
+    """Move runs after all other waiting runs, with the errors of `move_first`."""
     return _move(
         session, runs, priorities_behind(_check_current(session, runs), _run_ids(runs)), "last"
     )
@@ -82,7 +82,7 @@ def _move(
 def prioritise_runs(
     session: SteerableSession, runs: Sequence[Run], priority: float
 ) -> QueueReordering:
-    """Set the priority of runs; raise as `move_first`, and for a priority out of range."""
+    """Set the priority of waiting runs, with the errors of `move_first`."""
     _check_current(session, runs)
     ids = _run_ids(runs)
     priorities = {run.id: priority for run in runs if run.priority != priority}
@@ -96,7 +96,7 @@ def prioritise_runs(
 
 
 def undo_move(session: SteerableSession, change: QueueReordering) -> str:
-    """Restore old priorities of runs that still wait; raise ExperimentError if none does."""
+    """Restore the old priorities of runs that still wait, or raise ExperimentError if none do."""
     session.catch_up()
     now = {run_id: session.experiment.run(run_id) for run_id in change.before}
     same = tuple(
@@ -121,14 +121,14 @@ def undo_move(session: SteerableSession, change: QueueReordering) -> str:
 
 
 def hold_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Hold runs until they are released; raise as `move_first`."""
+    """Hold waiting runs until they are released, with the errors of `move_first`."""
     free = [run for run in runs if not run.held]
     _all_or_none(session, runs, free, lambda r: session.hold(r.id), lambda r: session.release(r.id))
     return f"{_run_names(_run_ids(runs))} {'is' if len(runs) == 1 else 'are'} held until released."
 
 
 def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Release held runs; raise as `move_first`."""
+    """Release held runs so that they may start, with the errors of `move_first`."""
     held_runs = [run for run in runs if run.held]
     _all_or_none(
         session, runs, held_runs, lambda r: session.release(r.id), lambda r: session.hold(r.id)
@@ -137,7 +137,7 @@ def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
 
 
 def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Cancel runs; raise as `move_first`.
+    """Cancel runs and record a reason, with the errors of `move_first`.
 
     If a run ends during the action, the error names the runs that were cancelled before it.
     """
@@ -146,7 +146,7 @@ def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> 
 
 
 def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Stop runs and keep their last intermediate results; raise as `move_first`.
+    """Stop runs, keeping their last intermediate results, with the errors of `move_first`.
 
     Nothing is stopped if one of the runs has no result to keep.
     """
@@ -268,7 +268,7 @@ class _QueueKeys:
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent to change the queue."""
+    """Draw the queue page and return the intent to change the queue."""
     st.subheader("Queue")
     answer_at("queue")
     keys = _QueueKeys(desk.session.id)

@@ -15,7 +15,7 @@ from assistant.ui.state import ExperimentView
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; it changes nothing."""
+    """Draw the report page of an experiment, which offers no actions."""
     data = collect(experiment)
     has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if has_result else st.warning
@@ -59,7 +59,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
 
 def runs_csv(experiment: Experiment) -> str:
-    """Return the table of runs as CSV, in which no text is a formula."""
+    """Return the table of runs as CSV, with texts protected against formula injection."""
     table = runs_table(experiment).map(
         lambda content: cell(content) if isinstance(content, str) else content
     )

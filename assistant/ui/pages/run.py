@@ -31,7 +31,7 @@ from strategies import Level
 
 
 def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
-    """Draw the differences of two runs, except those of their schedules."""
+    """Draw the differences between two runs, other than their schedules."""
     st.subheader(f"Run {run.id} beside run {other.id}")
     levels = differing_levels(experiment, run, other)
     left, right = st.columns(2)
@@ -62,7 +62,7 @@ def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
 
 
 def verdict(experiment: Experiment, here: tuple[Run, Outcome], there: tuple[Run, Outcome]) -> str:
-    """Return which of two runs is better by the objective, and by how much."""
+    """Describe which of two runs is better by the objective, and by how much."""
     (run, mine), (other, theirs), objective = here, there, experiment.opened.objective
     if mine.feasible != theirs.feasible:
         feasible_run, broken = (run, other) if mine.feasible else (other, run)
@@ -81,7 +81,7 @@ PLACE = "end"
 
 @st.fragment(run_every=EVERY_S)
 def reported_measures(desk: ExperimentView, run_id: int) -> None:
-    """Draw the intermediate results of a run and their age, every few seconds until it ends."""
+    """Draw the intermediate results of a run and their age, updated every few seconds."""
     try:
         desk.session.catch_up()
     except AssistantError as error:
@@ -103,7 +103,7 @@ def reported_measures(desk: ExperimentView, run_id: int) -> None:
 
 
 def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
-    """Draw the fields to stop a running run; return the intent."""
+    """Draw the fields to stop a running run and return the intent to stop the run."""
     if run.state is not RunState.RUNNING:
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -127,7 +127,7 @@ def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
 
 
 def platform_section(experiment: Experiment, run: Run) -> None:
-    """Draw the platform of a run, hour by hour."""
+    """Draw the simulated AI platform during a run, hour by hour."""
     st.subheader("The platform")
     if run.state is not RunState.COMPLETED:
         st.info(f"No dashboard: run {run.id} is {run.state}.", icon=":material/info:")
@@ -175,7 +175,7 @@ _ANSWERS = "verdict", "again", PLACE
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent of a verdict, another seed, or a stop."""
+    """Draw the page of one run and return the intent to rate, replicate or stop the run."""
     if not experiment.runs:
         st.subheader("Run")
         st.info(

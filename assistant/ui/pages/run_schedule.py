@@ -70,7 +70,7 @@ _UNITS = ((172_800.0, "days", 86_400.0), (7_200.0, "hours", 3_600.0), (0.0, "sec
 
 
 def window_of(experiment_id: str, jobs: JobSchedule) -> TimeWindow:
-    """Return the window of time; by default it surrounds the longest queue."""
+    """Return the shown time window of a schedule, by default around the longest queue."""
     key = _window_key(experiment_id)
     stored: TimeWindow | None = st.session_state.get(key)
     window = busiest(jobs) if stored is None else stored.inside(jobs.span_s)
@@ -80,14 +80,14 @@ def window_of(experiment_id: str, jobs: JobSchedule) -> TimeWindow:
 
 
 def go_to(experiment_id: str, window: TimeWindow) -> None:
-    """Show another window from the next drawing on."""
+    """Set the time window of the schedule for the next drawing."""
     key = _window_key(experiment_id)
     st.session_state[key] = window
     st.session_state[f"{key}-n"] = st.session_state.get(f"{key}-n", 0) + 1
 
 
 def controls(experiment_id: str, jobs: JobSchedule, window: TimeWindow) -> None:
-    """Draw the strip of the whole schedule and the fields that change the window."""
+    """Draw a strip of the whole schedule and the fields that change the time window."""
     n = st.session_state.get(f"{_window_key(experiment_id)}-n", 0)  # a new window needs a new strip
     _strip(experiment_id, jobs, window, f"strip-{experiment_id}-{n}")
     span_s = jobs.span_s
@@ -156,12 +156,12 @@ _EXTREMES = 10
 
 
 def choose(experiment_id: str, job_id: int) -> None:
-    """Select the job that is shown from the next drawing on."""
+    """Select the job to be shown from the next drawing on."""
     st.session_state[_job_key(experiment_id)] = job_id
 
 
 def panel(experiment_id: str, schedules: Mapping[int, JobSchedule], window: TimeWindow) -> None:
-    """Draw the facts of one job in each shown run."""
+    """Draw the details of the selected job in each shown run."""
     key = _job_key(experiment_id)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         job_id = st.number_input(
@@ -202,7 +202,7 @@ def _show(
 
 
 def job_table(jobs: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
-    """Return the table of a job, with one column for each run."""
+    """Return the table of one job's details, with one column for each run."""
     facts: dict[str, list[str]] = {
         "": [
             "state", "submitted", "started", "ended", "waited", "ran", "requested", "processors",
@@ -230,7 +230,7 @@ def job_table(jobs: Sequence[tuple[int, ScheduledJob]]) -> pd.DataFrame:
 
 
 def moment_in(seconds: float | None) -> str:
-    """Return a time of a schedule in words, counted from the first submission.
+    """Format a time (s since the first submission) as text, such as ``1 d 01:01:02``.
 
     >>> moment_in(0.0), moment_in(90_061.5), moment_in(None)
     ('0 d 00:00:00', '1 d 01:01:02', 'never')
@@ -242,7 +242,7 @@ def moment_in(seconds: float | None) -> str:
 
 
 def drawn_jobs_table(run_id: int, drawing: WindowDrawing) -> None:
-    """Draw the jobs of a Gantt chart as a table, once it is opened."""
+    """Draw the jobs of a Gantt chart as a table in an expander."""
     opened = st.expander(
         f"The {drawing.n_drawn:,} jobs of run {run_id} as a table", key=f"gantt-table-{run_id}",
         on_change="rerun",
@@ -272,7 +272,7 @@ def wait_changes_section(
     comparison: ScheduleComparison,
     window: TimeWindow,
 ) -> None:
-    """Draw the changes of waits against another run."""
+    """Draw how the waiting times of jobs differ between a run and another run."""
     st.markdown(f"**Waits beside run {other_id}**")
     st.markdown(wait_changes_words(run_id, other_id, comparison))
     wait_differences = changes(jobs, comparison, window)
@@ -313,7 +313,7 @@ def wait_changes_section(
 
 
 def changes_table(changes: Sequence[WaitChange]) -> pd.DataFrame:
-    """Return the table of changed waits, by time of submission."""
+    """Return the table of jobs with changed waiting times, by time of submission."""
     return pd.DataFrame(
         {
             "submitted from": moment_in(change.start_s),
@@ -328,7 +328,7 @@ def changes_table(changes: Sequence[WaitChange]) -> pd.DataFrame:
 
 
 def wait_changes_words(run_id: int, other_id: int, comparison: ScheduleComparison) -> str:
-    """Return in words how many jobs start earlier and later in the schedule, and by how much."""
+    """Describe how many jobs start earlier or later than in another run, and by how much."""
     if comparison.mean_s is None:
         return "No job runs in both."
     (n_earlier, gain_s), (n_later, loss_s) = comparison.earlier, comparison.later
@@ -345,7 +345,7 @@ def wait_changes_words(run_id: int, other_id: int, comparison: ScheduleCompariso
 
 
 def curves_table(lines: Sequence[StepLine], queues: Sequence[StepLine]) -> None:
-    """Draw the curves as a table, once it is opened."""
+    """Draw the curves of the schedule as a table in an expander."""
     opened = st.expander("As a table", key="curves-table", on_change="rerun")
     if not opened.open:
         return
@@ -364,7 +364,7 @@ def curves_table(lines: Sequence[StepLine], queues: Sequence[StepLine]) -> None:
 
 
 def waits_table(run_id: int, waits: Sequence[ClassWaits]) -> None:
-    """Draw waits by class as a table."""
+    """Draw a table of waiting times by job class."""
     with st.expander(f"Waits of run {run_id} as a table"):
         frame = pd.DataFrame(
             {
@@ -389,7 +389,7 @@ def _job_key(experiment_id: str) -> str:
 
 
 def fleet_section(experiment: Experiment, run: Run) -> None:
-    """Draw the machines of a run over time."""
+    """Draw the machines of a completed run over time, by simulating the run again."""
     if run.state is not RunState.COMPLETED:
         st.info(f"No picture: run {run.id} is {run.state}.", icon=":material/info:")
         return
@@ -434,7 +434,7 @@ _LEGENDS = {
 
 
 def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> None:
-    """Draw the schedule of a run, and its differences from another run."""
+    """Draw the job schedule of a run and its differences from another run."""
     st.subheader("Schedule")
     opened = experiment.opened
     if opened.application == FleetPlacement.name:

@@ -20,7 +20,7 @@ _SHOWN_SERIES = 6
 
 
 def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
-    """Return the table of a run's levels, beside the baseline."""
+    """Return the table of a run's levels beside those of the baseline."""
     space, today = experiment.space, experiment.opened.baseline
     values = space.values(run.configuration)
     frame: dict[str, list[str]] = {
@@ -37,7 +37,7 @@ def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
 
 
 def measure_unit(experiment: Experiment, name: str) -> str:
-    """Return the unit of a measure; empty if it is unknown."""
+    """Return the unit of a measure, or an empty string if unknown."""
     objective = experiment.opened.objective
     if name == str(objective.wrapper) and objective.unit:
         return objective.unit
@@ -47,7 +47,7 @@ def measure_unit(experiment: Experiment, name: str) -> str:
 
 
 def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
-    """Return the table of a run's measures with units, measures of the objective first."""
+    """Return the table of a run's measures with units, measures in the objective first."""
     objective = experiment.opened.objective
     measures = run.outcome.measures if run.outcome is not None else run.reported or {}
     first = [name for name in objective.measures if name in measures]
@@ -72,7 +72,7 @@ def _counts(experiment: Experiment, name: str) -> str:
 
 
 def measure_text(value: Measure, unit: str) -> str:
-    """Return a measure as text; a series by its first numbers and its length.
+    """Return a measure as text, with a series cut to its first numbers and its length.
 
     >>> measure_text(9000.0, "s"), measure_text((1.0, 2.0), ""), measure_text(None, "s")
     ('9,000 s (2 h 30 min)', '1, 2 (2 numbers)', 'unknown')
@@ -85,7 +85,7 @@ def measure_text(value: Measure, unit: str) -> str:
 
 
 def history(run: Run) -> list[str]:
-    """Return the history of a run in sentences: seed, times, worker, attempts.
+    """Describe the history of a run in sentences: seed, times, worker, attempts.
 
     >>> from strategies import Configuration
     >>> history(Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0))
@@ -108,7 +108,7 @@ def history(run: Run) -> list[str]:
 
 
 def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
-    """Return the table of parameters in which two runs differ."""
+    """Return the table of parameters whose levels differ between two runs."""
     space = experiment.space
     here, there = space.values(run.configuration), space.values(other.configuration)
     return pd.DataFrame(
@@ -123,7 +123,7 @@ def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFra
 
 
 def measures_beside(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
-    """Return the table of measures of two completed runs, with differences of numbers."""
+    """Return the table of the measures of two completed runs, with numeric differences."""
     objective = experiment.opened.objective
     here = {} if run.outcome is None else run.outcome.measures
     there = {} if other.outcome is None else other.outcome.measures
@@ -146,7 +146,7 @@ def measures_beside(experiment: Experiment, run: Run, other: Run) -> pd.DataFram
 
 
 def difference(value: float, unit: str) -> str:
-    """Return a difference with its sign.
+    """Return a difference of a measure as text with sign and unit.
 
     >>> difference(3.5, "s"), difference(-9000.0, "s"), difference(0.0, "")
     ('+3.5 s', '-9,000 s (-2 h 30 min)', '0')

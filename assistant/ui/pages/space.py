@@ -53,7 +53,7 @@ MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 1_000, 9
 
 @dataclass(frozen=True, slots=True)
 class Brush:
-    """Selected range over parallel axes: positions of the axes, and the ends of the range."""
+    """Range that the user selected across parallel axes: axis positions and range ends."""
 
     axes: tuple[int, ...]
     low: float
@@ -61,7 +61,7 @@ class Brush:
 
 
 def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """Draw runs over parallel axes, and the selected runs as a table."""
+    """Draw runs as lines over parallel axes, and the selected runs as a table."""
     st.subheader("Runs, axis by axis")
     if not runs:
         st.info("No run is shown. Choose other runs at the top of the page, or submit some.")
@@ -109,7 +109,7 @@ def _latest(runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def brush_of(selection: object, n_axes: int) -> Brush | None:
-    """Return the selected range; None without one, or if its axes have changed."""
+    """Return the selected range, or None if there is none or its axes have changed."""
     brush = selection.get(BRUSH) if hasattr(selection, "get") else None
     if not brush or not brush.get("at"):
         return None
@@ -123,7 +123,7 @@ def brush_of(selection: object, n_axes: int) -> Brush | None:
 def over_axes(
     experiment: Experiment, runs: Sequence[Run], names: Sequence[str]
 ) -> tuple[list[ParallelAxis], list[ParallelLine]]:
-    """Return the axes of parameters and of the measured value, and a line for each run."""
+    """Return parallel axes for parameters and the measured value, with a line for each run."""
     space = experiment.space
     parameters = [space.parameter(name) for name in names]
     values = [run.outcome.value for run in runs if run.outcome is not None]
@@ -184,7 +184,7 @@ def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
 
 
 def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
-    """Return the table of runs, latest first."""
+    """Return the table of the given runs, latest first."""
     title = value_title(experiment)
     rows = [
         {
@@ -207,7 +207,7 @@ _CONSTRAINTS = {True: "met", False: "violated"}
 
 
 def words_of(run: Run) -> str:
-    """Return the state of a run as the filter names it."""
+    """Return the state of a run as text, as named in the filter of runs."""
     return labels.STATES[run.state]
 
 
@@ -236,7 +236,7 @@ class _MapKeys:
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent to submit a run."""
+    """Draw the page of the parameter space and return the intent to submit a run."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
     if not experiment.measured:
@@ -467,7 +467,7 @@ def _as_table(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> No
 
 
 def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
-    """Return the table of cells with values, best first, with region numbers."""
+    """Return the table of map cells with values and region numbers, best first."""
     title, grid = value_title(experiment), space_map.grid
     cells = range(len(grid.level_ids))
     rows = [cell_levels(grid, cell) for cell in cells]

@@ -64,7 +64,7 @@ _DIGITS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceMap:
-    """Map with its chart.
+    """Map of the parameter space with its chart and the values of its cells.
 
     Args:
         expected: predictions; None if not requested or not possible.
@@ -88,20 +88,20 @@ class SpaceMap:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The values shown by the colour, NaN where there is none."""
+        """Values shown by the colours of the cells, NaN where unknown."""
         return displayed_values(self.mode, self.measured, self.expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """Fixed levels of parameters on no axis, and their name as in "as in ..."."""
+    """Configuration that fixes the levels of parameters on no map axis, with its label."""
 
     configuration: Configuration
     words: str
 
 
 def centre_of(experiment: Experiment) -> Centre | None:
-    """Return the best configuration, else the baseline, else the first allowed one, if any."""
+    """Return the best configuration, the baseline or the first allowed one, or else None."""
     if experiment.best is not None:
         return Centre(experiment.best.configuration, f"the best run ({experiment.best.id})")
     if experiment.opened.baseline is not None:
@@ -111,18 +111,18 @@ def centre_of(experiment: Experiment) -> Centre | None:
 
 
 def dark_of(experiment: Experiment) -> Dark:
-    """Return which measured values are drawn dark."""
+    """Return whether low or high measured values are drawn dark."""
     return "low" if experiment.opened.objective.goal == "minimise" else "high"
 
 
 def value_title(experiment: Experiment) -> str:
-    """Return the name of the measured value with its unit."""
+    """Return the name of the objective's value with its unit."""
     objective = experiment.opened.objective
     return measure_title(str(objective.wrapper), objective.unit)
 
 
 def too_few(experiment: Experiment) -> str:
-    """Return the reason why nothing can be predicted; empty if it can."""
+    """Return the reason why a prediction is not possible, or an empty string if it is."""
     n = len(experiment.measured)
     if n >= FEW:
         return ""
@@ -133,7 +133,7 @@ def too_few(experiment: Experiment) -> str:
 def draw_map(
     experiment: Experiment, fold: Fold, mode: Mode, runs: Sequence[Run], selected: str = ""
 ) -> SpaceMap:
-    """Return the map with values of ``runs``; predictions and regions use all runs.
+    """Return the map with measured values of the given runs and predictions from all runs.
 
     ``selected`` is the key of a cell. Raises the errors of `response_map.folded`.
     """
@@ -164,7 +164,7 @@ def draw_map(
 
 
 def region_map(experiment: Experiment) -> SpaceMap | None:
-    """Return the map of the regions in its default arrangement; None if no cell is allowed."""
+    """Return the map of regions with default axes, or None if no configuration is allowed."""
     centre, model = centre_of(experiment), experiment.measured_anova
     if centre is None:
         return None
@@ -174,7 +174,7 @@ def region_map(experiment: Experiment) -> SpaceMap | None:
 
 
 def cell_of(grid: Grid, configuration: Configuration) -> int | None:
-    """Return the cell of a configuration; None if there is none."""
+    """Return the cell index of a configuration in a grid, or None if it has no cell."""
     place = grid.place(configuration)
     return None if place is None else grid.cell(place)
 
@@ -182,7 +182,7 @@ def cell_of(grid: Grid, configuration: Configuration) -> int | None:
 def displayed_values(
     mode: Mode, cells: MeasuredCells, expected: ExpectedMeasureArrays | None
 ) -> NDArray[np.float64]:
-    """Return the values shown by the colour of a map, NaN where there is none."""
+    """Return the value of each cell that the map shows by colour, NaN where unknown."""
     if mode == "measured":
         return cells.values
     if expected is None:
@@ -191,7 +191,7 @@ def displayed_values(
 
 
 def cell_levels(grid: Grid, cell: int) -> dict[str, Level]:
-    """Return the levels of a cell, by heading of the parameter."""
+    """Return the levels of a map cell, keyed by column heading of the parameter."""
     return {
         column(p): p.levels[level_id]
         for p, level_id in zip(grid.space.parameters, grid.level_ids[cell].tolist(), strict=True)
@@ -305,7 +305,7 @@ def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
 
 
 def admission_words(state: int) -> str:
-    """Return in words whether the configurations of a cell may be proposed."""
+    """Describe whether the configurations of a map cell may be suggested."""
     texts = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
     return texts.get(CellAdmission(state), "yes")
 
@@ -325,7 +325,7 @@ def cell_panel(
     key: str,
     centre: Centre | None,
 ) -> Intent | None:
-    """Draw the cell with a key; return the intent to submit a run there."""
+    """Draw the details of a map cell and return the intent to submit a run in the cell."""
     rest = {} if centre is None else experiment.space.values(centre.configuration)
     try:
         configuration = from_key(experiment.space, key, rest)
@@ -465,6 +465,6 @@ def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool
 
 
 def level_texts(experiment: Experiment, run: Run) -> dict[str, str]:
-    """Return the levels of a run as text, by name of the parameter with its unit."""
+    """Return the levels of a run as text, keyed by parameter name with unit."""
     values = experiment.space.values(run.configuration)
     return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}

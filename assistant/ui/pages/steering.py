@@ -31,7 +31,7 @@ from strategies.steering.regions import Good
 
 
 def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the SLA and its fields; return the intent to change it."""
+    """Draw the SLA with fields to change its terms and return the intent to do so."""
     sla = experiment.sla
     agreed = "; ".join(sla_words(experiment)) or "no limit and no goal"
     st.caption(f"Now: {agreed}.")
@@ -107,7 +107,7 @@ Pair = tuple[str, Level]
 
 
 def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw which levels and combinations may be proposed; return the intent to change them."""
+    """Draw which levels and combinations may be suggested, and return the intent of a change."""
     space, session = experiment.space, desk.session
     open_ones = [
         (parameter.name, value)
@@ -221,7 +221,7 @@ def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
 
 
 def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw a weight for each region, where a share of the runs is spent inside regions."""
+    """Draw the fields to weight a region and return the intent to change the region's weight."""
     answer_at("weights")
     steering, rule = experiment.steering, experiment.watch.regions
     if steering.exploitation is None:
@@ -282,7 +282,7 @@ _ON_ADVICE: Mapping[str, OnWarning] = {
 def strategy_fields(
     key: str, present: str, options: Mapping[str, Level]
 ) -> tuple[str, dict[str, Level]]:
-    """Draw the choice of a strategy and its options; return both."""
+    """Draw the choice of a strategy and its options and return the name and options."""
     names = list(strategy_names())
     name = st.selectbox(
         "Strategy",
@@ -482,7 +482,7 @@ SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = 
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent to change something."""
+    """Draw the steering page and return the intent to change the experiment's steering."""
     intent = None
     names = list(SECTIONS)
     for tab, draw in zip(st.tabs(names), SECTIONS.values(), strict=True):

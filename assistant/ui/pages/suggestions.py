@@ -54,7 +54,7 @@ _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 def request_section(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
-    """Draw the fields of a request; return the intent."""
+    """Draw the fields to request a batch of suggestions and return the intent to do so."""
     if experiment.finished is not None:
         st.info(
             f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}"
@@ -90,7 +90,7 @@ def request_section(
 def replacement_intent(
     desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, n: int
 ) -> Intent:
-    """Return the intent to get ``n`` other suggestions; own runs stay on the list."""
+    """Return the intent to get ``n`` new suggestions while the user's own runs remain."""
     return _request(desk, experiment, batch, lambda: desk.session.suggest(n))
 
 
@@ -314,7 +314,7 @@ def _bad(
 
 @st.dialog("Why it was suggested", width="large")
 def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
-    """Draw the reason of each suggestion of a batch, one at a time."""
+    """Draw the reason for a selected suggestion of a batch."""
     at = st.selectbox(
         "Suggestion",
         range(len(batch.suggestions)),
@@ -345,7 +345,7 @@ _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
 def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the open warning, if any; return the intent to answer it."""
+    """Draw the open warning, if any, and return the intent to answer the warning."""
     advice = experiment.open_advice
     answer_at("advice")
     if advice is None or experiment.finished is not None:
@@ -451,7 +451,7 @@ NUMBER, TAKE, EXPECTED, KIND, WHY = "no.", "take", "expected", "kind", "why"
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent of the pressed button."""
+    """Draw the page of suggestions and return the intent of the pressed button."""
     # One box for each part, so that changes in one part do not move the others.
     with st.container():
         intent = warning_section(desk, experiment)

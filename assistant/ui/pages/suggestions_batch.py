@@ -27,7 +27,7 @@ _MOST_READ = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ManualRun:
-    """Configuration by the user: the level of each parameter as text, in their order."""
+    """Configuration entered by the user: levels as text, in the order of the parameters."""
 
     levels: tuple[str, ...]
     reason: str = ""
@@ -36,7 +36,7 @@ class ManualRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchDraft:
-    """Draft of a batch; rows are the suggestions by position from 0, then the user's own runs.
+    """Unsubmitted changes to a batch: suggestions left out, edited levels, user's own runs.
 
     ``left`` has the positions of left-out suggestions, ``edits`` changed levels as text.
     """
@@ -47,36 +47,36 @@ class BatchDraft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the batch is unchanged."""
+        """Whether the draft changes nothing in the batch."""
         return not self.left and not self.edits and not self.own
 
     def ticked(self, n: int, taken: bool) -> BatchDraft:
-        """Return the draft with all rows taken, or none, of a batch of ``n`` suggestions."""
+        """Return the draft with all or none of the rows taken, for ``n`` suggestions."""
         left = frozenset() if taken else frozenset(range(n))
         return replace(self, left=left, own=tuple(replace(one, taken=taken) for one in self.own))
 
     def without(self, row: int, n: int) -> BatchDraft:
-        """Return the draft with one row left out."""
+        """Return the draft with one row left out, for a batch of ``n`` suggestions."""
         if row < n:
             return replace(self, left=self.left | {row})
         own = [replace(o, taken=o.taken and i != row - n) for i, o in enumerate(self.own)]
         return replace(self, own=tuple(own))
 
     def adding(self, one: ManualRun) -> BatchDraft:
-        """Return the draft with one more run of the user."""
+        """Return the draft with one more run entered by the user."""
         return replace(self, own=(*self.own, one))
 
     def tidied(self) -> BatchDraft:
-        """Return the draft without own runs that are left out."""
+        """Return the draft without the user's own runs that are left out."""
         return replace(self, own=tuple(one for one in self.own if one.taken))
 
     @property
     def own_only(self) -> BatchDraft:
-        """The draft for another batch: only the user's own runs."""
+        """Draft for another batch, with only the user's own runs."""
         return BatchDraft(own=self.own)
 
     def text(self, of: str) -> str:
-        """Return the draft as text for an address; ``of`` identifies its batch."""
+        """Return the draft encoded for a URL, with ``of`` identifying its batch."""
         told = {
             "of": of,
             "left": sorted(self.left),
@@ -88,7 +88,7 @@ class BatchDraft:
 
     @classmethod
     def read(cls, text: str, of: str, n: int, space: ParameterSpace) -> BatchDraft:
-        """Return the draft of a text; an empty one if unreadable or not of batch ``of``.
+        """Decode a draft from a URL, or return an empty one if invalid or of another batch.
 
         Anybody can write an address, so the draft is checked again at submission.
         """
@@ -121,7 +121,7 @@ class BatchDraft:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionRow:
-    """Row of the list: levels as text, in the order of the parameters."""
+    """Row of the table of suggestions: levels as text in parameter order, choice and reason."""
 
     levels: tuple[str, ...]
     taken: bool
@@ -131,7 +131,7 @@ class SuggestionRow:
 def rows_of(
     space: ParameterSpace, batch: BatchSuggested | None, draft: BatchDraft
 ) -> tuple[SuggestionRow, ...]:
-    """Return the rows of a batch with the changes of a draft."""
+    """Return the table rows of a batch with the changes of a draft applied."""
     rows = []
     for position, suggestion in enumerate(() if batch is None else batch.suggestions):
         values = space.values(suggestion.configuration)
@@ -147,7 +147,7 @@ def draft_of(
     rows: Sequence[tuple[tuple[str, ...], bool]],
     own: Sequence[ManualRun],
 ) -> BatchDraft:
-    """Return the draft that a table shows; ``own`` has the reasons of own runs."""
+    """Return the draft for edited table rows, with reasons of the user's runs from ``own``."""
     suggestions = () if batch is None else batch.suggestions
     n = len(suggestions)
     left = frozenset(i for i, (_, taken) in enumerate(rows[:n]) if not taken)
@@ -184,7 +184,7 @@ class SubmissionPreview:
 def submission_preview(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> SubmissionPreview:
-    """Return the runs that a draft would submit; raise StrategyError if a text is no level."""
+    """Return the runs that a draft would submit, or raise StrategyError for a bad level."""
     space = experiment.space
     n = 0 if batch is None else len(batch.suggestions)
     keep = tuple(i for i in range(n) if i not in draft.left)
@@ -201,13 +201,13 @@ def submission_preview(
 
 
 def values_of(space: ParameterSpace, one: ManualRun) -> dict[str, Level]:
-    """Return the values of an own run; raise StrategyError if a text is no level."""
+    """Return the values of a user's own run, or raise StrategyError for a bad level."""
     pairs = zip(space.parameters, one.levels, strict=True)
     return {parameter.name: parameter.parse(text) for parameter, text in pairs}
 
 
 def configuration_of(space: ParameterSpace, one: ManualRun) -> Configuration:
-    """Return the configuration of an own run; raise StrategyError if it is not allowed."""
+    """Return the configuration of a user's own run, or raise StrategyError if not allowed."""
     configuration = space.from_values(values_of(space, one))
     space.check(configuration)
     return configuration
@@ -217,12 +217,12 @@ _PARAMETER = "list"
 
 
 def release_batch(experiment_id: str) -> None:
-    """Show the open batch from the next drawing on."""
+    """Forget the shown batch, so that the next drawing shows the open batch."""
     st.session_state.pop(_batch_key(experiment_id), None)
 
 
 def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
-    """Return the batch on this screen: the batch that was open when it was first drawn."""
+    """Return the shown batch, which was the open batch when the page was first drawn."""
     key = _batch_key(experiment.opened.experiment_id)
     number = st.session_state.get(key)
     if number is None:
@@ -234,7 +234,7 @@ def batch_on_screen(experiment: Experiment) -> BatchSuggested | None:
 
 
 def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
-    """Return the draft from which the table is drawn."""
+    """Return the draft from which the table of suggestions is drawn."""
     of = _draft_key(experiment, batch)
     draft: BatchDraft | None = st.session_state.get(f"base-{of}")
     if draft is None:
@@ -250,24 +250,24 @@ def base(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
 
 
 def keep(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
-    """Keep the draft that the table shows."""
+    """Store the draft that the table of suggestions currently shows."""
     st.session_state[f"draft-{_draft_key(experiment, batch)}"] = draft
 
 
 def current_draft(experiment: Experiment, batch: BatchSuggested | None) -> BatchDraft:
-    """Return the draft as last kept; an empty one by default."""
+    """Return the last stored draft of a batch, or an empty draft."""
     draft: BatchDraft = st.session_state.get(f"draft-{_draft_key(experiment, batch)}", BatchDraft())
     return draft
 
 
 def put(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft) -> None:
-    """Draw the table from another base next time."""
+    """Set the draft from which the table of suggestions is drawn next time."""
     of = _draft_key(experiment, batch)
     st.session_state[f"base-{of}"] = st.session_state[f"draft-{of}"] = draft
 
 
 def table_key(experiment: Experiment, batch: BatchSuggested | None, drawn_from: BatchDraft) -> str:
-    """Return the key of the table, which depends only on experiment, batch and base."""
+    """Return the widget key of the table, which depends on experiment, batch and base draft."""
     of = _draft_key(experiment, batch)
     return f"editor-{of}-{zlib.crc32(drawn_from.text(of).encode()):08x}"
 

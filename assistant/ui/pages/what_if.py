@@ -53,7 +53,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """State of the page for one experiment in one browser.
+    """State of the what-if page for one experiment in one browser.
 
     Args:
         terms_at_start: SLA and steering when the draft was begun.
@@ -84,7 +84,7 @@ def _prefix(experiment: Experiment, version: int) -> str:
 
 
 def read_state(experiment: Experiment, now_s: float) -> PageState:
-    """Read the fields and the address; keep the state and write the address."""
+    """Read the fields and the URL, update the URL, and store and return the page state."""
     now = in_force(experiment)
     old: PageState = st.session_state.get(_key(experiment)) or PageState(now, now)
     draft, version, unread = _draft_of_fields(experiment, old, now_s), old.version, old.unread
@@ -154,7 +154,7 @@ def _factors(experiment: Experiment) -> dict[int, float]:
 
 
 def reset_fields(experiment: Experiment) -> None:
-    """Reset every field to the current value."""
+    """Reset every what-if field to its current value in the experiment."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(
         old, draft=UNTOUCHED, version=old.version + 1, confirmation=None, unread=(), anchors=()
@@ -162,20 +162,20 @@ def reset_fields(experiment: Experiment) -> None:
 
 
 def set_confirmation(experiment: Experiment, parts: tuple[str, ...] | None) -> None:
-    """Ask for a confirmation; None drops the question."""
+    """Ask the user to confirm the changes, or withdraw the question if None is given."""
     old: PageState = st.session_state[_key(experiment)]
     asking = None if parts is None else (in_force(experiment), parts)
     st.session_state[_key(experiment)] = replace(old, confirmation=asking)
 
 
 def accept_current(experiment: Experiment) -> None:
-    """Use the current SLA and steering as the new start of the draft."""
+    """Use the current SLA and steering as the new starting point of the draft."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(old, terms_at_start=in_force(experiment))
 
 
 def draw_fields(experiment: Experiment, state: PageState, change_question: WhatIfQuestion) -> None:
-    """Draw every field with its refusal."""
+    """Draw all what-if fields, each with its error message, if any."""
     prefix, draft, sla = _prefix(experiment, state.version), state.draft, experiment.sla
     unit = experiment.opened.objective.unit
     _share(experiment, prefix, draft)
@@ -328,7 +328,7 @@ _AT = "what-if"
 
 
 def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page; return the intent to make the change, once confirmed."""
+    """Draw the what-if page and return the intent to apply the change, once confirmed."""
     st.subheader("What if")
     now_s = desk.session.now_s()
     state = read_state(experiment, now_s)

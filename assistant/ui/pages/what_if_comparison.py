@@ -58,7 +58,7 @@ _PENDING = {
 def sides_section(
     experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, changes: Sequence[str]
 ) -> None:
-    """Draw both sides; without a change ``then`` is None."""
+    """Draw the current forecast beside the forecast after a change (None for no change)."""
     later = now if then is None else then
     if then is None:
         st.info(
@@ -93,7 +93,7 @@ def sides_section(
 
 
 def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
-    """Return the table of both sides; one column without a change."""
+    """Return the table of forecasts now and after a change, with one column if unchanged."""
     subject = ForecastSubject.of(experiment)
     best = _best_title(now.forecast if then is None else then.forecast)
     sides = {"now": now} if then is None else {"now": now, "then": then}
@@ -305,7 +305,7 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
 
 
 def regions_of(experiment: Experiment) -> tuple[Region, ...]:
-    """Return the current regions, best mean first, computed once for each state."""
+    """Return the current regions, best mean first, cached for each state of the experiment."""
     state = (experiment.opened.experiment_id, experiment.n_events)
     cached: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
     if cached is None or cached[0] != state:
@@ -315,12 +315,12 @@ def regions_of(experiment: Experiment) -> tuple[Region, ...]:
 
 
 def name_of(experiment: Experiment, region: Region) -> str:
-    """Return the number of a region with its levels."""
+    """Return the label of a region: its number and levels."""
     return f"region {region.id}: {labels.box_words(experiment.space, region.box)}"
 
 
 def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
-    """Return the table of regions: levels, number of members, and runs that go there."""
+    """Return the table of regions: levels, run counts, mean and best value, and weight."""
     objective = experiment.opened.objective
     counted = {entry.id: entry for entry in now.forecast.paper.regions}
     later = {entry.region: entry for entry in (now if then is None else then).inside}
@@ -345,7 +345,7 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
 
 
 def pending_words(experiment: Experiment) -> str:
-    """Return an explanation of the columns of the table."""
+    """Explain the columns of the region table in words."""
     return (
         "Good ones are the configurations that make the region, evaluated all results in it; "
         f"pending are {_PENDING[experiment.watch.pending]}. The weight is that of the division."
@@ -353,7 +353,7 @@ def pending_words(experiment: Experiment) -> str:
 
 
 def region_rule_words(experiment: Experiment) -> str:
-    """Return how regions are found, and what is missing while there is none."""
+    """Explain how regions are found, and what is missing while there is none."""
     rule, objective = experiment.watch.regions, experiment.opened.objective
     at = None if rule.threshold is None else objective.value_of(rule.threshold)
     good = _GOOD[rule.good].format(
@@ -380,7 +380,7 @@ SlaAndSteering = tuple[Sla, Steering]  # SLA and steering that the user saw
 
 @dataclass(frozen=True, slots=True)
 class WhatIfDraft:
-    """Draft of the fields, as typed; None is unchanged.
+    """Contents of the what-if fields as typed, None for an unchanged field.
 
     Args:
         budget: number of runs; `EMPTIED` if the field is empty.
@@ -407,7 +407,7 @@ EMPTIED: Final = -1
 
 
 def typed_deadline(text: str, now_s: float) -> float | None:
-    """Return the moment in seconds since 1970-01-01 UTC; None for unreadable text.
+    """Return a typed deadline in seconds since 1970-01-01 UTC, or None if unreadable.
 
     >>> typed_deadline("30m", 100.5), typed_deadline("1970-01-01 00:10 UTC", 0.0)
     (1901.0, 600.0)
@@ -431,7 +431,7 @@ def typed_deadline(text: str, now_s: float) -> float | None:
 
 
 def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
-    """Return the draft with None for each value that equals ``terms``; weights stay."""
+    """Return the draft with each value that equals ``terms`` set to None, except weights."""
     sla, steering = terms
     share = NONE if steering.exploitation is None else round(100 * steering.exploitation)
     goal = None if draft.goal is None else draft.goal.strip()
@@ -460,7 +460,7 @@ def without_defaults(draft: WhatIfDraft, terms: SlaAndSteering) -> WhatIfDraft:
 
 
 def query(draft: WhatIfDraft) -> dict[str, str]:
-    """Return the draft as parameters of an address; unchanged fields have none."""
+    """Return the changed fields of a draft as URL query parameters."""
     parameters: dict[str, str] = {}
     if draft.budget is not None:
         parameters["budget"] = str(draft.budget)
@@ -483,7 +483,7 @@ def query(draft: WhatIfDraft) -> dict[str, str]:
 
 
 def from_query(parameters: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft, tuple[str, ...]]:
-    """Return the draft of an address, and sentences on its unreadable parts."""
+    """Return the draft of URL query parameters, with messages on unreadable parts."""
     unread: list[str] = []
 
     def number(name: str) -> int | None:
@@ -554,7 +554,7 @@ _REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steerin
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """Change of a draft, refusals by field, and notes on omitted parts."""
+    """Change to forecast, with error messages by field and notes on omitted parts."""
 
     change: SteeringChange
     refused: Mapping[Place, str]
@@ -562,12 +562,12 @@ class WhatIfQuestion:
 
     @property
     def is_asked(self) -> bool:
-        """Whether something is changed and nothing is refused."""
+        """Whether the draft changes something and no field is refused."""
         return not self.refused and self.change != SteeringChange()
 
 
 def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
-    """Return the question of a draft from `without_defaults`.
+    """Return the change, errors and notes of a draft reduced by `without_defaults`.
 
     Each field is first checked by itself, so that a refusal stands beside its field.
     """
@@ -679,7 +679,7 @@ def _regions(experiment: Experiment) -> tuple[Region, ...]:
 
 
 def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
-    """Return the current number of the region of a configuration; None if it is in no region."""
+    """Return the current number of the region with a configuration, or None without one."""
     regions = _regions(experiment)
     space, radius = experiment.space, experiment.watch.regions.radius
     sizes = [parameter.n_levels for parameter in space.parameters]
@@ -690,7 +690,7 @@ def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
 
 
 def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
-    """Return the new values of a change in words, one text for each part."""
+    """Describe the new values of a change, with one text for each part."""
     parts: list[str] = []
     unit = experiment.opened.objective.unit
     if change.exploitation is None:
@@ -716,12 +716,12 @@ def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
 
 
 def in_force(experiment: Experiment) -> SlaAndSteering:
-    """Return the SLA and steering in force."""
+    """Return the current SLA and steering of an experiment."""
     return experiment.sla, experiment.steering
 
 
 def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, ...]:
-    """Return the differences between ``terms`` and the current SLA and steering, in words."""
+    """Describe how the current SLA and steering differ from ``terms``."""
     (sla, steering), sentences = terms, list[str]()
     now, tariff = experiment.sla, experiment.sla.tariff
 
@@ -759,7 +759,7 @@ def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, .
 
 
 def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> str:
-    """Return why a change can be forecast but not applied; empty if it can be applied."""
+    """Return why a change can be forecast but not applied, or empty text without a reason."""
     if experiment.finished is not None:
         return (
             f"This experiment is finished ({experiment.finished.reason}): what is shown is what "
@@ -777,7 +777,7 @@ def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> s
 def apply(
     session: SteerableSession, draft: WhatIfDraft, terms: SlaAndSteering, parts: tuple[str, ...]
 ) -> None:
-    """Apply the change of a draft, all of it or nothing.
+    """Apply all changes of a what-if draft to the session, or none.
 
     ``terms`` and ``parts`` are what the user confirmed. Everything is checked before the first
     event is written: SLA, steering, then weights, in the order of the command line.

@@ -71,7 +71,7 @@ _MOST_WHOLE = 2**53 - 1  # Largest whole number that a browser represents exactl
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The jobs of a log in a window, with their profile; ``identity`` identifies them."""
+    """Jobs of a log within a time window (together ``identity``), with their profile."""
 
     selection: LogSelection
     window: ProfileWindow
@@ -81,7 +81,7 @@ class LogView:
 
 
 def generation_section(view: LogView) -> Intent | None:
-    """Draw the choice of a model, its fields, the generated workload, and the comparison."""
+    """Draw the fields to generate a workload, the result, and its comparison with the log."""
     generator = _generator()
     published = generator.published is not None
     choices = [_FITTED, _PUBLISHED] if published else [_FITTED]
@@ -336,7 +336,7 @@ _COLUMNS = (
 
 
 def capacity_section(view: LogView) -> Intent | None:
-    """Draw the fields, the button and the plan; return the intent to make a plan."""
+    """Draw the fields and result of a capacity plan and return the intent to make a plan."""
     wish = _plan_fields(view)
     planned = _latest_plan()
     answer_at(PLACE)
@@ -493,7 +493,7 @@ LOGS = Path("copperline-out") / "logs"  # Default folder of an uploaded log that
 
 
 def page(first_path: str | None = None) -> Intent | None:
-    """Draw the page; return the intent to tune the scheduler for the selected log."""
+    """Draw the workload page and return the intent to tune the scheduler for the selected log."""
     st.subheader("Workload")
     selection = choose_log(_KEY, first_path)
     if selection is None:

@@ -71,7 +71,7 @@ _CURVES = {
 
 
 def draw_profile(profile: WorkloadProfile) -> None:
-    """Draw all charts of a profile."""
+    """Draw all charts of a workload profile."""
     _load(profile)
     _arrivals(profile)
     st.subheader("Sizes and run times")
@@ -92,7 +92,7 @@ def draw_profile(profile: WorkloadProfile) -> None:
 
 
 def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
-    """Draw the distributions of two logs together, and their figures side by side."""
+    """Draw the distributions of two logs together, and their key figures in one table."""
     names = _two_names(first_profile.described.name, two.described.name)
     first, second = summary(first_profile), summary(two)
     rows = [{"": name, names[0]: first[name], names[1]: second[name]} for name in first]
@@ -112,7 +112,7 @@ def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
 
 
 def percentile_table(profile: WorkloadProfile) -> pd.DataFrame:
-    """Return the table of percentiles."""
+    """Return the table of percentiles of a workload's distributions."""
     rows = []
     for row in percentiles(profile):
         statistics = row.summary
@@ -356,7 +356,7 @@ def _two_names(first: str, two: str) -> tuple[str, str]:
 
 
 def described_chart(spec: Spec, alt: str, table: pd.DataFrame, caption: str = "") -> None:
-    """Draw a chart with its description and its table."""
+    """Draw a chart with its alternative text, caption and data table."""
     st.vega_lite_chart(spec, theme=None, width="stretch", alt=alt)
     if caption:
         st.caption(escape_markdown(caption))
@@ -398,7 +398,7 @@ def draw_comparison(log: Workload, profile: WorkloadProfile, generated: Workload
 
 
 def download_buttons(model: Model, workload: Workload, key: str) -> None:
-    """Draw the download buttons of a generated workload and its model."""
+    """Draw the download buttons for a generated workload and its model."""
     name = file_name(workload.name)
     with st.container(horizontal=True):
         for ending in writable_endings():
@@ -503,7 +503,7 @@ Failed = Literal["refused", "stopped", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """Request for a fitted model; ``log`` identifies the log and its window."""
+    """Request to fit a workload model to the log and window that ``log`` identifies."""
 
     generator: str
     knobs: tuple[tuple[str, float], ...]
@@ -512,7 +512,7 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """Request for a generated workload; equal requests give equal workloads."""
+    """Request to generate a workload, where equal requests give equal workloads."""
 
     model: str
     settings: str
@@ -523,7 +523,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """Result of a fit or a draw; ``notes`` are warnings about parts lost in conversion."""
+    """Result of fitting a model or generating a workload, with warnings on lost parts."""
 
     wish: FitRequest | GenerationRequest
     state: Literal["done", "refused", "stopped", "broken"]
@@ -534,7 +534,7 @@ class GenerationResult:
 
 
 class FitJob(BackgroundJob):
-    """Fit of a model; raises OSError or SimError if it cannot be started."""
+    """Background fit of a workload model, which raises OSError or SimError if it cannot start."""
 
     def __init__(self, wish: FitRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-fit-")
@@ -551,7 +551,7 @@ class FitJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> GenerationResult | None:
-        """Return the model once and remove the files; None while the fit goes on."""
+        """Return the model (only once) and remove the files, or None while the fit goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -563,7 +563,7 @@ class FitJob(BackgroundJob):
 
 
 class GenerationJob(BackgroundJob):
-    """Generation of a workload; raises OSError if the process cannot be started."""
+    """Background generation of a workload, which raises OSError if it cannot start."""
 
     def __init__(self, wish: GenerationRequest, model: Model) -> None:
         folder = work_folder("copperline-draw-")
@@ -581,7 +581,7 @@ class GenerationJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> GenerationResult | None:
-        """Return the workload once and remove the files; None while the job goes on."""
+        """Return the workload (only once) and remove the files, or None while running."""
         ended = self.ended()
         if ended is None:
             return None
@@ -600,18 +600,18 @@ class GenerationJob(BackgroundJob):
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def generation_jobs() -> JobRegistry[GenerationResult]:
-    """Return the fits and draws of this process."""
+    """Return the registry of model fits and workload generations of this process."""
     return JobRegistry(MOST_GENERATION_JOBS)
 
 
 def job_owner(kind: str) -> str:
-    """Return the name of this browser's fit or draw in the registry."""
+    """Return this browser's name in the job registry for a kind of job."""
     name: str = st.session_state.setdefault(_OWNER, uuid4().hex)
     return f"{name}-{kind}"
 
 
 def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
-    """Return settings as one text: values of fields, and lines ``name=value``."""
+    """Combine field values and typed ``name=value`` lines into one settings text."""
     lines = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
     return json.dumps([*lines, *more])
 
@@ -624,7 +624,7 @@ def _failure_result(
 
 
 def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
-    """Return the state of a failed command and its sentence; None on success."""
+    """Return the end state and message of a failed command, or None on success."""
     if stopped:
         return "stopped", ""
     if code == 0:
@@ -638,7 +638,7 @@ def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed,
 
 
 def log_file(selection: LogSelection, folder: Path) -> str:
-    """Return the file of a log; write one if there is none."""
+    """Return the path of a job log's file, writing one into the folder if necessary."""
     if selection.path is not None:
         return str(Path(selection.path).absolute())
     if selection.upload is not None:
@@ -651,7 +651,7 @@ def log_file(selection: LogSelection, folder: Path) -> str:
 
 
 def seconds_argument(number: float) -> str:
-    """Return a number of seconds as an argument of the command line."""
+    """Format a number of seconds as a command-line argument, such as ``1.500000s``."""
     return f"{number:.6f}s"
 
 
@@ -660,7 +660,7 @@ MOST_PLANS = 4
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """Request for a capacity plan; equal requests give equal plans.
+    """Request for a capacity plan, where equal requests give equal plans.
 
     Args:
         mem_bytes: memory of a server; 0 ignores memory.
@@ -685,7 +685,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """Result of a plan; without a plan the sentence is the reason."""
+    """Result of computing a capacity plan: the plan, or the reason for its absence."""
 
     wish: PlanRequest
     state: Literal["done", "refused", "stopped", "broken"]
@@ -694,7 +694,7 @@ class PlanResult:
 
 
 class PlanJob(BackgroundJob):
-    """Computation of a capacity plan; raises OSError or SimError if it cannot be started."""
+    """Background capacity planning, which raises OSError or SimError if it cannot start."""
 
     def __init__(self, wish: PlanRequest, selection: LogSelection, window: ProfileWindow) -> None:
         folder = work_folder("copperline-capacity-")
@@ -719,7 +719,7 @@ class PlanJob(BackgroundJob):
         super().__init__([command], folder)
 
     def result(self) -> PlanResult | None:
-        """Return the plan once and remove the files; None while the job goes on."""
+        """Return the plan (only once) and remove the files, or None while the job goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -734,5 +734,5 @@ class PlanJob(BackgroundJob):
 
 @st.cache_resource(max_entries=1, show_spinner=False)
 def plan_jobs() -> JobRegistry[PlanResult]:
-    """Return the running plans of this process."""
+    """Return the registry of capacity plan jobs of this process."""
     return JobRegistry(MOST_PLANS)

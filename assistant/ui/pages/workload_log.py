@@ -30,7 +30,7 @@ _FORMATS = "SWF, JSONL, or a table of openb, Philly, CloudSimPy or tasks, plain 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Job log that was read.
+    """Selected job log that was read, with its source and reading rules.
 
     Args:
         path: path of the file; None without a file on this machine.
@@ -45,7 +45,7 @@ class LogSelection:
 
 
 def choose_log(key: str, first_path: str | None = None) -> LogSelection | None:
-    """Draw the choice of a log and read it, ``first_path`` by default.
+    """Draw the choice of a job log, by default ``first_path``, and return the log that was read.
 
     Returns None if no log is selected or it cannot be read; the next step is drawn then.
     """
@@ -130,7 +130,7 @@ def _reading(key: str) -> dict[str, str]:
 
 
 class DuplicateRuleError(Exception):
-    """A rule was selected twice, in different fields."""
+    """Error for a reading rule that was selected in two fields."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(f"The rule {rule} is chosen twice; a log is read in one way. Drop one.")

@@ -29,7 +29,7 @@ MOST_ROUNDS, ENOUGH = 50, 1e-8
 
 @dataclass(frozen=True, eq=False)
 class BatchArrivals:
-    """A fitted distribution of counts per period.
+    """A fitted distribution of the number of batches (or jobs) that arrive per period.
 
     Attributes:
         of_hour: float64 [24]; the clock's zero is a midnight.
@@ -51,22 +51,22 @@ class BatchArrivals:
 
     @property
     def n_days(self) -> int:
-        """Number of days in the history."""
+        """Number of days of the log to which the distribution was fitted (the history)."""
         return len(self.of_history)
 
     def log_mean(self, period: Ints, period_s: float) -> Floats:
-        """Return the part of hour and weekday in the log of the mean: float64 [n]."""
+        """Return the hour and weekday terms of the logarithm of the mean: float64 [n]."""
         day, hour = calendar(period, period_s)
         log_means: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
         return log_means
 
     def history(self, day: Ints | None = None) -> Floats:
-        """Return the part of each day of the history, float64 [N], or of given days from 0."""
+        """Return the term of each history day, or of given days, in the log of the mean."""
         levels: Floats = np.cumsum(self.of_history)
         return levels if day is None else levels[day]
 
     def drawn_days(self, n: int, rng: np.random.Generator, *, as_published: bool = False) -> Ints:
-        """Draw days of the history, the last ones most often: int64 [n], from 0.
+        """Draw history days, recent ones most often: int64 [n], from 0.
 
         The days are k before the last with k geometric from 0, and continue from the last before
         the first. With `as_published`, they count as in the authors' program: day (N - k) modulo N
@@ -77,13 +77,13 @@ class BatchArrivals:
         return (self.n_days - (0 if as_published else 1) - k) % self.n_days
 
     def of_weekday(self, near: Ints, weekday: Ints) -> Ints:
-        """Return the days of the history nearest to `near`, from 0, with given weekdays."""
+        """Return the history days that are closest to `near` and have these weekdays."""
         days = near + (weekday - self.first_day - near + 3) % DAYS - 3
         days = np.where(days >= self.n_days, days - DAYS, days)
         return np.clip(np.where(days < 0, days + DAYS, days), 0, self.n_days - 1)
 
     def counts(self, mean: Floats, rng: np.random.Generator) -> Ints:
-        """Draw counts with given means: int64 of the same shape."""
+        """Draw arrival counts with given means: int64 in the shape of `mean`."""
         if self.dispersion > 0:
             mean = mean * rng.gamma(1.0 / self.dispersion, self.dispersion, mean.shape)
         return rng.poisson(mean)
@@ -97,7 +97,7 @@ class BatchArrivals:
         *,
         by_week: bool = False,
     ) -> tuple[Ints, Ints]:
-        """Draw the counts of some periods; every day takes a day of the history.
+        """Draw arrival counts per period, with the level of a random history day for each day.
 
         `scale` is a factor on the mean; `by_week` takes weeks of the history, see the module.
 
@@ -115,7 +115,7 @@ class BatchArrivals:
 
 
 def calendar(period: Ints, period_s: float) -> tuple[Ints, Ints]:
-    """Return the day and the hour of the day of each period, by the clock."""
+    """Return day and hour of the day of each period, counted from the clock's zero."""
     seconds = period * period_s
     day = np.floor(seconds / DAY_S).astype(np.int64)
     return day, np.floor((seconds - day * DAY_S) / DAY_S * HOURS).astype(np.int64)
@@ -132,7 +132,7 @@ def fit_arrivals(
     overdispersed: bool = True,
     back: float = 1 / 7,
 ) -> BatchArrivals:
-    """Fit the distribution of counts, with all periods of a window.
+    """Fit the distribution of arrival counts to all periods of a training window.
 
     Args:
         counts: int64 [n_periods].
@@ -169,7 +169,7 @@ def fit_arrivals(
 
 
 def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -> float:
-    """Return the mean count per period of days drawn from the history as in `BatchArrivals`."""
+    """Return the mean count per period, with history days weighted as `BatchArrivals` draws."""
     day = calendar(first_period + np.arange(len(counts)), period_s)[0]
     day = day - day[0]
     chance = _chance(int(day[-1]) + 1, back)
@@ -239,7 +239,7 @@ def coverage(
     share: float = 0.9,
     as_published: bool = False,
 ) -> tuple[float, float]:
-    """Return the share of true counts inside central prediction intervals, and their mean width.
+    """Return the share of true counts inside prediction intervals, and the intervals' mean width.
 
     As in section 5.1, days of the history are drawn ``n_days`` times, with many counts for each.
 

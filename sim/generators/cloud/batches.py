@@ -36,7 +36,7 @@ days, even in their logarithms."""
 
 @dataclass(frozen=True, eq=False)
 class JobExamples:
-    """Real jobs of each flavour; each column has shape [n_examples].
+    """Real jobs of each flavour, from which generated jobs take their attributes.
 
     Attributes:
         first: int64 [n_flavours + 1], first example of each flavour, and the end of the last.
@@ -52,12 +52,12 @@ class JobExamples:
     tasks: Tasks | None = None
 
     def draw(self, flavour: Ints, rng: np.random.Generator) -> Ints:
-        """Draw an example for each job: int64 [n]."""
+        """Draw a random example of its flavour for each job: int64 [n], rows of the columns."""
         many = np.diff(self.first)[flavour]
         return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
 
     def nearest(self, flavour: Ints, lived_s: Floats, runtime_s: Floats) -> Ints:
-        """Return the example of each job with the run time nearest to its lifetime: int64 [n]."""
+        """Return each job's example with the run time closest to its lifetime: int64 [n]."""
         nearest_row: Ints = np.empty(len(flavour), dtype=np.int64)
         for flavour_number in np.unique(flavour).tolist():
             mine = np.flatnonzero(flavour == flavour_number)
@@ -72,7 +72,7 @@ class JobExamples:
 def batches_of(
     workload: Workload, *, period_s: float = 300.0, most_flavours: int = 32, bins: Bins = LIVES
 ) -> tuple[CloudTrace, JobExamples]:
-    """Return the batches of a workload, and examples of its flavours.
+    """Convert a workload to batches of flavours, with its jobs as examples of the flavours.
 
     `most_flavours` requests have their own flavour; periods are `period_s` seconds long.
 
@@ -88,14 +88,14 @@ def batches_of(
 def batches_and_rows(
     workload: Workload, *, period_s: float, most_flavours: int, bins: Bins = LIVES
 ) -> tuple[CloudTrace, JobExamples, Ints]:
-    """Return batches and examples, and the workload row of each batched job: int64 [n_jobs]."""
+    """Return batches, examples, and the workload row of each batched job, int64 [n_jobs]."""
     observed = observed_of(workload, most_flavours=most_flavours)
     trace, rows = observed.batches(period_s, bins)
     return trace, _examples(workload, observed.flavour, len(observed.flavours)), rows
 
 
 def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
-    """Return the jobs of a workload as demand that begins at submission.
+    """Return a workload's jobs as demand that begins at submission and ends after the run time.
 
     `most_flavours` requests, 1 or more, have their own flavour; all jobs must have ended.
     """
@@ -112,7 +112,7 @@ def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
 
 
 def clock_of(workload: Workload) -> Floats:
-    """Return submissions by the log's own clock, in seconds since its zero.
+    """Return submit times by the log's own clock, in seconds since the clock's zero.
 
     Without dates the first submission is at zero, as in the paper for Azure's trace.
     """
@@ -179,7 +179,7 @@ def _examples(workload: Workload, flavour: Ints, n_flavours: int) -> JobExamples
 def workload_of(
     trace: CloudTrace, examples: JobExamples, streams: RandomStreams, *, name: str
 ) -> Workload:
-    """Return a generated trace as a workload.
+    """Convert a generated trace of batches to a workload.
 
     Jobs begin evenly apart within their period (section 2.4), and live for a time drawn within
     their bin, but no longer than they requested. `queue` is the flavour. Each batch has its own
@@ -221,7 +221,7 @@ _OTHERS = "others up to "
 
 @dataclass(frozen=True, eq=False)
 class WindowJobs:
-    """Jobs of a window as observed; columns have shape [n_jobs].
+    """Observed jobs of a time window, as columns of shape [n_jobs].
 
     Attributes:
         start_s: float64, submission after the begin of the window, never falling.
@@ -242,7 +242,7 @@ class WindowJobs:
 
 @dataclass(frozen=True, eq=False)
 class CloudWindows:
-    """A training window and a test window.
+    """A training window and a later test window for the evaluation of cloud generators.
 
     Attributes:
         lived: training data of lifetimes; mostly `train`.
@@ -266,7 +266,7 @@ class CloudWindows:
 def windows_of(
     train: Workload, test: Workload, *, period_s: float = 300.0, most_flavours: int = 32
 ) -> CloudWindows:
-    """Return the windows of two workloads with known users.
+    """Return training and test windows from two workloads with known users.
 
     Raises:
         WorkloadError: no users, too short, or no request in common.
@@ -322,7 +322,7 @@ def windows_of_traces(
     train: CloudTrace, test: CloudTrace, lived: CloudTrace | None = None,
     names: tuple[str, str] = ("train", "test"),
 ) -> CloudWindows:  # fmt: skip
-    """Return the windows of two traces with the same flavours, such as those of the authors.
+    """Return training and test windows from two traces with the same flavours.
 
     Lifetimes are learnt from `lived`; None is `train`.
 
@@ -351,7 +351,7 @@ def windows_of_traces(
 
 
 def examples_of(trace: CloudTrace) -> JobExamples:
-    """Return one job for each flavour of a trace: its whole cores, and no time limit."""
+    """Return one synthetic job per flavour of a trace, with whole cores and no time limit."""
     n = len(trace.flavours)
     cores = np.array([max(flavour.mcpu // 1000, 1) for flavour in trace.flavours])
     memory = np.array([flavour.mem_bytes for flavour in trace.flavours])
@@ -362,7 +362,7 @@ def examples_of(trace: CloudTrace) -> JobExamples:
 
 
 def starts_of(trace: CloudTrace) -> Floats:
-    """Return the begins of jobs after that of the window, evenly apart within their periods."""
+    """Return job starts in seconds after the window's begin, evenly spaced within each period."""
     _, first, which, counts = np.unique(
         trace.period, return_index=True, return_inverse=True, return_counts=True
     )
@@ -377,7 +377,7 @@ def generated_jobs(
     lifetimes: np.random.Generator,
     example_rng: np.random.Generator,
 ) -> WindowJobs:
-    """Return the jobs of a generated trace, as `workload_of` does."""
+    """Return the jobs of a generated trace, with the same draws as `workload_of`."""
     lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
     rows = examples.draw(trace.flavour, example_rng)
     return WindowJobs(
@@ -388,7 +388,7 @@ def generated_jobs(
 
 
 def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats:
-    """Return the processors of living jobs in each period of a window: float64 [n_periods].
+    """Return the processors of running jobs in each period of a window: float64 [n_periods].
 
     As in `capacity.cores_in_use`, a job counts from the period of its begin on for its lifetime in
     whole periods, without an observed end to the end of the window.

@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class QuantileBand:
-    """Quantiles of the cores in use in each period: float64 [n_periods] each."""
+    """Low, median and high quantile of the cores in use per period: float64 [n_periods] each."""
 
     low: Floats
     median: Floats
@@ -35,11 +35,11 @@ class QuantileBand:
 
     @property
     def mean_width(self) -> float:
-        """Mean width in cores."""
+        """Mean width of the band in cores."""
         return float((self.high - self.low).mean())
 
     def covers(self, cores: Floats) -> float:
-        """Return the share of periods with the cores within the band."""
+        """Return the share of periods whose cores in use lie within the band."""
         return float(((cores >= self.low) & (cores <= self.high)).mean())
 
     def interval_score(self, cores: Floats, share: float = 0.9) -> float:
@@ -52,7 +52,7 @@ class QuantileBand:
 
 
 def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
-    """Return the cores of living jobs in each period of the window: float64 [n_periods].
+    """Return the cores of running jobs in each period of the window: float64 [n_periods].
 
     Censored jobs live to the end of the window. Jobs from before the window are unknown here. The
     generator `rng` draws lifetimes within their bins.
@@ -68,7 +68,7 @@ def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
 
 
 def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
-    """Return the band that holds a share of some futures, by period."""
+    """Return the per-period band that contains this share of the futures (workload draws)."""
     low, median, high = np.quantile(
         np.stack(list(futures)), (0.5 - share / 2, 0.5, 0.5 + share / 2), axis=0
     )
@@ -76,7 +76,7 @@ def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
 
 
 def cores_needed(futures: Iterable[Floats], share: float = 0.95) -> float:
-    """Return the cores that suffice at all times in a share of the futures."""
+    """Return the cores that cover the peak demand in this share of the futures."""
     peaks = [float(cores.max()) for cores in futures]
     return float(np.quantile(peaks, share, method="higher"))
 
@@ -105,7 +105,7 @@ DEFINITIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class ServerSize:
-    """Size of a server.
+    """Cores and memory of a server.
 
     Attributes:
         mem_bytes: bytes, or None without memory limits.
@@ -132,7 +132,7 @@ class ServerSize:
 
 @dataclass(frozen=True)
 class ServerRequirement:
-    """Number of servers that futures need.
+    """Number of servers that many generated futures of a workload need.
 
     Attributes:
         servers: number that suffices in the requested share of the futures.
@@ -150,7 +150,7 @@ class ServerRequirement:
 
     @classmethod
     def of(cls, each: Sequence[int], share: float) -> "ServerRequirement":
-        """Return the number of servers that suffices in a share of the futures.
+        """Return the servers that suffice in a share of the futures, from each future's number.
 
         Raises:
             WorkloadError: no future, or a share out of range.
@@ -174,7 +174,7 @@ class ServerRequirement:
         )  # fmt: skip
 
     def suffice(self) -> list[tuple[int, float]]:
-        """Return rising numbers of servers with the share of the futures in which they suffice."""
+        """Return increasing server numbers, each with the share of futures it covers."""
         numbers, counts = np.unique(self.each, return_counts=True)
         shares = np.cumsum(counts) / len(self.each)
         return list(zip(numbers.tolist(), shares.tolist(), strict=True))
@@ -186,7 +186,7 @@ def _place(n: int, share: float) -> int:
 
 @dataclass(frozen=True)
 class CapacityCase:
-    """A scenario of the future and its requirement.
+    """A what-if scenario of future demand, with the number of servers it needs.
 
     Attributes:
         scale: factor on the rate of arrivals.
@@ -207,7 +207,7 @@ class CapacityCase:
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """Number of servers that suffices, for one or more scenarios.
+    """Numbers of servers that suffice for future demand, for one or more scenarios.
 
     Attributes:
         warm_up_days: days generated before these.
@@ -226,12 +226,12 @@ class CapacityPlan:
     cases: tuple[CapacityCase, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        """Return the plan as JSON-ready dictionaries, lists, texts and numbers."""
         return {**asdict(self), "definitions": DEFINITIONS}
 
 
 def check_countable(workload: Workload, server: ServerSize) -> None:
-    """Refuse jobs whose demand cannot be compared with servers.
+    """Raise `WorkloadError` if the demand of jobs cannot be compared with servers.
 
     Raises:
         WorkloadError: jobs consist of tasks, have unknown memory, or need more memory per
@@ -257,7 +257,7 @@ def check_countable(workload: Workload, server: ServerSize) -> None:
 
 
 def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: float) -> int:
-    """Return the largest amount in use at the same time between a begin and an end.
+    """Return the largest amount in use at any moment between `begin_s` and `end_s`.
 
     Arrays have shape [n]; ends are exclusive.
     """
@@ -272,7 +272,7 @@ def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: f
 
 
 def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Return the least number of servers of a future for any placement.
+    """Return a lower bound on the servers that a future needs under any placement.
 
     Times `begin_s` and `end_s` count from the first submission.
     """
@@ -285,7 +285,7 @@ def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s:
 
 
 def missing_share(workload: Workload, warm_up_s: float) -> float:
-    """Return the share of a steady demand that is missing after a warm-up from an empty system.
+    """Return the share of a steady demand still missing after a warm-up from an empty system.
 
     It is the share of processor-seconds of jobs after they have lived that long.
     """
@@ -295,7 +295,7 @@ def missing_share(workload: Workload, warm_up_s: float) -> float:
 
 
 def placement_units(workload: Workload, server: ServerSize) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the units of placement, job by job: wide jobs take whole servers and a rest.
+    """Split jobs into pieces for placement: a wide job takes whole servers and a remainder.
 
     Returns:
         int64 [n_pieces] each: row of the job, number of equal pieces, processors and memory of one

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """Contexts of a table; rows count through all levels, level 0 first.
+    """Observed contexts of a probability table, with all levels in one row numbering.
 
     Attributes:
         keys: observed contexts of each level, as sorted unique int64.
@@ -32,15 +32,15 @@ class Contexts:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of all levels."""
+        """Number of table rows over all levels."""
         return len(self.parent)
 
     def first_row(self, level: int) -> int:
-        """Return the row of the first context of a level."""
+        """Return the table row of the first context of a level."""
         return sum(len(keys) for keys in self.keys[:level])
 
     def rows(self, level_keys: Sequence[Ints]) -> Ints:
-        """Return the deepest observed row of each context: int64 [n].
+        """Return the row of each context, or of its deepest observed ancestor: int64 [n].
 
         The keys of each level except 0 are int64 [n]; levels beyond the table are ignored.
         """
@@ -60,7 +60,7 @@ class Contexts:
 def observed_contexts(
     level_keys: Sequence[Ints], least: int = 1
 ) -> tuple[Contexts, tuple[Ints, ...]]:
-    """Return the contexts of some rows, and the context of every row at each level.
+    """Return the contexts that occur in data rows, and each row's context at every level.
 
     Contexts from level 2 on that are rarer than `least` are left out.
 
@@ -87,13 +87,13 @@ def observed_contexts(
 
 
 def encode_contexts(name: str, contexts: Contexts) -> dict[str, NDArray[Any]]:
-    """Return the arrays of contexts with a name prefix."""
+    """Return the arrays of contexts, named with a prefix, for storage in a model."""
     keys = {f"{name}_keys_{level}": keys for level, keys in enumerate(contexts.keys)}
     return {**keys, f"{name}_parent": contexts.parent}
 
 
 def contexts_of(model: Model, name: str) -> Contexts:
-    """Return the contexts with a name. Raises WorkloadError if they are invalid."""
+    """Return the contexts stored in a model. Raises WorkloadError if they are invalid."""
     keys: list[NDArray[np.int64]] = []
     while (key := f"{name}_keys_{len(keys)}") in model.arrays:
         keys.append(integers_of(model, key, (None,), 0))
@@ -107,7 +107,7 @@ def contexts_of(model: Model, name: str) -> Contexts:
 
 
 def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return an array of probabilities that sum to 1 along its last axis."""
+    """Return a checked model array of probabilities that sum to 1 along the last axis."""
     shares = array_of(model, name, shape, 0.0, 1.0)
     if np.abs(shares.sum(axis=-1) - 1.0).max() > 1e-6:
         raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
@@ -121,7 +121,7 @@ def array_of(
     lowest: float,
     highest: float,
 ) -> NDArray[np.float64]:
-    """Return an array of numbers as float64.
+    """Return a model array as float64, after checks of its shape and range.
 
     None in the shape is any length from 1.
 
@@ -153,7 +153,7 @@ def integers_of(
     lowest: int,
     highest: int = 2**62,
 ) -> NDArray[np.int64]:
-    """Return an array of whole numbers as int64; see `array_of`."""
+    """Return a model array as int64, after checks of its shape, range and whole numbers."""
     array_of(model, name, shape, float(lowest), float(highest))
     array = model.arrays[name]
     if array.dtype.kind == "f" and (array % 1 != 0).any():

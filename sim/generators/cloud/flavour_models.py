@@ -68,7 +68,7 @@ Facts = Mapping[str, Ints]  # facts before each token, by name: see `facts_of`
 
 @dataclass(frozen=True)
 class ExpertContext:
-    """Facts of one table of the mix by level, and its half-life in those of the generator."""
+    """Facts that a table of the mix uses at each level, and its relative half-life."""
 
     levels: tuple[tuple[str, ...], ...]
     half_life: float = 1.0
@@ -93,7 +93,7 @@ MEMORIES: tuple[ExpertContext, ...] = (
 
 
 def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
-    """Return the facts before each token: int64 [n] by name.
+    """Return the named facts that precede each token: int64 [n] each.
 
     ``before``, ``run`` (its class), ``earlier`` as in `FlavourTokens`; ``run_before``, class of
     the run of `earlier`, 0 if there is none; ``place`` in the batch, in the same classes;
@@ -119,7 +119,7 @@ def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
 
 
 def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
-    """Return the keys of the context levels of a table."""
+    """Return the integer keys of a table's contexts at each level: int64 [n] each."""
     sizes = {"hour": HOURS, "weekday": WEEKDAYS}
     sizes |= dict.fromkeys(("run", "run_before", "place"), LONGEST_RUN + 1)
     key: Ints = np.zeros(len(facts["before"]), dtype=np.int64)
@@ -132,13 +132,13 @@ def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
 
 
 def class_of(run: Ints) -> Ints:
-    """Return the class of weights of each class of runs, from 0."""
+    """Return the weight class of each run-length class, from 0."""
     return np.searchsorted(RUN_CLASSES, run, side="left").astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class FlavourExpert:
-    """One table of the mix, with probabilities float64 [n_rows, K + 1]."""
+    """One table of the mix, with probabilities float64 [n_rows, n_flavours + 1]."""
 
     contexts: Contexts
     probability: Floats
@@ -146,7 +146,7 @@ class FlavourExpert:
 
 @dataclass(frozen=True, eq=False)
 class FlavourMix:
-    """Probabilities of the next token by a mix of tables.
+    """A log-linear mix of tables that gives the probabilities of the next token.
 
     Attributes:
         experts: one for each of `MEMORIES`.
@@ -163,15 +163,15 @@ class FlavourMix:
 
     @property
     def end(self) -> int:
-        """Token that ends a batch: the number of flavours."""
+        """Token number of the end of a batch, which equals the number of flavours."""
         return self.table.end
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
-        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        """Return the probabilities of each next token: float64 [n, n_flavours + 1]."""
         return self._shares(self._logs(facts_of(tokens)))
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourMix":
-        """Return the mix with other odds of tokens; see `flavours.tilted_shares`."""
+        """Return the mix with scaled odds of tokens, as in `flavours.tilted_shares`."""
         return replace(self, odds=self.odds * odds, among=self.among * weight)
 
     def _shares(self, logs: Floats) -> Floats:
@@ -183,7 +183,7 @@ class FlavourMix:
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches.
+        """Draw the flavours of the jobs of `n_batches` non-empty batches.
 
         The arguments and the result are those of `model_parts.NextFlavour.draw`.
         """
@@ -261,7 +261,7 @@ def fit_mix(
     half_life_days: float,
     validation: CloudTrace | None = None,
 ) -> FlavourMix:
-    """Fit the mix to a trace.
+    """Fit the tables of a mix and their weights to a trace.
 
     The weights are fitted to `validation`; None holds out the last part of `trace`.
     """
@@ -294,7 +294,7 @@ def _split_validation(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None
 
 
 def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert, ...]:
-    """Fit the tables of the mix to a trace."""
+    """Fit all tables of the mix to a trace, without their weights."""
     tokens = tokens_of(trace)
     facts = facts_of(tokens)
     return tuple(
@@ -311,7 +311,7 @@ def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert
 
 
 def fit_weights(expert_logs: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
-    """Return the likeliest weights under a normal prior: float64 like `prior`.
+    """Return the most probable mix weights under a normal prior: float64 in its shape.
 
     Args:
         expert_logs: float32 [experts, n, K + 1], logarithms of probabilities.
@@ -362,7 +362,7 @@ FLAVOUR_DIMENSIONS_MOST_CELLS = 4_000_000  # contexts times flavours that are co
 
 @dataclass(frozen=True, eq=False)
 class DimensionTable:
-    """Probabilities of the values of one dimension by context: float64 [n_rows, values]."""
+    """Probabilities of one flavour dimension's values by context: float64 [n_rows, values]."""
 
     contexts: Contexts
     probability: Floats
@@ -370,7 +370,7 @@ class DimensionTable:
 
 @dataclass(frozen=True, eq=False)
 class FlavourChain:
-    """A tree whose leaves are flavours, with a level for each dimension.
+    """A tree with flavours as leaves and one level per dimension, such as cores or memory.
 
     Attributes:
         value: int64 [K, D], number of each flavour's value in each dimension, from 0.
@@ -383,7 +383,7 @@ class FlavourChain:
 
     @classmethod
     def of(cls, value: Ints) -> "FlavourChain":
-        """Return the tree of values, int64 [K, D]."""
+        """Build the tree from the flavours' values, int64 [n_flavours, n_dimensions]."""
         levels = [np.zeros(len(value), dtype=np.int64)]
         for d in range(value.shape[1]):
             pair = levels[-1] * (int(value.max()) + 1) + value[:, d]
@@ -397,24 +397,24 @@ class FlavourChain:
 
     @property
     def parts(self) -> bool:
-        """Whether all flavours have different values."""
+        """Whether the dimensions distinguish all flavours."""
         return len(np.unique(self.node[:, -1])) == len(self.node)
 
     def width(self, d: int) -> int:
-        """Return the number of values of a dimension."""
+        """Return the number of different values of dimension `d`."""
         return int(self.value[:, d].max()) + 1
 
     def n_levels(self, d: int) -> int:
-        """Return the number of context levels of a dimension after the first; see `keys`."""
+        """Return the number of context levels of dimension `d`, without level 0."""
         return 5 if d > 0 else 4
 
     def children(self, d: int) -> tuple[Ints, Ints]:
-        """Return parent node and value of each node of level d + 1, in order: int64 [n]."""
+        """Return parent node and value of each node of level d + 1: int64 [n] each."""
         first = np.unique(self.node[:, d + 1], return_index=True)[1]
         return self.node[first, d], self.value[first, d]
 
     def keys(self, d: int, before: Ints, run: Ints, earlier: Ints, parent: Ints) -> list[Ints]:
-        """Return the keys of the context levels of a dimension: int64 [n] each.
+        """Return the context keys of dimension `d` for each level except 0: int64 [n] each.
 
         Args:
             d: dimension; -1 is whether the batch ends, which depends on the cores before.
@@ -434,7 +434,7 @@ class FlavourChain:
 
 
 def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
-    """Return the tree of flavours by cores, memory per core, GPUs, time and a rest.
+    """Return the tree of flavours by cores, memory per core, GPUs, time limit and a remainder.
 
     A dimension in which all agree is left out; the last one counts flavours that agree in all
     others.
@@ -458,7 +458,7 @@ def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
 
 @dataclass(frozen=True, eq=False)
 class FlavourDimensions:
-    """Probabilities of the next token, dimension by dimension.
+    """A model that gives the next token's probabilities, dimension by dimension.
 
     Attributes:
         ends: whether the batch goes on (0) or ends (1).
@@ -475,17 +475,17 @@ class FlavourDimensions:
 
     @property
     def end(self) -> int:
-        """Token that ends a batch: the number of flavours."""
+        """Token number of the end of a batch, which equals the number of flavours."""
         return len(self.chain.value)
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
-        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        """Return the probabilities of each next token: float64 [n, n_flavours + 1]."""
         of_context, place = self._of(tokens.before, run_class(tokens.run), tokens.earlier)
         probabilities: Floats = self._tilted(of_context)[place]
         return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourDimensions":
-        """Return the model with other odds of tokens; see `flavours.tilted_shares`."""
+        """Return the model with scaled odds of tokens, as in `flavours.tilted_shares`."""
         return replace(self, odds=self.odds * odds, among=self.among * weight)
 
     def draw(
@@ -495,7 +495,7 @@ class FlavourDimensions:
         day: Ints | None,
         hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches; the distribution does not depend on the hour.
+        """Draw the flavours of non-empty batches, independently of the hour.
 
         The arguments and the result are those of `model_parts.NextFlavour.draw`.
         """
@@ -573,7 +573,7 @@ class _ContextCache:
         self._sums: Floats = np.empty((0, model.end + 1))
 
     def sums(self, before: Ints, run: Ints, earlier: Ints, day: Ints | None) -> tuple[Floats, Ints]:
-        """Return cumulative probabilities of tokens, float64 [m, K + 1], and rows of contexts."""
+        """Return cumulative token probabilities per cached context, and each row's context."""
         model, width, runs = self._model, self._model.end + 1, run_class(run)
         key = (before * (LONGEST_RUN + 1) + runs) * width + earlier
         oldest = model.table.n_days - len(model.table.by_day)
@@ -607,7 +607,7 @@ class _ContextCache:
 def fit_dimensions(
     trace: CloudTrace, table: FlavourTable, half_life_days: float
 ) -> FlavourDimensions:
-    """Fit a table to each dimension of the flavours of a trace."""
+    """Fit a probability table to each dimension of a trace's flavours."""
     chain, tokens = chain_of(trace.flavours), tokens_of(trace)
     runs, weight = run_class(tokens.run), recency(tokens, trace, half_life_days)
     is_end = (tokens.token == tokens.end).astype(np.int64)

@@ -32,7 +32,7 @@ days differ more, and the band of their demand is wider."""
 
 @dataclass(frozen=True, eq=False)
 class FlavourTokens:
-    """A trace as a sequence of flavours and ends of batches.
+    """A trace as a sequence of tokens, which are flavours of jobs and ends of batches.
 
     Attributes:
         token: int64 [n], a flavour, or `end`.
@@ -56,7 +56,7 @@ class FlavourTokens:
 
 
 def tokens_of(trace: CloudTrace) -> FlavourTokens:
-    """Return the tokens of a trace with their contexts."""
+    """Convert a trace to tokens, each with the preceding tokens as context."""
     end, n_jobs = len(trace.flavours), trace.n_jobs
     is_last = np.append(trace.first_in_batch[1:], True)
     place = np.arange(n_jobs) + np.cumsum(is_last) - is_last
@@ -75,19 +75,19 @@ def tokens_of(trace: CloudTrace) -> FlavourTokens:
 
 
 def hours_of(period: Ints, period_s: float) -> Ints:
-    """Return the hour of the week of each period, from 0 on the first day of the clock."""
+    """Return the hour of the week of each period, 0 to 167, from the clock's first midnight."""
     hours: Ints = np.floor(period * (period_s / HOUR_S)).astype(np.int64) % (7 * 24)
     return hours
 
 
 def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Ints, Ints]:
-    """Return the keys of the three context levels."""
+    """Return the integer keys of contexts at the three levels: int64 [n] each."""
     with_run = before * (LONGEST_RUN + 1) + run_class(run)
     return before, with_run, with_run * (end + 1) + earlier
 
 
 def run_class(run: Ints) -> Ints:
-    """Return a class of each run: exact up to 8, then by half powers of two, up to 31."""
+    """Return the class of each run length: exact up to 8, then logarithmic, 31 at most."""
     above = np.maximum(run, EXACT_RUNS) / EXACT_RUNS
     classes = EXACT_RUNS + np.ceil(2 * np.log2(above)).astype(np.int64)
     return np.where(run <= EXACT_RUNS, run, np.minimum(classes, LONGEST_RUN))
@@ -95,7 +95,7 @@ def run_class(run: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class FlavourTable:
-    """Probabilities of the next token by context.
+    """Probabilities of the next token by the preceding tokens of the batch.
 
     Attributes:
         probability: float64 [n_rows, K + 1]; the last column is the end of the batch.
@@ -110,22 +110,22 @@ class FlavourTable:
 
     @property
     def end(self) -> int:
-        """Token that ends a batch: the number of flavours."""
+        """Token number of the end of a batch, which equals the number of flavours."""
         return int(self.probability.shape[1]) - 1
 
     def rows(self, before: Ints, run: Ints, earlier: Ints) -> Ints:
-        """Return the table rows of contexts."""
+        """Return the table row of each context: int64 [n]."""
         return self.contexts.rows(keys_of(before, run, earlier, self.end))
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
-        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        """Return the probabilities of each next token: float64 [n, n_flavours + 1]."""
         probabilities: Floats = self.probability[
             self.rows(tokens.before, tokens.run, tokens.earlier)
         ]
         return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourTable":
-        """Return the table with other odds of tokens; see `tilted_shares`."""
+        """Return the table with scaled odds of tokens, as in `tilted_shares`."""
         return replace(
             self,
             probability=tilted_shares(self.probability, odds, weight),
@@ -139,12 +139,12 @@ class FlavourTable:
         day: Ints | None,
         hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches; the distribution does not depend on the hour."""
+        """Draw the flavours of non-empty batches, independently of the hour."""
         return draw_flavours(self, n_batches, rng, day)
 
 
 def tilted_shares(probabilities: Floats, odds: Floats, weight: Floats) -> Floats:
-    """Return probabilities of tokens with changed odds; the last token is the end of a batch.
+    """Return token probabilities with scaled odds; the last token is the end of a batch.
 
     Args:
         probabilities: float64 [..., K + 1].
@@ -167,7 +167,7 @@ def tilted_shares(probabilities: Floats, odds: Floats, weight: Floats) -> Floats
 def fit_flavours(
     tokens: FlavourTokens, weight: Floats | None = None, day: Ints | None = None
 ) -> FlavourTable:
-    """Fit the table to a sequence of tokens.
+    """Fit a table of next-token probabilities to a sequence of tokens.
 
     Args:
         tokens: tokens of a trace.
@@ -195,7 +195,7 @@ def fit_flavours(
 def fitted_chain(
     level_keys: Sequence[Ints], token: Ints, width: int, weight: Floats | None = None
 ) -> tuple[Contexts, Floats, Ints]:
-    """Fit probabilities of tokens to levels of contexts, each borrowing from the one above.
+    """Fit token probabilities at each context level, smoothed with those of the level above.
 
     Args:
         level_keys: key of every row for each level except 0: int64 [n].
@@ -223,7 +223,7 @@ def fitted_chain(
 
 
 def days_of(tokens: FlavourTokens, trace: CloudTrace) -> Ints:
-    """Return the day of the history of each token, from 0."""
+    """Return the day of each token, counted from 0 on the first day of the trace."""
     day = np.floor(trace.period * (trace.period_s / DAY_S)).astype(np.int64)
     first = int(np.floor(trace.first_period * (trace.period_s / DAY_S)))
     since: Ints = day[tokens.job] - first
@@ -231,7 +231,7 @@ def days_of(tokens: FlavourTokens, trace: CloudTrace) -> Ints:
 
 
 def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> Floats | None:
-    """Return weights of tokens that halve with every half-life before the end of the window.
+    """Return token weights that halve with every half-life of age at the end of the window.
 
     A half-life of 0 weights all equally, and returns None.
     """
@@ -246,7 +246,7 @@ def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> 
 def draw_flavours(
     table: FlavourTable, n_batches: int, rng: np.random.Generator, day: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Draw the flavours of non-empty batches.
+    """Draw the flavours of `n_batches` non-empty batches from a table.
 
     All batches are drawn together, one job of each after another, because contexts do not cross
     batches.

@@ -42,7 +42,7 @@ ALMOST = 1e-7  # least distance of hazards from 0 and 1
 
 @dataclass(frozen=True, eq=False)
 class LifetimeTable:
-    """Hazards by context.
+    """Hazards of lifetime bins by context (flavour, preceding jobs and batch size).
 
     Attributes:
         hazard: float64 [n_rows, n_bins], above 0 and below 1.
@@ -55,24 +55,24 @@ class LifetimeTable:
 
     @property
     def n_bins(self) -> int:
-        """Number of bins of lifetimes."""
+        """Number of lifetime bins."""
         return int(self.hazard.shape[1])
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
-        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        """Return hazards by context, float64 [n_rows, n_bins], and each job's row, int64."""
         return self.hazard, self.contexts.rows(lifetime_keys(trace, self.long_bin))
 
     def ending(self, rate: float) -> "LifetimeTable":
-        """Return the table for jobs that end at another rate; see `rescale_hazards`."""
+        """Return a table for jobs that end `rate` times as fast, with rescaled hazards."""
         return self if rate == 1 else replace(self, hazard=rescale_hazards(self.hazard, rate))
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a bin for every job; see `draw_lifetimes`."""
+        """Draw a lifetime bin for every job, given flavours and batches: int64 [n_jobs]."""
         return draw_lifetimes(self, flavour, batch, n_flavours, rng)
 
 
 def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
-    """Return the state of each job: its bin, or n_bins + the bin in which it was last seen.
+    """Return each job's state: the bin of its end, or n_bins + the bin when last seen.
 
     From `long_bin` on both are that bin.
     """
@@ -81,18 +81,18 @@ def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints
 
 
 def long_bin_of(trace: CloudTrace) -> int:
-    """Return the bin of half of the window of a trace."""
+    """Return the lifetime bin that contains half of the trace's window length."""
     half_s = trace.n_periods * trace.period_s / 2.0
     return int(trace.bins.of(np.array([half_s]))[0])
 
 
 def size_class(sizes: Ints) -> Ints:
-    """Return the class of each batch size, from 0."""
+    """Return the class of each batch size, numbered from 0."""
     return np.searchsorted(SIZES, sizes, side="left").astype(np.int64)
 
 
 def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: int) -> list[Ints]:
-    """Return the keys of the context levels.
+    """Return the integer keys of contexts for each level except 0: int64 [n] each.
 
     Args:
         flavour: int64 [n].
@@ -111,7 +111,7 @@ def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: i
 
 
 def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
-    """Return the state of the job so many steps before, in the same batch."""
+    """Return each job's predecessor state, `steps` jobs earlier in its batch: int64 [n_jobs]."""
     state = state_of(trace.lifetime, trace.censored, long_bin, trace.bins.n)
     lagged_state = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
     same = trace.batch[steps:] == trace.batch[:-steps]
@@ -120,7 +120,7 @@ def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
 
 
 def lifetime_keys(trace: CloudTrace, long_bin: int) -> list[Ints]:
-    """Return the keys of the contexts of every job of a trace, see `LifetimeTable.long_bin`."""
+    """Return the context keys of every job of a trace for each level: int64 [n_jobs] each."""
     sizes = trace.batch_sizes[trace.batch - trace.batch[0]]
     states = (lagged_states(trace, steps, long_bin) for steps in (1, 2, 3))
     n_bins, n_flavours = trace.bins.n, len(trace.flavours)
@@ -128,13 +128,13 @@ def lifetime_keys(trace: CloudTrace, long_bin: int) -> list[Ints]:
 
 
 def checked_lifetimes(trace: CloudTrace) -> None:
-    """Raise `WorkloadError` if the lifetimes of a trace are unknown."""
+    """Raise `WorkloadError` if a trace does not contain lifetimes."""
     if not trace.knows_lifetimes:
         raise WorkloadError("the lifetimes of this trace are unknown; fit one that tells them.")
 
 
 def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
-    """Fit hazards to the lifetimes of a trace.
+    """Fit a table of hazards by context to the lifetimes of a trace.
 
     Args:
         trace: trace with lifetimes.
@@ -171,13 +171,13 @@ def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
 
 
 def rescale_hazards(hazard: Floats, rate: float) -> Floats:
-    """Return the hazards for which survival to each bin is the old one to the power of a rate."""
+    """Return the hazards for which each survival probability is raised to the power `rate`."""
     hazards: Floats = np.clip(-np.expm1(rate * np.log1p(-hazard)), ALMOST, 1 - ALMOST)
     return hazards
 
 
 def lifetime_probabilities(hazard: Floats) -> Floats:
-    """Return the probability of each bin: float64 [..., n_bins]; the last one has the rest."""
+    """Return the probability of each lifetime bin; the last bin takes the remainder."""
     survived = np.cumprod(1.0 - hazard, axis=-1)
     reached = np.concatenate([np.ones_like(survived[..., :1]), survived[..., :-1]], axis=-1)
     probabilities: Floats = reached * hazard
@@ -188,7 +188,7 @@ def lifetime_probabilities(hazard: Floats) -> Floats:
 def draw_lifetimes(
     table: LifetimeTable, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator
 ) -> Ints:
-    """Draw a bin for every job, for flavours in batches: int64 [n_jobs].
+    """Draw a lifetime bin for every job, given flavours and batches: int64 [n_jobs].
 
     Batches are drawn together, as in `flavours.draw_flavours`; each job depends on those before
     it. Nothing is censored.
@@ -216,7 +216,7 @@ def draw_lifetimes(
 
 
 def first_above(sums: Floats, rows: Ints, mark: Floats) -> Ints:
-    """Return the first column of each row whose sum is above a mark, by bisection: int64 [n]."""
+    """Return the first column of each row where cumulative `sums` exceed `mark`: int64 [n]."""
     low = np.zeros(len(rows), dtype=np.int64)
     high = np.full(len(rows), sums.shape[1] - 1, dtype=np.int64)
     for _ in range(int(np.ceil(np.log2(sums.shape[1])))):
@@ -237,7 +237,7 @@ count of rows, since a row may stand for thousands of jobs."""
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """Trees whose values are added. Nodes are in order of their trees.
+    """An ensemble of regression trees whose leaf values are added.
 
     Attributes:
         first: int64 [n_trees + 1], root of each tree, and the end of the last.
@@ -259,7 +259,7 @@ class BoostedTrees:
 
     @property
     def depths(self) -> Ints:
-        """Steps from the root of each tree to its deepest leaf: int64 [n_trees]."""
+        """Depth of the deepest leaf of each tree: int64 [n_trees]."""
         depth = np.zeros(len(self.feature), dtype=np.int64)
         for node, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
             if left != node:
@@ -267,7 +267,7 @@ class BoostedTrees:
         return np.maximum.reduceat(depth, self.first[:-1])
 
     def sums(self, columns: Floats) -> Floats:
-        """Return the sums of the trees, float64 [n], for columns float64 [n_features, n]."""
+        """Return the summed tree outputs, float64 [n], for features [n_features, n]."""
         depths = self.depths.tolist()
         sums = np.full(columns.shape[1], self.baseline)
         for begin in range(0, len(sums), AT_ONCE):
@@ -288,7 +288,7 @@ class BoostedTrees:
 def grow_trees(
     rows: Floats, ended: Ints, weight: Floats, *, rounds: int, rate: float, leaves: int, depth: int
 ) -> BoostedTrees:
-    """Grow trees for the logit of a probability (gradient boosting over histograms).
+    """Fit boosted trees for the logit of a probability (gradient boosting over histograms).
 
     Rows, float64 [n, n_features], occurred `weight` times; `ended` is 1 where the event happened.
     """
@@ -303,7 +303,7 @@ def grow_trees(
 
 
 def export_trees(library: Any) -> BoostedTrees:
-    """Return the trees of a fitted binary classifier of scikit-learn (histogram boosting)."""
+    """Convert a fitted scikit-learn HistGradientBoostingClassifier to `BoostedTrees`."""
     trees = [stage[0].nodes for stage in library._predictors]
     first = np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64)
     nodes = np.concatenate(trees)
@@ -335,7 +335,7 @@ CONTEXTS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class LifetimeTrees:
-    """Hazards by boosted trees.
+    """Hazards of lifetime bins from boosted trees.
 
     Attributes:
         trees: trees over `N_FEATURES` features, see `_columns`.
@@ -348,16 +348,16 @@ class LifetimeTrees:
     rate: float = 1.0
 
     def ending(self, rate: float) -> "LifetimeTrees":
-        """Return the trees for jobs that end at another rate; see `rescale_hazards`."""
+        """Return a model for jobs that end `rate` times as fast, with rescaled hazards."""
         return replace(self, rate=self.rate * rate)
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
-        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        """Return hazards by context, float64 [n, n_bins], and each job's row, int64."""
         keys, rows = np.unique(tree_keys(trace), return_inverse=True)
         return self._of(keys), rows.reshape(-1)
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a bin for every job; see `draw_lifetimes`.
+        """Draw a lifetime bin for every job, given flavours and batches: int64 [n_jobs].
 
         The trees are evaluated once for each context.
         """
@@ -411,7 +411,7 @@ class LifetimeTrees:
 
 
 def tree_keys(trace: CloudTrace) -> Ints:
-    """Return the context of every job of a trace, packed into one number: int64 [n_jobs]."""
+    """Return the context of every job as one integer, as trees use it: int64 [n_jobs]."""
     n_bins, n_flavours = trace.bins.n, len(trace.flavours)
     begins = trace.first_in_batch
     before = np.where(begins, n_flavours, np.concatenate([[n_flavours], trace.flavour[:-1]]))
@@ -429,7 +429,7 @@ def tree_keys(trace: CloudTrace) -> Ints:
 
 
 def fit_trees(trace: CloudTrace) -> LifetimeTrees:
-    """Grow trees for the hazards of a trace.
+    """Fit boosted trees for the hazards of a trace's lifetimes.
 
     Raises:
         WorkloadError: lifetimes are unknown, or every job ended in the first bin.

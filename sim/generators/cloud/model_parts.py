@@ -73,22 +73,22 @@ Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]  # parameters and array
 
 
 class NextFlavour(Protocol):
-    """A model of the next token, which depends on those before it in the batch."""
+    """Interface of models that predict the next token from the preceding ones in its batch."""
 
     @property
     def end(self) -> int:
-        """Token that ends a batch: the number of flavours."""
+        """Token number of the end of a batch, which equals the number of flavours."""
 
     def probabilities(self, tokens: FlavourTokens) -> Floats:
-        """Return the probabilities of each next token: float64 [n, K + 1]."""
+        """Return the probabilities of each next token: float64 [n, n_flavours + 1]."""
 
     def tilted(self, odds: Floats, weight: Floats) -> "NextFlavour":
-        """Return the model with other odds of tokens; see `flavours.tilted_shares`."""
+        """Return the model with scaled odds of tokens, as in `flavours.tilted_shares`."""
 
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches.
+        """Draw the flavours of the jobs of `n_batches` non-empty batches.
 
         Args:
             n_batches: number of batches.
@@ -102,26 +102,26 @@ class NextFlavour(Protocol):
 
 
 class Hazards(Protocol):
-    """A model of the hazards of lifetime bins, which depend on previous jobs in the batch."""
+    """Interface of models of lifetime-bin hazards, given the preceding jobs of the batch."""
 
     @property
     def n_bins(self) -> int:
-        """Number of bins of lifetimes."""
+        """Number of lifetime bins."""
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
-        """Return hazards of contexts, float64 [n, n_bins], and the row of each job, int64."""
+        """Return hazards by context, float64 [n, n_bins], and each job's row, int64."""
 
     def ending(self, rate: float) -> "Hazards":
-        """Return the model for jobs that end at another rate; see `lifetimes.rescale_hazards`."""
+        """Return a model for jobs that end `rate` times as fast, with rescaled hazards."""
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a bin for every job, for flavours in batches: int64 [n_jobs]; none is censored."""
+        """Draw a lifetime bin without censoring for every job in batches: int64 [n_jobs]."""
 
 
 def fit_next_flavour(
     quality: str, trace: CloudTrace, half_life_days: float, days_differ: bool
 ) -> NextFlavour:
-    """Fit the model of flavours of a quality."""
+    """Fit the flavour model that a quality level, such as ``mix``, prescribes."""
     tokens = tokens_of(trace)
     day = days_of(tokens, trace) if days_differ else None
     table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
@@ -133,12 +133,12 @@ def fit_next_flavour(
 
 
 def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
-    """Fit the model of lifetimes of a quality. Raises WorkloadError if lifetimes are unknown."""
+    """Fit the lifetime model of a quality level. Raises WorkloadError for unknown lifetimes."""
     return fit_trees(trace) if quality == "trees" else fit_lifetimes(trace)
 
 
 def quality_of(model: Model) -> str:
-    """Return the quality of a model; the default is ``tables``.
+    """Return the quality level of a cloud model; the default is ``tables``.
 
     Raises:
         WorkloadError: there is no such quality.
@@ -153,7 +153,7 @@ def quality_of(model: Model) -> str:
 
 
 def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model of flavours."""
+    """Return the arrays with which a flavour model is stored."""
     table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
     if not isinstance(table, FlavourTable):
         raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
@@ -176,7 +176,7 @@ def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
 
 
 def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
-    """Return the model of flavours that `encode_flavours` stored. Raises WorkloadError."""
+    """Restore the flavour model that `encode_flavours` stored. Raises WorkloadError."""
     table = _flavour_table_of(model, n_flavours, n_days)
     quality = quality_of(model)
     if quality == "tables":
@@ -230,7 +230,7 @@ def _contexts_of(model: Model, name: str, n_levels: int) -> Contexts:
 
 
 def encode_hazards(hazards: Hazards) -> Packed:
-    """Return parameters and arrays of a model of lifetimes."""
+    """Return the parameters and arrays with which a lifetime model is stored."""
     if isinstance(hazards, LifetimeTable):
         arrays = {
             "lifetimes_hazard": hazards.hazard,
@@ -247,7 +247,7 @@ def encode_hazards(hazards: Hazards) -> Packed:
 
 
 def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
-    """Return the model of lifetimes that `encode_hazards` stored. Raises WorkloadError."""
+    """Restore the lifetime model that `encode_hazards` stored. Raises WorkloadError."""
     if quality_of(model) != "trees":
         long_bin = int(number_of(model, "long_bin", 0, n_bins))
         contexts = contexts_of(model, "lifetimes")
@@ -313,7 +313,7 @@ _EXAMPLES = ("procs", "requested_s", "mem_bytes_per_proc")
 
 @dataclass(frozen=True, eq=False)
 class CloudModelParts:
-    """Parts that all cloud models share; arrivals are batches, or jobs."""
+    """Fitted parts that all cloud models share: flavours, examples, arrivals and lifetimes."""
 
     period_s: float
     bins: Bins
@@ -325,7 +325,7 @@ class CloudModelParts:
 
 
 def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
-    """Return parameters and arrays of the parts of a model."""
+    """Return the parameters and arrays with which the shared model parts are stored."""
     law = ground.arrivals
     parameters = {
         "period_s": ground.period_s,
@@ -357,7 +357,7 @@ def encode_parts(ground: CloudModelParts) -> tuple[dict[str, Json], dict[str, ND
 
 
 def model_parts_of(model: Model) -> CloudModelParts:
-    """Return the parts of a model. Raises WorkloadError: one is missing or invalid."""
+    """Restore the shared parts of a model. Raises WorkloadError if one is missing or invalid."""
     flavours = _flavours(model)
     bins = Bins(tuple(_numbers(model, "bin_ends_s")), number_of(model, "longest_s", 1e-6))
     entries = model.parameters.get("arrivals")

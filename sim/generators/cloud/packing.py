@@ -47,7 +47,7 @@ MOST_BYTES = 2**26
 
 @dataclass(frozen=True)
 class PackingRule:
-    """A rule that chooses one of the servers with room.
+    """A rule that selects a server with enough free capacity for a job.
 
     Attributes:
         pack: kernel function, see `sim.kernel.bin_packing.pack`.
@@ -91,7 +91,7 @@ def packing_rule_named(name: str) -> PackingRule:
 
 @dataclass(frozen=True)
 class SchedulingTuple:
-    """Start, servers and rule of one packing.
+    """Settings of one packing: start in the window, number and size of servers, and rule.
 
     Attributes:
         start: start, as a share of the window from 0 up to 1.
@@ -123,7 +123,7 @@ LONGEST = 15
 
 @dataclass(frozen=True)
 class TupleRanges:
-    """Ranges of scheduling tuples, uniform and with both ends.
+    """Ranges from which scheduling tuples are drawn uniformly, ends included.
 
     The defaults are those of our figures. By the authors' unpublished ranges, cores and memory
     each limit about half of the packings of Azure's training window. By ours, cores limit 46 %
@@ -161,7 +161,7 @@ def draw_tuples(
     ranges: TupleRanges | None = None,
     algorithms: Sequence[str] | None = None,
 ) -> tuple[SchedulingTuple, ...]:
-    """Draw tuples; the first k of them do not depend on n.
+    """Draw `n` scheduling tuples; a larger `n` only appends tuples.
 
     None takes the default ranges and all rules, which are equally likely.
 
@@ -196,7 +196,7 @@ def draw_tuples(
 
 
 def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
-    """Write tuples as CSV, completely or not at all.
+    """Write scheduling tuples to a CSV file, completely or not at all.
 
     Raises:
         TraceError: the file cannot be written.
@@ -212,7 +212,7 @@ def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
 
 
 def read_tuples(path: Path) -> tuple[SchedulingTuple, ...]:
-    """Read tuples in the format of `write_tuples`.
+    """Read scheduling tuples from a CSV file that `write_tuples` wrote.
 
     Raises:
         TraceError: file, line, field, value and what is allowed.
@@ -263,7 +263,7 @@ FULL = 0.95  # allocated share of the limiting resource above which packings are
 
 @dataclass(frozen=True, eq=False)
 class PackingRequests:
-    """Jobs to pack, in order of arrival; each column has shape [n_jobs], read-only.
+    """Jobs to pack onto servers in order of arrival, as read-only columns [n_jobs].
 
     Attributes:
         start_s: float64, never falling, seconds on any clock.
@@ -298,14 +298,14 @@ class PackingRequests:
         return len(self.start_s)
 
     def first_job(self, start: float) -> int:
-        """Return the first job from a share of the window on."""
+        """Return the row of the first job after the share `start` of the window."""
         return int(np.searchsorted(self.start_s, self.begin_s + start * self.span_s, side="left"))
 
 
 def requests_of_trace(
     trace: CloudTrace, rng: np.random.Generator, name: str = "jobs"
 ) -> PackingRequests:
-    """Return the jobs of a trace of batches, evenly apart within periods (section 2.4).
+    """Convert a trace's jobs to packing requests, evenly spaced within each period.
 
     Censored jobs never leave; `rng` draws lifetimes within their bins.
 
@@ -337,7 +337,7 @@ def requests_of_trace(
 
 
 def requests_of(workload: Workload) -> PackingRequests:
-    """Return the jobs of a workload, or the instances of its tasks, by submission and run time."""
+    """Convert a workload's jobs, or its task instances, to packing requests."""
     if workload.tasks is not None:
         tasks = workload.tasks
         row = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
@@ -363,7 +363,7 @@ def requests_of(workload: Workload) -> PackingRequests:
 
 @dataclass(frozen=True, eq=False)
 class PackingResults:
-    """Allocated shares at the first failure, by tuple; NaN where every job found room.
+    """Allocated shares of cores and memory at the first failure, by tuple; NaN without failure.
 
     Attributes:
         cpu: float64 [n_tuples], share of all cores.
@@ -375,7 +375,7 @@ class PackingResults:
     algorithm: tuple[str, ...]
 
     def of(self, algorithm: str | None) -> "PackingSummary":
-        """Return the summary of one rule, or of all (None)."""
+        """Summarise the packings by the rule `algorithm`, or all packings if None."""
         is_selected = np.array([algorithm in (None, name) for name in self.algorithm], dtype=bool)
         failed = is_selected & ~np.isnan(self.cpu)
         cpu, memory = self.cpu[failed], self.memory[failed]
@@ -391,7 +391,7 @@ class PackingResults:
 
 @dataclass(frozen=True)
 class PackingSummary:
-    """Summary of packings; shares are None if none failed.
+    """Summary of packings up to the first failure; shares are None if no packing failed.
 
     Attributes:
         n_failed: number of packings in which a job found no room; only these count below.
@@ -415,7 +415,7 @@ def pack(
     by_memory: bool = True,
     interpreted: bool = False,
 ) -> PackingResults:
-    """Pack jobs once for each tuple.
+    """Pack jobs onto empty servers until the first failure, once for each scheduling tuple.
 
     Args:
         requests: jobs.

@@ -74,7 +74,7 @@ MOST_TIMES = 50_000  # limit of different lifetimes, above which there is no con
 
 
 def lifetime_rows(windows: CloudWindows, models: Mapping[str, Hazards]) -> tuple[LifetimeRow, ...]:
-    """Score baselines and models on the lifetimes of the test window.
+    """Score baselines and models by their predictions of test-window lifetimes.
 
     With censored training jobs, Kaplan-Meier estimates come in all forms (section 5.3); with known
     seconds, the overall one in continuous time too.
@@ -158,7 +158,7 @@ ReportProgress = Callable[[str, int, int], None]  # stage, progress and total
 
 
 def chosen_generators(name: str) -> tuple[str, ...]:
-    """Return the generators of a name; ``all`` are those of `REPORTED`.
+    """Return the generators that a name selects; ``all`` selects those of `REPORTED`.
 
     Raises:
         UnknownNameError: no such generator.
@@ -171,7 +171,7 @@ def chosen_generators(name: str) -> tuple[str, ...]:
 
 
 def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
-    """Return all knobs of the fit, with the given values and defaults.
+    """Return the values of all fit knobs: the given settings, else defaults.
 
     Raises:
         UnknownNameError: there is no such knob.
@@ -190,7 +190,7 @@ def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
 def fit_trace(
     name: str, trace: CloudTrace, knobs: Mapping[str, float | str] | None = None, *, of: str
 ) -> Model:
-    """Fit a generator of clouds to a trace such as the authors'.
+    """Fit a cloud generator to a trace of batches.
 
     Raises:
         WorkloadError: lifetimes are unknown.
@@ -211,7 +211,7 @@ def cloud_report(
     n_packings: int = 500,
     progress: ReportProgress | None = None,
 ) -> CloudReport:
-    """Fit generators to one window and compare their predictions with the other.
+    """Fit cloud generators to a training window and evaluate them on the test window.
 
     Args:
         windows: training and test window.
@@ -327,7 +327,7 @@ UNITS = {
 
 
 def survival_of(trace: CloudTrace) -> Floats:
-    """Return the Kaplan-Meier share of jobs that outlive each bin: [n_bins - 1]."""
+    """Return the Kaplan-Meier probability that a job outlives each bin: float64 [n_bins - 1]."""
     n_bins = trace.bins.n
     last_seen = np.bincount(trace.lifetime[trace.censored == 1], minlength=n_bins)
     ended = np.bincount(trace.lifetime[trace.censored == 0], minlength=n_bins)
@@ -449,7 +449,7 @@ def _likeness(
 
 
 def picture_of(trace: CloudTrace) -> BatchSample:
-    """Return some consecutive periods with jobs from the middle of the window."""
+    """Return a sample of consecutive periods from the middle of the window, to be plotted."""
     with_jobs = np.unique(trace.period)
     begin = min(int(np.searchsorted(with_jobs, trace.first_period + trace.n_periods // 2)),
                 max(len(with_jobs) - PICTURE_ROWS, 0))  # fmt: skip

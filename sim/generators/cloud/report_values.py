@@ -39,7 +39,7 @@ TRIES = 6
 
 @dataclass(frozen=True)
 class WindowPacking:
-    """Packings of the real window, or of the windows of a generator, and the shares by tuple."""
+    """Packing results of the real window, or of one generator's windows, with shares by tuple."""
 
     name: str
     every: PackingSummary
@@ -49,7 +49,7 @@ class WindowPacking:
 
     @classmethod
     def of(cls, name: str, packings: PackingResults) -> "WindowPacking":
-        """Return the summaries of packings."""
+        """Summarise packings overall and by rule."""
         rules = [rule.name for rule in PACKING_RULES if rule.name in packings.algorithm]
         return cls(
             name, packings.of(None), {rule: packings.of(rule) for rule in rules},
@@ -59,7 +59,7 @@ class WindowPacking:
 
 @dataclass(frozen=True)
 class PackingReport:
-    """Packings of the real and generated windows, or the reason why nothing was packed."""
+    """Packing results of real and generated windows, or the reason for not packing."""
 
     skipped: str | None
     ranges: TupleRanges | None = None
@@ -68,7 +68,7 @@ class PackingReport:
 
 
 def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> PackingRequests:
-    """Return the jobs of a window with known memory as packing requests, from `begin_s` on."""
+    """Convert a window's jobs with known memory to packing requests, from `begin_s` on."""
     is_selected = jobs.start_s >= begin_s
     end_s = np.where(jobs.ended, jobs.start_s + jobs.lived_s, np.inf)
     return PackingRequests(
@@ -79,7 +79,7 @@ def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> P
 
 
 def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
-    """Choose ranges, draw `n` tuples and pack the real window; 0 packs nothing."""
+    """Draw `n` scheduling tuples and pack the real window with them; n = 0 disables packing."""
     reason = _refusal(windows, n)
     if reason is not None:
         return PackingReport(reason)
@@ -131,7 +131,7 @@ def _taught(windows: CloudWindows) -> PackingRequests:
 
 
 def suited_ranges(taught: PackingRequests) -> TupleRanges | None:
-    """Return ranges by which cores and memory each limit about half of the packings.
+    """Return tuple ranges for which cores and memory each limit about half of the packings.
 
     The default ranges if they do so, with failures in nine packings of ten, and few jobs are too
     wide. Otherwise servers have 2 to 6 times the cores of the 99th percentile of jobs, and
@@ -200,7 +200,7 @@ def _peak(taught: PackingRequests) -> float:
 
 @dataclass(eq=False)
 class WindowPacker:
-    """A packer of the windows of a generator, which take turns with the tuples."""
+    """Packer that distributes the scheduling tuples over a generator's windows."""
 
     name: str
     tuples: tuple[SchedulingTuple, ...]
@@ -210,19 +210,19 @@ class WindowPacker:
 
     @classmethod
     def of(cls, name: str, plan: PackingReport, n_windows: int) -> "WindowPacker":
-        """Return a packer without results."""
+        """Return a packer without results for `n_windows` windows."""
         n = len(plan.tuples)
         return cls(name, plan.tuples, n_windows, np.full(n, np.nan), np.full(n, np.nan))
 
     def add(self, place: int, jobs: WindowJobs, span_s: float) -> None:
-        """Pack a window by its share of the tuples."""
+        """Pack the window with index `place`, using its share of the scheduling tuples."""
         turn = slice(place, None, self.n_windows)
         if self.tuples[turn]:
             packings = pack(requests_of_jobs(jobs, span_s), self.tuples[turn])
             self.cpu[turn], self.memory[turn] = packings.cpu, packings.memory
 
     def packed(self) -> WindowPacking | None:
-        """Return the packings of all windows; None if nothing is packed."""
+        """Return the packing results of all windows, or None without scheduling tuples."""
         if not self.tuples:
             return None
         names = tuple(scheduling_tuple.algorithm for scheduling_tuple in self.tuples)
@@ -281,7 +281,7 @@ DEFINITIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class FlavourRow:
-    """Score of a prediction of the next flavour or end of batch; `nll` needs probabilities."""
+    """Scores of a next-token prediction; `nll` is None without probabilities."""
 
     name: str
     nll: float | None
@@ -290,7 +290,7 @@ class FlavourRow:
 
 @dataclass(frozen=True)
 class LifetimeRow:
-    """Score of a prediction of the bin of a lifetime; see `DEFINITIONS`.
+    """Scores of a prediction of lifetime bins; `DEFINITIONS` explains the scores.
 
     Attributes:
         bce, nll: None without probabilities; `nll` is per job.
@@ -312,7 +312,7 @@ class LifetimeRow:
 
 @dataclass(frozen=True, eq=False)
 class PredictionBand:
-    """A number in each period, the band of generated windows, and the share of periods inside."""
+    """Prediction band of a per-period value over generated windows, with its coverage."""
 
     band: QuantileBand
     inside: float
@@ -321,7 +321,7 @@ class PredictionBand:
 
     @classmethod
     def of(cls, windows: Floats, real: Floats) -> "PredictionBand":
-        """Compare real numbers [n_periods] with generated ones [n_windows, n_periods]."""
+        """Compare real values [n_periods] with the band of generated [n_windows, n_periods]."""
         tail = (1.0 - SHARE) / 2.0
         low, median, high = np.quantile(windows, (tail, 0.5, 1.0 - tail), axis=0)
         band = QuantileBand(low, median, high)
@@ -330,7 +330,7 @@ class PredictionBand:
 
 @dataclass(frozen=True)
 class WindowSpread:
-    """Mean of a value over generated windows, with the range of 90 % of them."""
+    """Mean of a value over generated windows, with the range that contains 90 % of them."""
 
     mean: float
     low: float
@@ -338,7 +338,7 @@ class WindowSpread:
 
     @classmethod
     def of(cls, values: Floats) -> "WindowSpread":
-        """Return the spread of a value over windows."""
+        """Return mean and 90 % range of one value per generated window."""
         tail = (1.0 - SHARE) / 2.0
         low, high = np.quantile(values, (tail, 1.0 - tail))
         return cls(float(values.mean()), float(low), float(high))
@@ -346,7 +346,7 @@ class WindowSpread:
 
 @dataclass(frozen=True, eq=False)
 class DistributionDistance:
-    """Distances and quantiles of a column of generated windows and of the real one.
+    """Distances between a job column's distributions in generated and real windows.
 
     Attributes:
         ks, wasserstein: distances, see `DEFINITIONS`.
@@ -366,7 +366,7 @@ class DistributionDistance:
 
 @dataclass(frozen=True, eq=False)
 class GeneratorReport:
-    """Evaluation of a generator on the test window.
+    """Evaluation results of one generator on the test window.
 
     Attributes:
         batches, jobs: begins in each period.
@@ -391,7 +391,7 @@ class GeneratorReport:
 
 @dataclass(frozen=True, eq=False)
 class BatchSample:
-    """Some periods as in figure 1 of the paper: a row each, with its jobs in order.
+    """Jobs of a few periods for a plot like figure 1 of the paper, one row per period.
 
     Attributes:
         period: int64 [n], row of each job, from 0.
@@ -409,7 +409,7 @@ class BatchSample:
 
 @dataclass(frozen=True, eq=False)
 class CloudReport:
-    """Evaluation of generators that were fitted to one window, on another one.
+    """Evaluation of generators that were fitted to one window and tested on the next.
 
     Attributes:
         train, test: names of the windows.
@@ -444,7 +444,7 @@ class CloudReport:
     packing: PackingReport
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain dictionaries, lists, texts and numbers, ready for JSON."""
+        """Return the report as JSON-ready dictionaries, lists, texts and numbers."""
         plain: dict[str, Any] = _plain(asdict(self))
         return {**plain, "levels": list(LEVELS), "definitions": DEFINITIONS}
 

@@ -32,7 +32,7 @@ CENSORINGS: tuple[Censoring, ...] = ("counted", "ignored", "ended")
 
 
 def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
-    """Return a trace with another treatment of censored jobs.
+    """Return a trace whose censored jobs are ignored, taken as ended, or left as they are.
 
     Args:
         trace: trace with lifetimes.
@@ -60,7 +60,7 @@ def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
 
 
 def kaplan_meier(lifetime: Ints, censored: Ints, n_bins: int) -> Floats:
-    """Return the hazards of bins as counted: float64 [n_bins], 0 where no job was at risk.
+    """Return Kaplan-Meier hazards of bins: float64 [n_bins], 0 where no job was at risk.
 
     Args:
         lifetime: int64 [n], bin in which each job ended or was last seen.
@@ -75,7 +75,7 @@ def kaplan_meier(lifetime: Ints, censored: Ints, n_bins: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class SurvivalCurves:
-    """Survival functions over continuous time, linear within each bin.
+    """Survival functions over continuous time in seconds, piecewise linear within bins.
 
     Attributes:
         edges_s: float64 [n_bins + 1], begins of the bins and end of the last, rising.
@@ -88,7 +88,7 @@ class SurvivalCurves:
     ends: Floats
 
     def mse(self, lived_s: Floats, row: Ints) -> float:
-        """Return the Survival-MSE of some jobs, up to the end of the last bin."""
+        """Return the mean Survival-MSE over jobs, up to the end of the last bin."""
         edges = self.edges_s
         width = np.diff(edges)
         missed = _squares(1.0 - self.begins, 1.0 - self.ends, width)
@@ -113,7 +113,7 @@ def _squares(begin: Floats, end: Floats, width: Floats) -> Floats:
 
 
 def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
-    """Return survival functions over continuous time.
+    """Convert hazards of bins to survival functions over continuous time.
 
     With `stepped`, all that end in a bin end at its end, else evenly spread.
     """
@@ -126,7 +126,7 @@ def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
 def survival_mse(
     hazard: Floats, row: Ints, bins: Bins, lived_s: Floats, *, stepped: bool, at_once: int = 100_000
 ) -> float:
-    """Return the Survival-MSE of hazards, some jobs at a time."""
+    """Return the mean Survival-MSE of hazards over jobs, computed in chunks of `at_once` jobs."""
     total = 0.0
     for begin in range(0, len(row), at_once):
         some, curve_number = np.unique(row[begin : begin + at_once], return_inverse=True)
@@ -137,7 +137,7 @@ def survival_mse(
 
 
 def exact_bins(lived_s: Floats, censored: Ints, longest_s: float) -> Bins:
-    """Return bins that end where a job ended, for a continuous Kaplan-Meier estimate.
+    """Return bins with an edge at each observed job end, for a continuous Kaplan-Meier estimate.
 
     Raises:
         WorkloadError: no job ended before the horizon.
@@ -152,7 +152,7 @@ NOTHING = float("nan")
 
 @dataclass(frozen=True)
 class FlavourScore:
-    """Score of the next token, ends of batches included.
+    """Scores of a next-token prediction, including ends of batches.
 
     Attributes:
         nll: mean negative log-likelihood in nats; NaN without probabilities.
@@ -165,7 +165,7 @@ class FlavourScore:
 
 @dataclass(frozen=True)
 class LifetimeScore:
-    """Score of the bins of lifetimes.
+    """Scores of a prediction of lifetime bins.
 
     Attributes:
         bce: mean binary cross entropy over the known bins of a job; NaN without probabilities.
@@ -181,7 +181,7 @@ class LifetimeScore:
 
 
 def score_flavours(flavours: NextFlavour, tokens: FlavourTokens) -> FlavourScore:
-    """Score a model of flavours on a sequence of tokens."""
+    """Score a flavour model's next-token predictions on a sequence of tokens."""
     probabilities = flavours.probabilities(tokens)
     likelihood = probabilities[np.arange(len(probabilities)), tokens.token]
     wrong = probabilities.argmax(axis=1) != tokens.token
@@ -189,7 +189,7 @@ def score_flavours(flavours: NextFlavour, tokens: FlavourTokens) -> FlavourScore
 
 
 def baseline_flavours(taught: FlavourTokens, tokens: FlavourTokens) -> dict[str, FlavourScore]:
-    """Score Uniform, Multinomial and RepeatFlav (section 5.2), by these names.
+    """Score the baselines Uniform, Multinomial and RepeatFlav (section 5.2), by name.
 
     Frequencies are counted in `taught`, and `tokens` are predicted.
     """
@@ -209,12 +209,12 @@ def baseline_flavours(taught: FlavourTokens, tokens: FlavourTokens) -> dict[str,
 
 
 def score_lifetimes(lifetimes: Hazards, trace: CloudTrace) -> LifetimeScore:
-    """Score a model of hazards on the lifetimes of a trace."""
+    """Score a model of hazards by the lifetimes of a trace's jobs."""
     return score_hazards(*lifetimes.hazards(trace), trace)
 
 
 def score_hazards(hazard: Floats, rows: Ints, trace: CloudTrace) -> LifetimeScore:
-    """Score hazards [n, n_bins] on the lifetimes of a trace, with a row [n_jobs] for each job."""
+    """Score hazards [n, n_bins] by a trace's lifetimes; `rows` [n_jobs] maps jobs to hazards."""
     parts = [
         _summed(hazard[rows[i : i + AT_ONCE]], trace.lifetime[i : i + AT_ONCE],
                 trace.censored[i : i + AT_ONCE])
@@ -246,7 +246,7 @@ def _summed(hazard: Floats, lifetime: Ints, censored: Ints) -> NDArray[np.float6
 
 
 def score_coin_flip(trace: CloudTrace) -> LifetimeScore:
-    """Score a hazard of one half in every bin (section 5.3)."""
+    """Score the baseline whose hazard is one half in every bin (section 5.3)."""
     ended = trace.censored == 0
     bins = trace.lifetime + ended
     wrong = float((trace.lifetime[ended] != 0).mean())
@@ -255,7 +255,7 @@ def score_coin_flip(trace: CloudTrace) -> LifetimeScore:
 
 
 def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
-    """Return the share of jobs whose lifetime differs from that of the job before in its batch.
+    """Return the error of predicting each job's lifetime as that of its predecessor.
 
     The first of a batch is predicted to have the likeliest lifetime of all jobs.
     """
@@ -266,7 +266,7 @@ def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
 
 
 def reuse_distances(flavour: Ints, n_flavours: int) -> NDArray[np.float64]:
-    """Return the shares of reuse distances: the other flavours since the last use of a flavour.
+    """Return shares of reuse distances: distinct other flavours since a flavour's last use.
 
     Hadary et al. (Protean, OSDI 2020), as in section 6.2. First requests of a flavour do not
     count.
@@ -289,5 +289,5 @@ def reuse_distances(flavour: Ints, n_flavours: int) -> NDArray[np.float64]:
 
 
 def total_variation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return half of the sum of the differences of two distributions."""
+    """Return the total variation distance between two discrete distributions."""
     return float(np.abs(first - second).sum() / 2.0)

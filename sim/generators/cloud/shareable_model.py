@@ -56,7 +56,7 @@ REAL = 0.1  # share of the real probability in a drawn one, so that rare events 
 
 @dataclass(frozen=True)
 class SharingLoss:
-    """Changes of a shareable model, and their costs.
+    """Changes that make a model shareable, and the resulting losses of accuracy.
 
     Attributes:
         rounded: share of the jobs whose request was rounded.
@@ -82,7 +82,7 @@ class SharingLoss:
 
 @dataclass(frozen=True)
 class ShareableModel:
-    """A shareable model, with its changes and costs."""
+    """A model fit to be shared instead of a confidential log, with its changes and losses."""
 
     model: Model
     loss: SharingLoss
@@ -96,7 +96,7 @@ def make_shareable(
     strength: float = USUAL_STRENGTH,
     knobs: Mapping[str, float | str] | None = None,
 ) -> ShareableModel:
-    """Make a shareable model of a log; deterministic for a seed.
+    """Fit a shareable model to a confidential log, deterministically for a seed.
 
     Args:
         workload: workload with known users.
@@ -186,7 +186,7 @@ def _knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
 
 
 def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload, Ints]:
-    """Return the jobs with requests of at least so many users, and how each was rounded.
+    """Round requests up until at least `least_users` users share each, or drop the jobs.
 
     Returns:
         the workload without jobs that are too rare; int64 [n_jobs] of the original one, an index
@@ -229,7 +229,7 @@ def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload,
 
 
 def users_by(group: Ints, user: Ints) -> Ints:
-    """Return the number of different users in the group of each row: int64 [n].
+    """Return the number of distinct users in each row's group: int64 [n].
 
     Args:
         group: int64 [n], from 0; rows of -1 have no group and no users.
@@ -288,7 +288,7 @@ def _fewer_lifetimes(
 def drop_rare_contexts(
     contexts: Contexts, level_keys: Sequence[Ints], user: Ints, least_users: int
 ) -> tuple[Contexts, Ints]:
-    """Remove contexts of fewer users.
+    """Remove the contexts that occur with fewer than `least_users` different users.
 
     Args:
         contexts: contexts of a table.

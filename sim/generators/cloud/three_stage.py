@@ -71,7 +71,7 @@ FOR_BATCHES: dict[str, Json] = {"end_odds": 1.0}  # parameters of models whose t
 
 @dataclass(frozen=True, eq=False)
 class ModelTilts:
-    """Changes of a model's probabilities after its fit (what if).
+    """What-if changes to the probabilities of a fitted cloud model.
 
     Attributes:
         end_odds: factor on the odds of the end of a batch; 0.1 makes batches larger.
@@ -91,7 +91,7 @@ class ModelTilts:
     weekend_load: float
 
     def ground(self, ground: CloudModelParts) -> CloudModelParts:
-        """Return the parts of a model with tilted arrivals and lifetimes."""
+        """Return the model parts with tilted arrivals and lifetimes."""
         return replace(
             ground,
             arrivals=self.arrivals(ground.arrivals),
@@ -99,7 +99,7 @@ class ModelTilts:
         )
 
     def arrivals(self, law: BatchArrivals) -> BatchArrivals:
-        """Return the distribution of arrivals with tilted weekends."""
+        """Return the arrival distribution with a different level at weekends."""
         if self.weekend_load == 1:
             return law
         of_day = law.of_day.copy()
@@ -107,21 +107,21 @@ class ModelTilts:
         return replace(law, of_day=of_day)
 
     def next_flavour(self, flavours: NextFlavour) -> NextFlavour:
-        """Return the model with tilted odds of flavours and of the end of a batch."""
+        """Return the flavour model with scaled odds of flavours and of batch ends."""
         odds = np.append(self.flavour_odds, self.end_odds)
         if (odds == 1).all() and (self.weight == 1).all():
             return flavours
         return flavours.tilted(odds, self.weight)
 
     def shares(self, share: Floats) -> Floats:
-        """Return tilted shares of independent flavours: float64 [K]."""
+        """Return tilted probabilities of independent flavours: float64 [n_flavours]."""
         tilted = share * self.flavour_odds * self.weight
         other: Floats = tilted / tilted.sum()
         return other
 
 
 def tilts_of(model: Model, flavours: Sequence[Flavour]) -> ModelTilts:
-    """Return the tilts in the parameters of a model.
+    """Return the what-if tilts that a model's parameters specify.
 
     Raises:
         WorkloadError: a value is not allowed, or a flavour or its memory is unknown.
@@ -224,7 +224,7 @@ def fit_batches(
     of: str,
     lived: CloudTrace | None = None,
 ) -> Model:
-    """Fit one of the three generators to batches.
+    """Fit the three-stage generator, or one of its two baselines, to batches.
 
     Args:
         name: name of the generator.
@@ -330,7 +330,7 @@ batch, and streams, which return flavour, batch and lifetime bin of each job."""
 def draw_batches(
     model: Model, first_period: int, n_periods: int, streams: RandomStreams, scale: float = 1.0
 ) -> CloudTrace | None:
-    """Draw the jobs of some periods; None if there are none.
+    """Draw the jobs of `n_periods` periods from a model; return None if no jobs arrive.
 
     Args:
         model: model of one of the three generators.

@@ -57,7 +57,7 @@ class _PodMeasurements:
 
 
 def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[ParameterEstimate, ...]]:
-    """Return a model calibrated to measurements, and the table of its changes.
+    """Calibrate a Joulie model to telemetry; return it with the table of changed parameters.
 
     Parameters with too few rows stay. Ranges of CPU utilisation become those of a uniform variable
     with the measured mean and spread over workloads.

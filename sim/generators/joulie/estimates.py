@@ -27,7 +27,7 @@ LARGEST_SIGMA = 10.0
 
 @dataclass(frozen=True)
 class ParameterEstimate:
-    """An estimated number of a model.
+    """An estimate of a model parameter: values before and after the fit, and interval.
 
     Attributes:
         parameter: path in the model, such as ``families.debug_eval.duration_sec.median``.
@@ -44,7 +44,7 @@ class ParameterEstimate:
 
 
 def share_of(parameter: str, before: float, hits: float, n: int) -> ParameterEstimate:
-    """Return a share with Wilson's interval (1927)."""
+    """Estimate a share from `hits` of `n`, with Wilson's 95 % interval (1927)."""
     share = hits / n
     middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
     half = Z / (1 + Z * Z / n) * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
@@ -54,7 +54,7 @@ def share_of(parameter: str, before: float, hits: float, n: int) -> ParameterEst
 
 
 def mean_of(parameter: str, before: float, values: Floats) -> ParameterEstimate:
-    """Return a mean with its normal interval; it needs two values."""
+    """Estimate a mean with its 95 % normal interval, from at least two values."""
     mean = float(values.mean())
     half = Z * float(values.std(ddof=1)) / math.sqrt(len(values))
     return ParameterEstimate(parameter, before, mean, mean - half, mean + half, len(values))
@@ -62,7 +62,7 @@ def mean_of(parameter: str, before: float, values: Floats) -> ParameterEstimate:
 
 @dataclass(frozen=True)
 class LawFit:
-    """A clamped lognormal fit, with 95 % intervals of its median and sigma."""
+    """A fitted clamped lognormal distribution, with 95 % intervals of median and sigma."""
 
     law: ClampedLognormal
     median_low: float
@@ -72,7 +72,7 @@ class LawFit:
     n: int
 
     def learnt(self, parameter: str, before: ClampedLognormal) -> tuple[ParameterEstimate, ...]:
-        """Return the four numbers of the distribution as estimates."""
+        """Return the estimates of median, sigma and both clamps."""
         law = self.law
         return (
             ParameterEstimate(
@@ -95,7 +95,7 @@ def fit_law(
     factor: Floats | float = 1.0,
     half: Floats | float = 0.0,
 ) -> LawFit | None:
-    """Fit a clamped lognormal distribution by maximum likelihood.
+    """Fit a clamped lognormal distribution to values by maximum likelihood.
 
     Values at a clamp are known only to lie beyond it (Tobin 1958). The clamps are those of the
     prior, unless values lie beyond them or pile up at another extreme.
@@ -215,7 +215,7 @@ ROUNDS = 200
 
 @dataclass(frozen=True)
 class ArrivalFit:
-    """Fit of the arrivals of a log.
+    """Fitted arrival parameters of a log, with notes and the dispersion of hourly counts.
 
     Attributes:
         unchanged_notes: sentences on parameters that stay as published, with reasons.
@@ -231,7 +231,7 @@ class ArrivalFit:
 
 
 def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
-    """Fit the parameters of arrivals.
+    """Fit the parameters of a Joulie model's arrivals to a workload.
 
     The multipliers average to 1 over the day, so that `mean_inter_arrival_sec` is that of a whole
     day. If the start of a log is unknown, its hours are not those of a day: the multipliers stay,
@@ -334,7 +334,7 @@ class _Cells:
         return cls(counts.astype(np.float64), exposure)
 
     def rates(self) -> Floats:
-        """Return submissions per hour, by hour of the day; half a job more, so that none is 0."""
+        """Return submissions per hour for each hour of the day, with 0.5 added to each count."""
         hourly_rates: Floats = (self.counts.sum(axis=0) + 0.5) / self.exposure.sum(axis=0)
         return hourly_rates
 

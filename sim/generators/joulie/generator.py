@@ -58,7 +58,7 @@ _BLOCK = 65_536
 
 
 def multipliers(p: JoulieParameters, n_days: int, streams: RandomStreams) -> NDArray[np.float64]:
-    """Return the multiplier of the rate in every hour: float64 [n_days, 24].
+    """Return the arrival-rate multiplier of every hour of every day: float64 [n_days, 24].
 
     A day has a burst with a probability, and a dip with another, each in one hour that is drawn
     evenly from the parameter's hours.
@@ -83,7 +83,7 @@ def _one_hour(
 
 
 def arrivals(p: JoulieParameters, horizon: Horizon, streams: RandomStreams) -> NDArray[np.float64]:
-    """Return the submissions of workloads: float64 [n], seconds from midnight, whole milliseconds.
+    """Draw submit times in seconds from midnight, in whole milliseconds: float64 [n].
 
     By the page, the time to the next submission is exponential, with the mean over the multiplier
     of the hour in which it begins, also where it ends in a later hour. All submissions of an hour
@@ -132,7 +132,7 @@ class _Gaps:
         self._first = 0
 
     def upto(self, value: float, first: int) -> NDArray[np.float64]:
-        """Return the sums from index `first` up to the first that is not below `value`."""
+        """Return the cumulative sums from index `first` to the first that reaches `value`."""
         while self._sums[-1] < value or first - self._first >= len(self._sums):
             more = self._sums[-1] + np.cumsum(self._rng.standard_exponential(_BLOCK))
             self._sums = np.concatenate([self._sums[first - self._first :], more])
@@ -149,7 +149,7 @@ GENERAL, PERFORMANCE, ECO = (
 
 @dataclass(frozen=True)
 class LogicalWorkloads:
-    """Logical workloads, one row each.
+    """Logical workloads (jobs of one or more pods), as columns with one row each.
 
     Attributes:
         family: int64, index into `KINDS`.
@@ -168,7 +168,7 @@ class LogicalWorkloads:
 
 
 def draw_workloads(p: JoulieParameters, n: int, streams: RandomStreams) -> LogicalWorkloads:
-    """Draw `n` logical workloads, stage by stage in the page's order."""
+    """Draw `n` logical workloads, stage by stage in the order of Joulie's documentation."""
     families = [p.families[name] for name in KINDS]
     needs_gpus = streams.of("gpu").random(n) < p.gpu_ratio
     family = _family(families, needs_gpus, streams.of("family").random(n))
@@ -231,7 +231,7 @@ def _duration_s(
 def lognormal(
     families: list[WorkloadFamily], law: str, family: Ints, normal: Floats, is_clamped: bool = True
 ) -> Floats:
-    """Return lognormal variables of the families of rows, from standard normal variables."""
+    """Scale standard normal variables to the lognormal distributions of the rows' families."""
     values = _of_family(families, f"{law}.median", family) * np.exp(
         _of_family(families, f"{law}.sigma", family) * normal
     )
@@ -242,7 +242,7 @@ def lognormal(
 
 
 def mean_gpu_utilisation(p: JoulieParameters, gpus: Ints) -> Floats:
-    """Return the mean utilisation for each number of GPUs: that of the next number in the table."""
+    """Return the mean GPU utilisation for the next tabulated number of GPUs."""
     place = np.searchsorted(np.array(p.gpu_utilisation_counts), gpus, side="left")
     means = np.array(p.gpu_utilisation_means)
     return means[np.minimum(place, len(means) - 1)]
@@ -295,7 +295,7 @@ FEWEST_TRIALS = 2
 
 
 def pods_of(p: JoulieParameters, workloads: LogicalWorkloads, streams: RandomStreams) -> Tasks:
-    """Return the pods of logical workloads, a row each: helpers first, then workers or trials."""
+    """Draw the pods of logical workloads, one row each: helpers, then workers or trials."""
     families = [p.families[name] for name in KINDS]
     n_jobs = len(workloads.family)
     structure = np.array([STRUCTURES.index(member.structure) for member in families])[
@@ -472,7 +472,7 @@ NORMAL = NormalDist()
 
 
 def moments(model: Model) -> Mapping[str, ModelMoment]:
-    """Return moments of jobs per day, logarithm of the run time and pods of a workload."""
+    """Return a model's expected moments of jobs per day, log run time and pods per workload."""
     p = parameters_of(model)
     kinds = list(_kinds(p))
     weights = np.array([weight for weight, _, _ in kinds])
@@ -554,7 +554,7 @@ def _jobs_per_day(p: JoulieParameters) -> ModelMoment:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw logical workloads and their pods; a job is a logical workload.
+    """Draw a workload whose jobs are logical workloads and whose tasks are their pods.
 
     Group and queue of a job are the index of its family in `sim.model.pods.KINDS`; its request is
     its duration.
@@ -578,12 +578,12 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
 
 
 def check(model: Model) -> None:
-    """Raise `WorkloadError` for an invalid parameter, with what is allowed."""
+    """Raise `WorkloadError` for an invalid parameter, stating the allowed values."""
     parameters_of(model)
 
 
 def fit(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit a model to a workload; see `sim.generators.joulie.model_fit`."""
+    """Fit a Joulie model to a workload by the rules of `sim.generators.joulie.model_fit`."""
     return fit_joulie(workload, knobs)
 
 

@@ -54,7 +54,7 @@ MOST_DEPTH = 64
 
 
 def yaml_text(value: Any) -> str:
-    """Return a dictionary or list as a YAML 1.2 document, in blocks.
+    """Format a dictionary or list as a YAML 1.2 document in block style.
 
     Raises:
         WorkloadError: a value other than dictionaries, lists, texts, whole numbers and truth
@@ -119,7 +119,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class ManifestStyle:
-    """Options of manifests.
+    """Options of Kubernetes manifests: image, namespace, scheduler and kinds of resources.
 
     Attributes:
         image: image of every container; it needs the command ``sleep``.
@@ -147,7 +147,7 @@ class ManifestStyle:
 def render_manifests(
     workload: Workload, jobs: Iterable[int] | None = None, style: ManifestStyle | None = None
 ) -> Iterator[str]:
-    """Yield the manifests of jobs, one YAML text each (of one or more documents).
+    """Yield the Kubernetes manifests of each job as one YAML text.
 
     Raises:
         WorkloadError: there are no tasks, there is no such row, or a share of a GPU is requested.
@@ -171,7 +171,7 @@ def write_manifests(
     jobs: Iterable[int] | None = None,
     style: ManifestStyle | None = None,
 ) -> int:
-    """Write manifests of jobs into one file, and return the number of jobs.
+    """Write the Kubernetes manifests of jobs to one file; return the number of jobs.
 
     Raises:
         WorkloadError: as `render_manifests`, or the file cannot be written.
@@ -414,7 +414,7 @@ class _Job:
 
 
 def quantity(n_bytes: int) -> str:
-    """Return bytes in Kubernetes notation, in the largest unit that is exact."""
+    """Format a number of bytes as a Kubernetes quantity, in the largest exact unit."""
     for unit, size in (("Gi", GIB), ("Mi", MEBIBYTE)):
         if n_bytes % size == 0:
             return f"{n_bytes // size}{unit}"
@@ -433,7 +433,7 @@ FOR_CPUS = Term(KIND, "In", ("cpu-only",))
 
 @dataclass(frozen=True)
 class TargetNode:
-    """A machine for pods.
+    """A machine of the target cluster: hardware family and GPU resource name.
 
     Attributes:
         family: hardware family, such as ``NVIDIA-H100``.
@@ -446,7 +446,7 @@ class TargetNode:
 
 
 def family_first(nodes: Sequence[TargetNode]) -> tuple[TargetNode, ...]:
-    """Return one machine of each family, then all others, so that few jobs use all families."""
+    """Reorder machines so that one machine of each hardware family comes first."""
     first: dict[str, int] = {}
     for place, node in enumerate(nodes):
         first.setdefault(node.family, place)
@@ -461,7 +461,7 @@ def retarget(
     by_family: bool = False,
     whole_jobs: bool = False,
 ) -> Workload:
-    """Return the workload with node affinities for a cluster; a repetition changes nothing.
+    """Return the workload with pod node affinities that match a cluster's machines (idempotent).
 
     Pods without GPUs are for machines without (``joulie.io/hw.kind`` In ``cpu-only``). Pods with
     GPUs take turns over the machines with GPUs, `family_first`: each requests the resource of its
@@ -509,7 +509,7 @@ def retarget(
 
 
 def without_power_terms(workload: Workload) -> Workload:
-    """Return the workload with pods that do not demand power profiles.
+    """Return the workload without the pods' node-affinity terms on power profiles.
 
     Raises:
         WorkloadError: a workload without pods.

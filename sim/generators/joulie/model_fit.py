@@ -64,7 +64,7 @@ TRAININGS = tuple(name for name in KINDS if name.endswith("_training") or name.s
 
 @dataclass
 class FamilyFit:
-    """Results of the fit so far, with sentences on parts that stay as published."""
+    """Accumulated results of fitting families, with notes on parameters left as published."""
 
     families: dict[str, WorkloadFamily]
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class FamilyFit:
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """Requests of jobs and their pods: float64 [n_jobs], NaN where unknown.
+    """Resource requests of jobs and their pods: float64 [n_jobs], NaN where unknown.
 
     Attributes:
         gpus: whole GPUs of all pods together; a share of one counts as one.
@@ -89,7 +89,7 @@ class JobNeeds:
 
     @classmethod
     def of(cls, workload: Workload) -> "JobNeeds":
-        """Return the requests of the jobs of a log."""
+        """Return the resource requests of a workload's jobs."""
         tasks = workload.tasks
         if tasks is None:
             unknown = np.full(workload.n_jobs, np.nan)
@@ -111,7 +111,7 @@ class JobNeeds:
 def fit_by_rules(
     workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
 ) -> FamilyFit:
-    """Fit the families of a log without known families, by the rules of this module.
+    """Fit workload families to a log without families, which rules assign to its jobs.
 
     The knob `untold_gpu_ratio` is the share of jobs with GPUs if the log does not contain it.
     """
@@ -154,7 +154,7 @@ def fit_by_rules(
 def learn_gpus(
     family_fit: FamilyFit, prior: JoulieParameters, has_gpus: Rows, gpus: Floats
 ) -> None:
-    """Fit the share of jobs with GPUs, and that of each number of them."""
+    """Fit the share of jobs with GPUs, and the probability of each number of GPUs."""
     row = share_of("gpu_ratio", prior.gpu_ratio, int(has_gpus.sum()), len(has_gpus))
     family_fit.parameters["gpu_ratio"] = row.after
     family_fit.learnt.append(row)
@@ -219,7 +219,7 @@ def learn_law(
     values: Floats,
     least_rows: int,
 ) -> None:
-    """Fit one distribution of one family, or of several with fixed ratios of their medians.
+    """Fit a clamped lognormal of one family, or of several with fixed ratios of medians.
 
     The variance of the logarithms of several lognormal families is the square of their sigma plus
     the variance of their medians' logarithms; the latter is known and subtracted.
@@ -264,7 +264,7 @@ def learn_law(
 
 
 def has_families(workload: Workload) -> bool:
-    """Return whether the groups of jobs are Joulie's families, whose pods have work units."""
+    """Return whether a workload's job groups are Joulie's families, with pods and work units."""
     tasks = workload.tasks
     is_joulies = tasks is not None and tasks.work is not None
     return is_joulies and bool(((workload.group >= 0) & (workload.group < len(KINDS))).all())
@@ -280,7 +280,7 @@ def _pods_with_work(workload: Workload) -> tuple[Tasks, TaskWork]:
 def fit_by_pods(
     workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
 ) -> FamilyFit:
-    """Fit all parts of a workload with families, pods and profiles.
+    """Fit all parameters to a workload that has Joulie's families, pods and profiles.
 
     The number of GPUs is that of all pods of a job; an experiment (HPO) has an unknown number.
     Ranges of uniform signals are the smallest and the largest observed values.
@@ -448,7 +448,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True)
 class JoulieFit:
-    """A fitted model with its estimates.
+    """A fitted Joulie model with the estimates of its parameters.
 
     Attributes:
         unchanged_notes: sentences on parameters that stay as published, with reasons.
@@ -462,7 +462,7 @@ class JoulieFit:
 
 
 def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Return a model fitted to a workload.
+    """Fit a Joulie model to a workload.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.
@@ -471,7 +471,7 @@ def fit_joulie(workload: Workload, knobs: Mapping[str, float]) -> Model:
 
 
 def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -> JoulieFit:
-    """Fit a model and return it with its estimates.
+    """Fit a Joulie model to a workload and return it with the parameter estimates.
 
     Raises:
         WorkloadError: fewer than `FEWEST_JOBS` jobs, or all submitted at once.

@@ -60,7 +60,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class ClampedLognormal:
-    """A clamped lognormal variable.
+    """A lognormal distribution whose draws are clamped to a range.
 
     Attributes:
         median: above 0.
@@ -76,7 +76,7 @@ class ClampedLognormal:
 
 @dataclass(frozen=True)
 class WorkloadFamily:
-    """A kind of workload.
+    """A family of workloads, such as ``debug_eval``: its share and its distributions.
 
     Attributes:
         share: share of the workloads with GPUs, or of those without.
@@ -119,7 +119,7 @@ class WorkloadFamily:
 
 @dataclass(frozen=True)
 class HelperRole:
-    """A pod without GPUs that supports the workers of a workload.
+    """A role of pods without GPUs that support a workload's workers, and their resources.
 
     Attributes:
         cpu_share: share of a worker's cores, then clamped to `cpu_least` and `cpu_most`.
@@ -200,7 +200,7 @@ HELPERS: Mapping[str, HelperRole] = {
 
 @dataclass(frozen=True)
 class JoulieParameters:
-    """All parameters of the generator, with the published values as defaults.
+    """All parameters of the Joulie generator, with the published values as defaults.
 
     Attributes:
         jobs: largest number of logical workloads; None is as many as arrive in the duration.
@@ -283,12 +283,12 @@ class JoulieParameters:
 
 
 def model_of(parameters: JoulieParameters, source: str = SOURCE) -> Model:
-    """Return a model with these parameters."""
+    """Convert Joulie parameters to a `Model`."""
     return Model(NAME, asdict(parameters), source=source)
 
 
 def published_joulie() -> Model:
-    """Return the model with the page's values."""
+    """Return the model with the values from Joulie's documentation."""
     return model_of(JoulieParameters())
 
 
@@ -326,7 +326,7 @@ UNIT: Range = (0.0, 1.0)
 
 
 def parameters_of(model: Model) -> JoulieParameters:
-    """Return the parameters of a model.
+    """Return the checked Joulie parameters of a `Model`.
 
     Raises:
         WorkloadError: one is missing, unknown, or invalid.
@@ -497,7 +497,7 @@ def export_bundle(
     notes: str = "",
     only_changed: bool = False,
 ) -> None:
-    """Write the parameters of a Joulie model as a bundle.
+    """Write the parameters of a Joulie model as a profile bundle (JSON).
 
     The name is by default that of the file; `only_changed` leaves out published values.
 
@@ -536,7 +536,7 @@ def export_bundle(
 
 
 def import_bundle(path: str | PathLike[str]) -> Model:
-    """Read a bundle; missing parameters have their published values.
+    """Read a Joulie model from a profile bundle; missing parameters get published values.
 
     Returns:
         A model whose source names the bundle and its source.

@@ -30,7 +30,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True)
 class WorkloadPhase:
-    """A share of a workload's work, from 0 to 1, with factors from 0 on its profile's signals."""
+    """A phase of a workload: its share of the work, and factors on the profile's signals."""
 
     name: str
     share: float
@@ -42,7 +42,7 @@ class WorkloadPhase:
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """Factors on the signals, in the order of `SIGNALS`."""
+        """Factors on the profile's signals, in the order of `SIGNALS`."""
         return tuple(getattr(self, name) for name in SIGNALS)
 
 
@@ -67,7 +67,7 @@ USUAL_PHASES: Phases = {
 
 
 def phases_of(entries: Any, families: Sequence[str]) -> dict[str, tuple[WorkloadPhase, ...]]:
-    """Return phases by family from JSON values.
+    """Parse and check JSON values as the phases of each family.
 
     Raises:
         WorkloadError: an unknown family or entry, an invalid number, or shares that do not sum to
@@ -94,7 +94,7 @@ def with_phases(
     draws: np.random.Generator,
     concentration: float = 0.0,
 ) -> Workload:
-    """Return a workload whose tasks have phases.
+    """Return the workload with phases for its tasks, by their families.
 
     Args:
         workload: workload whose groups are indices of `families` and whose tasks have profiles.
@@ -137,7 +137,7 @@ def with_phases(
 
 
 def profiles_of_phases(profile: Floats, shares: Floats, factors: Floats) -> Floats:
-    """Return phases that average to a profile.
+    """Return the share and signals of each phase, which average to the given profile.
 
     Args:
         profile: float64 [n, 5], from 0 to 1.
