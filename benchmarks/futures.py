@@ -107,9 +107,9 @@ class Setting:
         if way == ON_WEEKS:
             weeks = Weeks(model, len(self.weeks), WEEK_S, weeks=self.weeks)
             return future_scheduling(weeks, threads=1, **self.space)
-        judge: FutureAggregate = "quantile" if way == ON_MEDIAN else "mean"
+        aggregate: FutureAggregate = "quantile" if way == ON_MEDIAN else "mean"
         futures = WorkloadFutures(
-            model, self.n_futures, WEEK_S, seed=seed, judge=judge, quantile=0.5
+            model, self.n_futures, WEEK_S, seed=seed, aggregate=aggregate, quantile=0.5
         )
         return future_scheduling(futures, threads=1, **self.space)
 
@@ -140,14 +140,14 @@ def tuned(found: Setting, way: str, seed: int, runs: int) -> dict[str, Any]:
         sla=Sla(max_runs=runs), seed=seed, name=way,
     )  # fmt: skip
     session.finish(Follower().steer(session, SerialExecutor(application)))
-    best, today = session.experiment.best, session.experiment.baseline
-    if best is None or best.outcome is None or today is None or today.outcome is None:
+    best, baseline = session.experiment.best, session.experiment.baseline
+    if best is None or best.outcome is None or baseline is None or baseline.outcome is None:
         raise AssertionError("a simulated sweep has results")
     jobs = application.workloads if isinstance(application, FutureScheduling) else (found.training,)
     loads = [offered_load(one, application.cluster_procs) or 0.0 for one in jobs]
     return {
         "chosen": application.space.values(best.configuration),
-        "promised": math.log(best.outcome.value / today.outcome.value),
+        "promised": math.log(best.outcome.value / baseline.outcome.value),
         "load": statistics.fmean(loads),
         "jobs": sum(one.n_jobs for one in jobs),
         "cpu_s": time.process_time() - cpu_s,
@@ -165,7 +165,7 @@ def tested(jobs: Workload, space: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "measured": measured,
-        "today": key_of(application.baseline),
+        "baseline": key_of(application.baseline),
         "load": offered_load(jobs, application.cluster_procs),
         "jobs": jobs.n_jobs,
         "cpu_s": time.process_time() - cpu_s,
@@ -225,7 +225,7 @@ class Tests:
 
     def _log(self, number: int, key: str, measure: int) -> float:
         week, add = self.weeks[number], float(measure)
-        told, now = week["measured"][key][measure], week["measured"][week["today"]][measure]
+        told, now = week["measured"][key][measure], week["measured"][week["baseline"]][measure]
         return math.log((told + add) / (now + add))
 
     def mean(self, keys: Sequence[Sequence[str]], measure: int) -> float:
@@ -238,9 +238,9 @@ class Tests:
         )
 
     @property
-    def today(self) -> str:
+    def baseline(self) -> str:
         """Today's configuration."""
-        return str(next(iter(self.weeks.values()))["today"])
+        return str(next(iter(self.weeks.values()))["baseline"])
 
     @property
     def every(self) -> list[str]:
@@ -326,7 +326,7 @@ def _tell(
         record.figure(f"{name}: ratio of bounded slowdown", ratio[0])
         record.figure(f"{name}: ratio of wait", waited[0])
 
-    row("today: fcfs, easy, no split", [[tests.today]] * n_places)
+    row("today: fcfs, easy, no split", [[tests.baseline]] * n_places)
     for way, keys in chosen.items():
         every = [one for at_place in sweeps[way] for one in at_place]
         promised = math.exp(statistics.fmean(one["promised"] for one in every))

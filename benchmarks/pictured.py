@@ -106,9 +106,9 @@ def _warned(store: Store, folder: Path) -> Session:
     session, run_all = _log(store, folder, "warned", goal=1, strategy={"name": "grasp"})
     session.submit(session.initial_evaluation(8))
     run_all()
-    while session.experiment.open_advice is None:
+    while session.experiment.open_warning is None:
         batch = session.suggest(4)
-        if session.experiment.open_advice is None:
+        if session.experiment.open_warning is None:
             session.submit(batch)
             run_all()
     return session
@@ -146,12 +146,12 @@ def _program(
     path = folder / "tiles.py"
     path.write_text(_PROGRAM)
     command = [sys.executable, str(path), "{size}", "{mode}", "{threads}"]
-    today = {"size": 8, "mode": "plain", "threads": 1}
+    baseline = {"size": 8, "mode": "plain", "threads": 1}
     return _opened(
         store,
         {
             "runs": 30,
-            "application": {"kind": "command", "command": command, "today": today},
+            "application": {"kind": "command", "command": command, "baseline": baseline},
             "objective": {
                 "minimise": "time_ms",
                 "constraints": [{"measure": "memory_mb", "at_most": 600}],
@@ -223,7 +223,7 @@ def _itself(store: Store, folder: Path) -> Session:
     session, run_all = _log(store, folder, "steers itself")
     session.submit(session.initial_evaluation(6))
     run_all()
-    session.hand_over(AutoSteering(4, 4, "wait"), "from its opening on")
+    session.set_auto_steering(AutoSteering(4, 4, "wait"), "from its opening on")
     return session
 
 

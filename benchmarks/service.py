@@ -92,8 +92,8 @@ def work(path: Path, results: Durability, ready: Any, ends: Any) -> None:
     queue = RunQueue(SqliteStore(path), results=results)
     ready.wait()
     began_s, n_done = time.monotonic(), 0
-    while (claim := queue.claim("worker", LEASE_S)) is not None:
-        queue.complete(claim.token, {"loss": float(claim.run_id)}, None, 0.001)
+    while (lease := queue.lease("worker", LEASE_S)) is not None:
+        queue.complete(lease.token, {"loss": float(lease.run_id)}, None, 0.001)
         n_done += 1
     ends.put((n_done, began_s, time.monotonic()))
 
@@ -142,10 +142,10 @@ def latency(folder: Path, n_queued: int, n_claims: int) -> dict[str, float]:
     queue, waits = RunQueue(store), []
     for _ in range(n_claims):
         began_s = time.perf_counter()
-        claim = queue.claim("worker", LEASE_S)
+        lease = queue.lease("worker", LEASE_S)
         waits.append(time.perf_counter() - began_s)
-        assert claim is not None
-        queue.give_back(claim.token, "")
+        assert lease is not None
+        queue.give_back(lease.token, "")
     store.close()
     cuts = quantiles(waits, n=20)
     return {"p50_ms": 1e3 * cuts[9], "p95_ms": 1e3 * cuts[18]}

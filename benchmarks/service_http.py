@@ -110,14 +110,14 @@ class Wire:
             raise AssertionError(f"{method} {path}: {answer.status} {content.decode()}")
         return json.loads(content) if content else None
 
-    def claim(self, key: str) -> Any:
+    def lease(self, key: str) -> Any:
         """Claim a run."""
-        return self.ask("POST", "/v1/claims", {"worker": "worker", "lease_s": LEASE_S}, key)
+        return self.ask("POST", "/v1/leases", {"worker": "worker", "lease_s": LEASE_S}, key)
 
     def complete(self, token: str) -> None:
         """Tell a result."""
         body = {"measures": {"loss": 1.0}, "duration_s": 0.001}
-        self.ask("POST", f"/v1/claims/{token}/result", body)
+        self.ask("POST", f"/v1/leases/{token}/result", body)
 
     def until_it_answers(self) -> None:
         """Return once the service does."""
@@ -145,7 +145,7 @@ def work(port: int, number: int, ready: Any, ends: Any) -> None:
     began_s = time.monotonic()
     while True:
         asked_s = time.perf_counter()
-        got = wire.claim(f"{number}-{len(waits)}")
+        got = wire.lease(f"{number}-{len(waits)}")
         waits.append(time.perf_counter() - asked_s)
         if got is None:
             break
@@ -211,13 +211,13 @@ def throughput(folder: Path, make: Make, n_runs: int, n_workers: int) -> dict[st
         for one in workers:
             one.join()
         wire.close()
-    claims = [wait for some in waits for wait in some]
+    leases = [wait for some in waits for wait in some]
     seconds = max(ended) - min(began)
     return {
-        "n": len(claims), "s": seconds, "per_s": len(claims) / seconds, **_ms("claim", claims),
+        "n": len(leases), "s": seconds, "per_s": len(leases) / seconds, **_ms("claim", leases),
         **_ms("decision", person.waits), "load": os.getloadavg()[0],
         "cpu_ms": None if before_s is None or after_s is None else
-        1e3 * (after_s - before_s) / len(claims),
+        1e3 * (after_s - before_s) / len(leases),
     }  # fmt: skip
 
 
@@ -233,9 +233,9 @@ def latency(folder: Path, make: Make, n_queued: int, n_claims: int) -> dict[str,
         with person:
             for i in range(n_claims):
                 asked_s = time.perf_counter()
-                got = wire.claim(f"claim-{i}")
+                got = wire.lease(f"claim-{i}")
                 waits.append(time.perf_counter() - asked_s)
-                wire.ask("POST", f"/v1/claims/{got['token']}/return", {})
+                wire.ask("POST", f"/v1/leases/{got['token']}/return", {})
         wire.close()
     return {**_ms("claim", waits), **_ms("decision", person.waits), "first_decision_s": first_s}
 
@@ -249,7 +249,7 @@ def restart(folder: Path, make: Make, n_runs: int) -> dict[str, float | None]:
         with served(path) as service:
             wire = Wire(service.port)
             wire.until_it_answers()
-            assert wire.claim(f"start-{i}") is not None
+            assert wire.lease(f"start-{i}") is not None
             waits.append(time.perf_counter() - began_s)
             used.append(service.cpu_s())
             wire.close()

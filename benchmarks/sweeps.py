@@ -43,14 +43,14 @@ def sweep(
     data = collect(session.experiment)
     if reports is not None:
         write_report(data, reports / f"{session.id.rsplit('-', 1)[0]}.html")
-    best, today = session.experiment.best, session.experiment.baseline
-    if best is None or today is None or best.outcome is None or today.outcome is None:
+    best, baseline = session.experiment.best, session.experiment.baseline
+    if best is None or baseline is None or best.outcome is None or baseline.outcome is None:
         return {"verdict": data.answer.verdict, "wall_s": wall_s}
     return {
         "verdict": data.answer.verdict,
         "headline": data.answer.headline,
-        "today_s": today.outcome.value,
-        "today_feasible": today.outcome.feasible,
+        "baseline_s": baseline.outcome.value,
+        "baseline_feasible": baseline.outcome.feasible,
         "best_s": best.outcome.value,
         "best_feasible": best.outcome.feasible,
         "best_run": best.id,
@@ -86,7 +86,7 @@ def main() -> None:
                 ),
             )
             rows.append(_row(name, found))
-            for figure in ("today_s", "best_s", "wall_s"):
+            for figure in ("baseline_s", "best_s", "wall_s"):
                 record.figure(f"{name}: {figure}", found.get(figure))
     record.write()
     header = ["log, parameters", "today: mean response", "best", "feasible runs", "finding", "wall"]

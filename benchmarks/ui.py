@@ -230,8 +230,8 @@ def live(opened: Callable[[], Any], server: Served, prepared: Prepared, for_s: f
 def steer(page: Any, server: Served, prepared: Prepared) -> None:
     """Let the experiment steer itself and start it, then look on."""
     session = RemoteSession(needs_service(prepared.store), prepared.ids["live"])
-    if session.experiment.automatic is None:
-        session.hand_over(AutoSteering(advice="ignore"))
+    if session.experiment.auto_steering is None:
+        session.set_auto_steering(AutoSteering(warnings="ignore"))
     session.start()
     page.goto(f"{server.url}/overview?e={prepared.ids['live']}")
     drawn(page)

@@ -117,7 +117,7 @@ class Follower:
         batch: suggestions taken at a time, between which the model learns; None takes as many as
             suit the strategy (`Session.batch_size`).
         max_runs: most runs, although the budget may allow more; needed if it has no limit.
-        advice: answer to warnings: ``ignore``, ``accept`` alternatives that keep the SLA
+        warnings: answer to warnings: ``ignore``, ``accept`` alternatives that keep the SLA
             (`MissWarning.unattended`), or ``wait``: stop until a person has answered.
 
     Raises:
@@ -127,17 +127,17 @@ class Follower:
     initial: int = 10
     batch: int | None = None
     max_runs: int | None = None
-    advice: OnWarning = "ignore"
+    warnings: OnWarning = "ignore"
 
     def __post_init__(self) -> None:
-        AutoSteering(self.batch, self.initial, self.advice)  # raises for invalid values
+        AutoSteering(self.batch, self.initial, self.warnings)  # raises for invalid values
 
     def steer(
         self,
         session: Session,
         executor: Executor,
         on_change: Callable[[Run], None] | None = None,
-        on_advice: Callable[[MissWarning], None] | None = None,
+        on_warning: Callable[[MissWarning], None] | None = None,
     ) -> str:
         """Run baseline, first runs and batches to the end, and return the reason for ending.
 
@@ -145,7 +145,7 @@ class Follower:
             session: new, or resumed at any point.
             executor: executor of the runs.
             on_change: callback with each run that started or ended.
-            on_advice: callback with each warning before it is answered.
+            on_warning: callback with each warning before it is answered.
 
         Raises:
             AssistantError: there is no limit of runs or of cost, and no deadline.
@@ -159,10 +159,10 @@ class Follower:
         may_start = not session.is_over_limit()
         if may_start and limited.room(1) and session.experiment.baseline is None:
             session.submit_baseline()
-        how = AutoSteering(self.batch, self.initial, self.advice)
+        how = AutoSteering(self.batch, self.initial, self.warnings)
         while True:
             session.run_queued(executor, on_change, session.is_over_limit)
-            ended = auto_steer_step(session, how, self.max_runs, on_advice)
+            ended = auto_steer_step(session, how, self.max_runs, on_warning)
             if ended is not None:
                 return ended
 
@@ -176,7 +176,7 @@ class Follower:
 
         Warnings are answered as ``advice`` says; the clustering advice is always accepted.
         """
-        how = AutoSteering(self.batch, self.initial, self.advice)
+        how = AutoSteering(self.batch, self.initial, self.warnings)
         due, n_runs = episode.clustering, 0
         while True:
             runs = session.experiment.runs
@@ -332,9 +332,9 @@ class _AnalystRounds:
     def _take_suggestions(self, k: int) -> tuple[Run, ...]:
         ask = self._session.suggest if self._rounds else self._session.initial_evaluation
         batch = ask(k)
-        open_advice = self._session.experiment.open_advice
-        if open_advice is not None:
-            batch = self._answer(open_advice) or batch
+        open_warning = self._session.experiment.open_warning
+        if open_warning is not None:
+            batch = self._answer(open_warning) or batch
         runs = self._session.submit(batch, keep=range(min(k, len(batch.suggestions))))
         for run in runs:
             self._mind.take(self._index(run))
@@ -343,10 +343,10 @@ class _AnalystRounds:
     def _answer(self, advice: MissWarning) -> BatchSuggested | None:
         self._episode.wait(self._manner.reaction_s)
         if not self._accepts():
-            self._session.answer_advice("ignored")
+            self._session.answer_warning("ignored")
             return None
         answer, alternative = advice.unattended
-        return self._session.answer_advice(answer, alternative=alternative)
+        return self._session.answer_warning(answer, alternative=alternative)
 
     def _include_own(self, n: int) -> Iterator[Run]:
         space = self._session.experiment.space

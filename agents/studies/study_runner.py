@@ -89,7 +89,7 @@ def _open(
         sla=episode_sla(study, cell, truth),
         strategy=cell.strategy.name,
         options=dict(cell.strategy.options),
-        watch=warning_policy(study, cell),
+        warning_policy=warning_policy(study, cell),
         seed=streams.session_seed,
     )
 

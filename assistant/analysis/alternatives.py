@@ -207,7 +207,7 @@ def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
         yield Alternative("exploitation", text, steering=steering)
     if not prospects.current_forecast.paper.regions:
         return
-    for level in sorted({experiment.watch.advised, 1.0}):
+    for level in sorted({experiment.warning_policy.advised, 1.0}):
         if present is None or level > present:
             steering = replace(experiment.steering, exploitation=level)
             text = f"spend {100 * level:.0f} % of the remaining runs inside the regions"

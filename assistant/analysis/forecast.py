@@ -86,7 +86,7 @@ def evidence_of(experiment: Experiment) -> ForecastEvidence:
     ]
     losses = sorted(
         -summary.outcome.quality
-        for summary in experiment.standings.values()
+        for summary in experiment.summaries.values()
         if summary.outcome.feasible
     )
     enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS

@@ -19,7 +19,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
 
     Reference: Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
-    regions = find_regions(experiment.submitted_knowledge, experiment.watch.regions)
+    regions = find_regions(experiment.submitted_knowledge, experiment.warning_policy.regions)
     pending_regions = [_pending_in(experiment, region) for region in regions]
     counted = tuple(
         RegionCount(
@@ -45,7 +45,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     is_countable = pending is not None and remaining is not None
     return PaperForecast(
         at_s=now_s,
-        basis=experiment.watch.pending,
+        basis=experiment.warning_policy.pending,
         executed=executed,
         remaining=remaining,
         remaining_by_runs=by_runs,
@@ -61,7 +61,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
 
 def _measured_mean(experiment: Experiment, region: Region) -> float:
     """Return the mean measured quality of the region's runs, constraints not counted in."""
-    knowledge, radius = experiment.knowledge, experiment.watch.regions.radius
+    knowledge, radius = experiment.knowledge, experiment.warning_policy.regions.radius
     inside = [
         observation.quality
         for observation in knowledge.observations
@@ -71,16 +71,16 @@ def _measured_mean(experiment: Experiment, region: Region) -> float:
 
 
 def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:
-    basis = experiment.watch.pending
+    basis = experiment.warning_policy.pending
     rule: PendingRule = "queued" if basis == "plan" else basis
-    radius = experiment.watch.regions.radius
+    radius = experiment.warning_policy.regions.radius
     return pending_in_region(experiment.space, region, experiment.submitted_knowledge, rule, radius)
 
 
 def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> int | None:
     return (
         count_planned(experiment)
-        if experiment.watch.pending == "plan"
+        if experiment.warning_policy.pending == "plan"
         else count_pending(pending_regions)
     )
 

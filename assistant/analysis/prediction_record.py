@@ -23,7 +23,7 @@ from strategies import Configuration, Suggestion
 from strategies.steering.confirmation import mean
 
 Group: TypeAlias = Literal[
-    "suggested", "edited", "left out", "own", "initial", "today", "repeated", "from before"
+    "suggested", "edited", "left out", "own", "initial", "baseline", "repeated", "from before"
 ]
 
 _GROUPS: Mapping[Source, Group] = {
@@ -31,12 +31,12 @@ _GROUPS: Mapping[Source, Group] = {
     "edited": "edited",
     "analyst": "own",
     "initial": "initial",
-    "baseline": "today",
+    "baseline": "baseline",
     "replicate": "repeated",
     "imported": "from before",
 }
 GROUPS: tuple[Group, ...] = (
-    "suggested", "edited", "left out", "own", "initial", "today", "repeated", "from before",
+    "suggested", "edited", "left out", "own", "initial", "baseline", "repeated", "from before",
 )  # fmt: skip
 """Groups of runs by origin; *left out* are suggestions without a run of their batch."""
 
@@ -136,7 +136,7 @@ class PredictionScoreboard:
     coverage: IntervalCoverage | None
     error: MeanError | None
     unanswered: int
-    today: float | None
+    baseline: float | None
 
 
 def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
@@ -154,7 +154,7 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
     ]
     late, late_promises = _later(experiment, left_out)
     improving = _improving(experiment)
-    today = _today(experiment)
+    baseline = _baseline(experiment)
     scores = []
     for group in GROUPS:
         group_runs = late if group == "left out" else runs[group]
@@ -166,7 +166,9 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
             improved = None
             if group != "left out":
                 improved = sum(run.id in improving for run in group_runs)
-            scores.append(_score(experiment, group, n, group_runs, improved, today, group_promises))
+            scores.append(
+                _score(experiment, group, n, group_runs, improved, baseline, group_promises)
+            )
     return PredictionScoreboard(
         value_name=str(objective.wrapper),
         unit=objective.unit,
@@ -176,7 +178,7 @@ def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
         coverage=coverage_of(promises),
         error=error_of(promises),
         unanswered=unanswered,
-        today=None if today is None else objective.value_of(today),
+        baseline=None if baseline is None else objective.value_of(baseline),
     )
 
 
@@ -312,13 +314,13 @@ def _improving(experiment: Experiment) -> set[int]:
     }
 
 
-def _today(experiment: Experiment) -> float | None:
+def _baseline(experiment: Experiment) -> float | None:
     """Return the mean quality of the baseline; None if it is unknown or infeasible."""
     run = experiment.baseline
-    standing = None if run is None else experiment.standing(run)
-    if standing is None or not standing.outcome.feasible:
+    summary = None if run is None else experiment.summary(run)
+    if summary is None or not summary.outcome.feasible:
         return None
-    return standing.outcome.quality
+    return summary.outcome.quality
 
 
 def _score(
@@ -327,13 +329,13 @@ def _score(
     n: int,
     runs: Sequence[Run],
     improved: int | None,
-    today: float | None,
+    baseline: float | None,
     promises: Sequence[PredictionRecord],
 ) -> GroupScore:
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     qualities = [outcome.quality for outcome in outcomes if outcome.feasible]
     value_of = experiment.opened.objective.value_of
-    gain = None if today is None or not qualities else mean(qualities) - today
+    gain = None if baseline is None or not qualities else mean(qualities) - baseline
     return GroupScore(
         group=group,
         n=n,

@@ -60,8 +60,8 @@ def recommend(experiment: Experiment) -> Recommendation | None:
     choice = _choice(experiment)
     if choice is None:
         return None
-    objective, standings = experiment.opened.objective, experiment.standings
-    winner = standings[choice.winner.configuration]
+    objective, summaries = experiment.opened.objective, experiment.summaries
+    winner = summaries[choice.winner.configuration]
     interval = None
     if choice.interval is not None:
         low, high = sorted(objective.value_of(quality) for quality in choice.interval)
@@ -71,7 +71,7 @@ def recommend(experiment: Experiment) -> Recommendation | None:
         value=winner.outcome.value,
         interval=interval,
         confirmed=choice.confirmed,
-        rivals=tuple(standings[rival.configuration].run for rival in choice.rivals),
+        rivals=tuple(summaries[rival.configuration].run for rival in choice.rivals),
         sentence=_sentence(experiment, choice),
     )
 
@@ -92,7 +92,7 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
     refuse_if_deterministic(experiment)
     suggestions = confirmations(choice, n, experiment.space)
     if not suggestions:
-        run = experiment.standings[choice.winner.configuration].run
+        run = experiment.summaries[choice.winner.configuration].run
         raise ExperimentError(
             f"run {run.id} cannot be repeated, since a level of it is closed or its combination is "
             "excluded; reopen the level"
@@ -158,7 +158,7 @@ def _can_confirm(experiment: Experiment) -> bool:
 
 
 def _sentence(experiment: Experiment, choice: Choice) -> str:
-    winner = experiment.standings[choice.winner.configuration]
+    winner = experiment.summaries[choice.winner.configuration]
     name, by = f"run {winner.run.id}", ""
     if experiment.opened.objective.second is not None:
         by = f"by {experiment.opened.objective.wrapper}, "
@@ -264,7 +264,7 @@ def strategy_at_exploitation(experiment: Experiment, exploitation: float | None)
         labels = (str(objective.wrapper), str(objective.second.wrapper))
         strategy = ScalarisedStrategy(strategy, labels)
     if exploitation is not None:
-        rule, weights = experiment.watch.regions, steering.weights
+        rule, weights = experiment.warning_policy.regions, steering.weights
         strategy = ExploitationStrategy(strategy, exploitation, rule, weights, objective.value_of)
     if experiment.space.preferred_part is not experiment.space:
         strategy = PreferenceStrategy(strategy)

@@ -273,17 +273,17 @@ def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
     n_runs = np.zeros(len(grid.level_ids), dtype=np.int64)
     outside = 0
     cells: dict[int, list[ConfigurationSummary]] = {}
-    for standing in configuration_summaries(runs).values():
-        place = grid.place(standing.configuration)
+    for summary in configuration_summaries(runs).values():
+        place = grid.place(summary.configuration)
         if place is None:
-            outside += standing.n
+            outside += summary.n
         else:
-            cells.setdefault(grid.cell(place), []).append(standing)
+            cells.setdefault(grid.cell(place), []).append(summary)
     for cell, summaries in cells.items():
         best = best_of(summaries)
         if best is not None:
             values[cell] = best.outcome.value
-        n_runs[cell] = sum(standing.n for standing in summaries)
+        n_runs[cell] = sum(summary.n for summary in summaries)
     return MeasuredCells(values, n_runs, outside)
 
 

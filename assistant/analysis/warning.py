@@ -62,7 +62,7 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
     return f"{words}: {share_phrase(miss)} studies that looked like this missed {spread}."
 
 
-def warning(forecast: Forecast) -> str:
+def warning_text(forecast: Forecast) -> str:
     """Return the warning text: miss probability, distance to the goal, runs left, paper's rule.
 
     Raises ValueError if the forecast has no chance.
@@ -132,10 +132,10 @@ def build_warning(
     Where the forecast warns, its check comes first, due or not, because it decides later warnings.
     The experiment includes the new suggestions; ``n`` others are proposed instead.
     """
-    if experiment.watch.warns_by_forecast(experiment.sla):
+    if experiment.warning_policy.warns_by_forecast(experiment.sla):
         return _advise_by_forecast(experiment, n, now_s, rng)
-    advice = _advise_by_paper(experiment, n, now_s, rng)
-    return () if advice is None else (WarningIssued(now_s, advice),)
+    warning = _advise_by_paper(experiment, n, now_s, rng)
+    return () if warning is None else (WarningIssued(now_s, warning),)
 
 
 def next_batch(
@@ -150,15 +150,15 @@ def next_batch(
     belong to another alternative, the changed steering makes as many as were open. ``experiment``
     is the state before the answer, ``more`` the other events of the answer.
     """
-    advice = experiment.open_advice
-    if answered.answer != "accepted" or advice is None:
+    warning = experiment.open_warning
+    if answered.answer != "accepted" or warning is None:
         return None
     number = len(experiment.batches) + 1
     if accepted is None or answered.alternative == 0:
         configurations = {run.configuration for run in experiment.runs}
         free = tuple(
             suggestion
-            for suggestion in advice.suggestions
+            for suggestion in warning.suggestions
             if suggestion.configuration not in configurations
         )
         if free or accepted is None:
@@ -201,17 +201,17 @@ def _advise_by_forecast(
     exploitation = experiment.steering.exploitation
     if first is not None and first.kind == "exploitation" and first.steering is not None:
         exploitation = first.steering.exploitation
-    advice = MissWarning(
-        number=len(experiment.advice) + 1,
+    warning = MissWarning(
+        number=len(experiment.warnings) + 1,
         forecast=current_forecast.paper,
         exploitation=exploitation,
         suggestions=proposal,
-        text=warning(current_forecast),
+        text=warning_text(current_forecast),
         basis="forecast",
         outlook=current_forecast,
         alternatives=proposed,
     )
-    return (*events, WarningIssued(now_s, advice))
+    return (*events, WarningIssued(now_s, warning))
 
 
 def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
@@ -223,7 +223,7 @@ def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
 
 
 def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> float:
-    warn_at = experiment.watch.warn_at
+    warn_at = experiment.warning_policy.warn_at
     return (
         coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN)
         if warn_at is None
@@ -232,10 +232,10 @@ def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> flo
 
 
 def _last(experiment: Experiment) -> PastWarning | None:
-    for advice in reversed(experiment.advice):
-        miss = None if advice.outlook is None else advice.outlook.miss
-        if advice.basis == "forecast" and miss is not None:
-            return PastWarning(advice.forecast.executed, miss)
+    for warning in reversed(experiment.warnings):
+        miss = None if warning.outlook is None else warning.outlook.miss
+        if warning.basis == "forecast" and miss is not None:
+            return PastWarning(warning.forecast.executed, miss)
     return None
 
 
@@ -248,21 +248,21 @@ def _advise_by_paper(
     spent, and an ignored warning is 5 runs old. Where all runs go inside the regions already, it
     can only propose more runs or fewer levels.
     """
-    watch, steering = experiment.watch, experiment.steering
+    policy, steering = experiment.warning_policy, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
         return None  # saves the search of regions
     paper = paper_forecast(experiment, now_s)
     if not paper.is_miss or not _is_time(experiment, paper):
         return None
-    exploitation = watch.advised
-    if steering.exploitation is not None and steering.exploitation >= watch.advised:
+    exploitation = policy.advised
+    if steering.exploitation is not None and steering.exploitation >= policy.advised:
         exploitation = 1.0
     proposal: tuple[Suggestion, ...] = ()
     if experiment.remaining_runs != 0:
         strategy = strategy_at_exploitation(experiment, exploitation)
         proposal = strategy.suggest(n, experiment.knowledge, rng)
     return MissWarning(
-        number=len(experiment.advice) + 1,
+        number=len(experiment.warnings) + 1,
         forecast=paper,
         exploitation=exploitation,
         suggestions=proposal,
@@ -272,11 +272,11 @@ def _advise_by_paper(
 
 def _is_late(experiment: Experiment) -> bool:
     limit = experiment.sla.max_runs
-    return limit is None or executed_runs(experiment) >= experiment.watch.warn_from * limit
+    return limit is None or executed_runs(experiment) >= experiment.warning_policy.warn_from * limit
 
 
 def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
-    last = experiment.advice[-1] if experiment.advice else None
+    last = experiment.warnings[-1] if experiment.warnings else None
     answer = None if last is None else experiment.answer_to(last)
     if last is None or answer is None or answer.answer != "ignored":
         return True

@@ -155,7 +155,7 @@ def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ..
     share = after.steering.exploitation
     if left is None or share is None:
         return (), left
-    rule = after.watch.regions
+    rule = after.warning_policy.regions
     regions = find_regions(after.knowledge, rule)
     factors = factors_of(regions, after.steering.weights, after.space, rule.radius)
     divided = split(left, share, regions, factors)

@@ -313,7 +313,7 @@ class Command:
                         f"the objective looks at '{measure}', which no pattern names; they name "
                         f"{pattern_names} ({WALL} is the time of a run)"
                     )
-        check_today(self.space, self.baseline)
+        check_baseline(self.space, self.baseline)
 
     @property
     def deterministic(self) -> bool | None:
@@ -562,7 +562,7 @@ class Command:
 _FILE = "the file of measures"
 
 
-def check_today(space: ParameterSpace, today: Mapping[str, Level] | None) -> None:
+def check_baseline(space: ParameterSpace, baseline: Mapping[str, Level] | None) -> None:
     """Raise SpaceError if the current configuration is not an allowed point of the space."""
-    if today is not None:
-        space.check(space.from_values(today))
+    if baseline is not None:
+        space.check(space.from_values(baseline))

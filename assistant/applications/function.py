@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from assistant.applications.command import SEED, check_today
+from assistant.applications.command import SEED, check_baseline
 from assistant.applications.measures import WALL, measures_of
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.events import Fact
@@ -73,7 +73,7 @@ class Function:
                 "another name"
             )
         self._check_call()
-        check_today(self.space, self.baseline)
+        check_baseline(self.space, self.baseline)
 
     @classmethod
     def load(

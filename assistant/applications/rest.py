@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assistant.applications.command import check_today
+from assistant.applications.command import check_baseline
 from assistant.applications.measures import WALL, measures_of
 from assistant.applications.rest_address import check_url
 from assistant.core.errors import ApplicationError, RunError
@@ -53,7 +53,7 @@ class Rest:
             check_url(self.url)
         if self.limit_s is not None and not self.limit_s > 0:
             raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
-        check_today(self.space, self.baseline)
+        check_baseline(self.space, self.baseline)
 
     @property
     def deterministic(self) -> bool | None:

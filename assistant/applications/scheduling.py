@@ -162,7 +162,7 @@ class PresetLevels:
 
 
 def fill_preset(
-    preset: Preset, today: Mapping[str, Level], check: Callable[[Kind, str], None]
+    preset: Preset, baseline: Mapping[str, Level], check: Callable[[Kind, str], None]
 ) -> PresetLevels:
     """Return the levels of a preset for one cluster, without policies that fail ``check``."""
     opened: dict[str, tuple[Level, ...]] = {}
@@ -174,8 +174,8 @@ def fill_preset(
             left_out += [(name, reason) for reason in unable]
         else:
             candidates = levels
-        if name in today and today[name] not in candidates:
-            candidates = tuple(numbers_in_order((today[name], *candidates)))
+        if name in baseline and baseline[name] not in candidates:
+            candidates = tuple(numbers_in_order((baseline[name], *candidates)))
         if len(candidates) > 1:
             opened[name] = candidates
     return PresetLevels(opened, tuple(left_out))
@@ -208,7 +208,7 @@ class Scheduling:
 
     Args:
         procs: processors of the cluster; the number in the log if None.
-        today: current order and backfill; with one partition of ``procs`` they are the baseline.
+        current_policies: order and backfill of the baseline, if one partition has all ``procs``.
         levels: levels by parameter, instead of the computed ones and those of the preset: the three
             of the paper (if there is a split), ``procs``, ``order``, ``backfill``, ``overrun``,
             ``grace_s``, and every option of the policies that occur. All other parameters keep
@@ -233,7 +233,7 @@ class Scheduling:
 
     workload: Workload
     procs: int | None = None
-    today: CurrentPolicies = field(default_factory=CurrentPolicies)
+    current_policies: CurrentPolicies = field(default_factory=CurrentPolicies)
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     small_job_below_s: float = 3600.0
     small_job_wait_s: float = 3 * 3600.0
@@ -314,7 +314,10 @@ class Scheduling:
                     )
 
     def _check_policy(self, kind: Kind, policy: str) -> None:
-        names: dict[Kind, str] = {"order": self.today.order, "backfill": self.today.backfill}
+        names: dict[Kind, str] = {
+            "order": self.current_policies.order,
+            "backfill": self.current_policies.backfill,
+        }
         names[kind] = policy
         owners = options_of({policy_kind: (name,) for policy_kind, name in names.items()})
         check_policies(
@@ -345,7 +348,7 @@ class Scheduling:
 
     @cached_property
     def _filled(self) -> PresetLevels:
-        now = {"order": self.today.order, "backfill": self.today.backfill}
+        now = {"order": self.current_policies.order, "backfill": self.current_policies.backfill}
         options = options_of({kind: (now[kind],) for kind in KINDS})
         usual = {name: owned[0].option.usual for name, owned in options.items()}
         overrides = option_values(options, {n: v for n, v in self.options.items() if n in options})
@@ -355,8 +358,8 @@ class Scheduling:
     def _now(self) -> dict[str, Level]:
         return {
             "procs": self.cluster_procs,
-            "order": self.today.order,
-            "backfill": self.today.backfill,
+            "order": self.current_policies.order,
+            "backfill": self.current_policies.backfill,
             "overrun": self.overrun,
             "grace_s": self.grace_s,
         }
@@ -497,7 +500,8 @@ class Scheduling:
 
     @property
     def _today_in_words(self) -> str:
-        text = f"one partition, order {self.today.order}, backfill {self.today.backfill}"
+        now = self.current_policies
+        text = f"one partition, order {now.order}, backfill {now.backfill}"
         grace = f", grace {format_duration(self.grace_s)}" if self.grace_s else ""
         return text + "".join(f", {name} {value}" for name, value in self.options.items()) + grace
 

@@ -59,7 +59,7 @@ class WorkloadFutures:
         scale: factor on the rate of arrivals.
         seed: seed of the futures; independent of the seeds of sweeps and runs. A larger count with
             the same seed begins with the same futures.
-        judge: value of a measure: its ``mean`` over the futures, a ``quantile``, or the ``worst``.
+        aggregate: value of a measure: ``mean`` over the futures, a ``quantile`` or the ``worst``.
         quantile: share of the futures that are no worse, above 0 and up to 1; 0.9 of 10 futures is
             the second worst.
         anew: True if every run draws its own futures from its seed. Then results vary from run to
@@ -74,7 +74,7 @@ class WorkloadFutures:
     duration_s: float = WEEK_S
     scale: float = 1.0
     seed: int = 0
-    judge: FutureAggregate = "mean"
+    aggregate: FutureAggregate = "mean"
     quantile: float = 0.9
     anew: bool = False
 
@@ -83,9 +83,9 @@ class WorkloadFutures:
             raise ApplicationError(
                 f"the number of futures is {self.count}; allowed are 1 to {MOST_FUTURES:,}"
             )
-        if self.judge not in get_args(FutureAggregate):
+        if self.aggregate not in get_args(FutureAggregate):
             raise ApplicationError(
-                f"futures judge by 'mean', 'quantile' or 'worst', not by '{self.judge}'"
+                f"futures are aggregated by 'mean', 'quantile' or 'worst', not by '{self.aggregate}'"
             )
         if not 0 < self.quantile <= 1:
             raise ApplicationError(
@@ -119,7 +119,7 @@ class WorkloadFutures:
                 summary[name] = numbers[0] if numbers else None
                 continue
             statistics = self._told(name, numbers)
-            summary[name] = statistics[self.judge]
+            summary[name] = statistics[self.aggregate]
             summary |= {f"{name}.{statistic}": statistics[statistic] for statistic in STATISTICS}
         return summary
 
@@ -136,7 +136,7 @@ class WorkloadFutures:
         }
 
     def __str__(self) -> str:
-        by = f"quantile {self.quantile:g}" if self.judge == "quantile" else self.judge
+        by = f"quantile {self.quantile:g}" if self.aggregate == "quantile" else self.aggregate
         faster = "" if self.scale == 1.0 else f" at {self.scale:g} times the arrivals"
         shared = "each run draws its own" if self.anew else "the same for every configuration"
         return (

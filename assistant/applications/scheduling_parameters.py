@@ -157,7 +157,7 @@ class SchedulingVariation:
         SimError: a policy that is not registered, or a value that its option does not allow.
     """
 
-    today: Mapping[str, Level]
+    baseline: Mapping[str, Level]
     options: Mapping[str, Level]
     levels: Mapping[str, Sequence[Level]]
 
@@ -169,7 +169,7 @@ class SchedulingVariation:
         self._check_needed()
         if "kill" in self.among("overrun"):
             return
-        if "grace_s" in levels or self.today["grace_s"]:
+        if "grace_s" in levels or self.baseline["grace_s"]:
             raise ApplicationError(
                 "grace_s is how long a job may outlive its request before it is killed, and no "
                 f"run kills (overrun is {', '.join(map(str, self.among('overrun')))}); choose "
@@ -187,7 +187,7 @@ class SchedulingVariation:
 
     def among(self, name: str) -> tuple[Level, ...]:
         """Return the levels of a parameter, or its current value if it does not vary."""
-        return tuple(self.levels.get(name, (self.today[name],)))
+        return tuple(self.levels.get(name, (self.baseline[name],)))
 
     @cached_property
     def option_owners(self) -> dict[str, tuple[OptionOwner, ...]]:
@@ -223,7 +223,7 @@ class SchedulingVariation:
 
     def run_settings(self, values: Mapping[str, Level]) -> RunPolicies:
         """Return the settings of a run with the given parameter values."""
-        have = {**self.today, **{name: values[name] for name in BESIDE if name in values}}
+        have = {**self.baseline, **{name: values[name] for name in BESIDE if name in values}}
         order, backfill = str(have["order"]), str(have["backfill"])
         option_levels = {**self.options, **{n: values[n] for n in self.levels if n not in BESIDE}}
         owners = options_of({"order": (order,), "backfill": (backfill,)})
@@ -254,16 +254,16 @@ class SchedulingVariation:
 
     def _value(self, name: str) -> Level:
         if name in BESIDE:
-            return self.today[name]
+            return self.baseline[name]
         owned = self.option_owners[name]
-        mine = [entry for entry in owned if entry.policy == self.today[entry.kind]]
+        mine = [entry for entry in owned if entry.policy == self.baseline[entry.kind]]
         return self.options.get(name, (mine or list(owned))[0].option.usual)
 
     def _is_idle_today(self, name: str) -> bool:
         where, needed = self._means(name), self._needed(name)
         if needed and self._value(needed) == 0:
             return True
-        return bool(where) and not any(self.today[n] in levels for n, levels in where.items())
+        return bool(where) and not any(self.baseline[n] in levels for n, levels in where.items())
 
     def _needed(self, name: str) -> str:
         """Return the option without which another one has no effect; empty if there is none."""

@@ -62,10 +62,10 @@ class LiveView:
         elif run.ended_s is not None and run.id % LINES_EVERY == 0:
             self._console.print(self._headline(), soft_wrap=True)
 
-    def on_advice(self, advice: MissWarning) -> None:
+    def on_warning(self, warning: MissWarning) -> None:
         """Print a warning and its alternatives permanently above the live table."""
-        self._console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
-        for alternative in advice.alternatives:
+        self._console.print(f"warning: {warning.text}", style="yellow", soft_wrap=True)
+        for alternative in warning.alternatives:
             self._console.print(f"  - {proposal(alternative)}", style="yellow", soft_wrap=True)
 
     def _headline(self) -> Text:
@@ -76,8 +76,8 @@ class LiveView:
         tariff = experiment.sla.tariff
         if tariff is not None and experiment.cost is not None:
             text.append(f"   {quantity(experiment.cost, tariff.unit)} spent")
-        best = None if experiment.best is None else experiment.standing(experiment.best)
-        today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+        best = None if experiment.best is None else experiment.summary(experiment.best)
+        baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
         if best is None:
             return text
         objective = experiment.opened.objective
@@ -85,8 +85,8 @@ class LiveView:
         text.append(quantity(best.outcome.value, objective.unit), style="bold")
         if not best.outcome.feasible:
             text.append("  (violates a constraint)", style="red")
-        elif today and today.outcome.value:
-            change = (best.outcome.value - today.outcome.value) / abs(today.outcome.value)
+        elif baseline and baseline.outcome.value:
+            change = (best.outcome.value - baseline.outcome.value) / abs(baseline.outcome.value)
             text.append(f"  {change:+.1%} against today")
         if objective.second is not None:
             text.append(f"   {len(experiment.front)} on the front")
@@ -162,7 +162,7 @@ N_EFFECTS = 3
 
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
     """Return the result of a sweep as a JSON object."""
-    best, today = experiment.best, experiment.baseline
+    best, baseline = experiment.best, experiment.baseline
     return {
         "experiment": data.experiment_id,
         "name": data.name,
@@ -170,7 +170,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         "headline": data.answer.headline,
         "improvement": data.answer.improvement,
         "objective": data.objective,
-        "today": _run(experiment, today),
+        "baseline": _run(experiment, baseline),
         "best": _run(experiment, best),
         "recommended": _recommended(experiment, data.recommendation),
         "front": [_run(experiment, run) for run in experiment.front],
@@ -179,7 +179,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
             "completed": data.n_completed,
             "failed": data.n_failed,
         },
-        "agreement": [asdict(use) for use in data.agreement],
+        "sla": [asdict(use) for use in data.sla],
         "space": {"size": data.space_size, "allowed": data.allowed_size},
         "trust": None if data.trust is None else _trust(data.trust.record),
         "finished": data.finished,
@@ -190,19 +190,21 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
 def _trust(trust: PredictionScoreboard) -> dict[str, Any]:
     """Return the accuracy of each group of runs and the coverage of the intervals."""
     fields = asdict(trust)
-    return {name: fields[name] for name in ("scores", "coverage", "error", "unanswered", "today")}
+    return {
+        name: fields[name] for name in ("scores", "coverage", "error", "unanswered", "baseline")
+    }
 
 
 def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
     """Return a configuration by its first run, with the mean outcome of all its runs."""
     if run is None:
         return None
-    standing = experiment.standing(run)
+    summary = experiment.summary(run)
     return {
         "run": run.id,
         "values": experiment.space.values(run.configuration),
-        "n_runs": 0 if standing is None else standing.n,
-        **({} if standing is None else asdict(standing.outcome)),
+        "n_runs": 0 if summary is None else summary.n,
+        **({} if summary is None else asdict(summary.outcome)),
     }
 
 
@@ -234,10 +236,10 @@ def print_summary(data: ReportData, report: Path) -> None:
     changed = [change for change in data.changes if change.differs]
     if changed and data.answer.verdict == "improved":
         table = Table(box=None, header_style="dim", pad_edge=False)
-        for name in ("change", "today", "best"):
+        for name in ("change", "baseline", "best"):
             table.add_column(name, justify="left" if name == "change" else "right")
         for change in changed:
-            table.add_row(f"  {change.parameter}", change.today, change.best)
+            table.add_row(f"  {change.parameter}", change.baseline, change.best)
         OUT.print(table)
     if data.front:
         _print_front(data)
@@ -248,7 +250,7 @@ def print_summary(data: ReportData, report: Path) -> None:
             for effect in ranged[:N_EFFECTS]
         ]
         OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
-    for use in data.agreement:
+    for use in data.sla:
         OUT.print(f"  Agreed: {use.agreed}; {use.told} ({use.verdict}).", soft_wrap=True)
     if data.finished:
         OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
@@ -262,22 +264,22 @@ def _print_front(data: ReportData) -> None:
     for name in ("  run", *data.parameters, data.value_name, data.second_name or ""):
         table.add_column(name, justify="right")
     for row in data.front:
-        today = " (today)" if row.is_today else ""
+        baseline = " (today)" if row.is_baseline else ""
         cells = [row.values[name] for name in data.parameters]
         values = (number(row.value), number(row.second_value))
-        table.add_row(f"  {row.run_id}{today}", *cells, *values)
+        table.add_row(f"  {row.run_id}{baseline}", *cells, *values)
     OUT.print(table)
 
 
 def warning_object(experiment: Experiment) -> dict[str, Any] | None:
     """Return the open warning as a JSON object with numbered alternatives, or None."""
-    advice = experiment.open_advice
-    if advice is None or experiment.finished is not None:
+    warning = experiment.open_warning
+    if warning is None or experiment.finished is not None:
         return None
     return {
-        "number": advice.number,
-        "basis": advice.basis,
-        "text": advice.text,
+        "number": warning.number,
+        "basis": warning.basis,
+        "text": warning.text,
         "alternatives": [
             {
                 "number": number,
@@ -285,21 +287,23 @@ def warning_object(experiment: Experiment) -> dict[str, Any] | None:
                 "text": alternative.text,
                 "chance": alternative.chance,
             }
-            for number, alternative in enumerate(advice.alternatives, 1)
+            for number, alternative in enumerate(warning.alternatives, 1)
         ],
     }
 
 
 def print_warning(experiment: Experiment, console: Console, store: Path | None) -> None:
     """Print the open warning, if any, with its alternatives and the commands to answer it."""
-    advice = experiment.open_advice
-    if advice is None or experiment.finished is not None:
+    warning = experiment.open_warning
+    if warning is None or experiment.finished is not None:
         return
-    console.print(f"warning: {advice.text}", style="yellow", soft_wrap=True)
-    for i, alternative in enumerate(advice.alternatives, 1):
+    console.print(f"warning: {warning.text}", style="yellow", soft_wrap=True)
+    for i, alternative in enumerate(warning.alternatives, 1):
         console.print(f"  {i}. {proposal(alternative)}", soft_wrap=True)
     where = "" if store is None else f" --store {store}"
-    accept = " --accept 1 (or" if advice.basis == "paper" or advice.alternatives else " (--change,"
+    accept = (
+        " --accept 1 (or" if warning.basis == "paper" or warning.alternatives else " (--change,"
+    )
     answer = f"copperline steer {experiment.opened.experiment_id}{where}{accept} --ignore)"
     console.print(f"Answer it with: {answer}", soft_wrap=True)
 

@@ -63,8 +63,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Say what each parameter does to the measured value, with intervals and tests.",
     ),
     "report": ("experiments:report", "Write the report of a stored experiment, finished or not."),
-    "journal": (
-        "experiments:journal",
+    "events": (
+        "experiments:print_events",
         "Print what happened, event by event: every decision, run, warning and answer.",
     ),
     "experiments": ("experiments:experiments", "List what is stored, latest first."),

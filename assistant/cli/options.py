@@ -205,7 +205,7 @@ def _lists(
         choices = _values(text)
         if not choices:
             raise SettingsError(f"--{name} names none; give one or several, separated by commas")
-        application["today"] = {**application.get("today", {}), name: choices[0]}
+        application["baseline"] = {**application.get("baseline", {}), name: choices[0]}
         if len(choices) > 1:
             application.setdefault("levels", {})[name] = choices
 
@@ -220,9 +220,9 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
         SettingsError: not of the form name=value,...
         StrategyError: a value outside the space.
     """
-    today = dict(built.application.baseline or {})
-    requested = [{**today, **values} for values in built.settings.run]
-    requested += [{**today, **_included(built.space, text)} for text in texts]
+    defaults = dict(built.application.baseline or {})
+    requested = [{**defaults, **values} for values in built.settings.run]
+    requested += [{**defaults, **_included(built.space, text)} for text in texts]
     baseline = built.application.baseline
     origins = {} if baseline is None else {built.space.from_values(baseline): "today's"}
     first_runs = []
@@ -256,11 +256,11 @@ def further_configurations(
         SettingsError: not of the form name=value,..., or submitted before.
         StrategyError: a value outside the space, a closed level or an excluded combination.
     """
-    space, today = experiment.space, experiment.opened.baseline
+    space, baseline = experiment.space, experiment.opened.baseline
     run_ids = {run.configuration: run.id for run in experiment.runs}
     new_runs = []
     for text in texts:
-        values = {**(space.values(today) if today else {}), **_included(space, text)}
+        values = {**(space.values(baseline) if baseline else {}), **_included(space, text)}
         configuration = space.from_values(values)
         space.check(configuration)
         if configuration in run_ids:

@@ -251,7 +251,7 @@ class HttpStore:
             "position": position,
             "events": [json.loads(encode_event(event)) for event in events],
         }
-        self._link.change("POST", f"/v1/experiments/{experiment_id}/journal", body)
+        self._link.change("POST", f"/v1/experiments/{experiment_id}/events", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from number ``since`` on, or raise ServiceError without a reply."""

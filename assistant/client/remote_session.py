@@ -39,7 +39,7 @@ from assistant.session.opening import ExperimentDescription, build_opened_event
 from assistant.session.session import ExperimentQueries
 from strategies import Level
 
-_WATCH: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
+_WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class ExecutionStatus:
     active: bool
     executes: bool
     notes: tuple[str, ...] = ()
-    by_program: bool = False
-    heard_s: float | None = None
+    external: bool = False
+    last_call_s: float | None = None
 
 
 class RemoteSession(ExperimentQueries):
@@ -169,12 +169,12 @@ class RemoteSession(ExperimentQueries):
 
     # -- warnings ------------------------------------------------------------------------------
 
-    def answer_advice(
+    def answer_warning(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
         """Answer the open warning with ``accepted``, ``changed`` or ``ignored``."""
         body = {"answer": answer, "exploitation": exploitation, "alternative": alternative}
-        events = self._decide("/advice/answer", body)
+        events = self._decide("/warning/answer", body)
         return next((event for event in events if isinstance(event, BatchSuggested)), None)
 
     # -- corrections ---------------------------------------------------------------------------
@@ -198,11 +198,13 @@ class RemoteSession(ExperimentQueries):
 
     def change_budget(self, sla: Sla) -> None:
         """Replace the SLA (budget, deadline, cost limit and goal)."""
-        self._decide("/agreement", asdict(sla))
+        self._decide("/sla", asdict(sla))
 
-    def change_watch(self, watch: WarningPolicy) -> None:
+    def change_warning_policy(self, policy: WarningPolicy) -> None:
         """Replace the warning policy, including the rules for regions."""
-        self._decide("/watch", {"watch": _WATCH.dump_python(watch, mode="json")})
+        self._decide(
+            "/warning-policy", {"warning_policy": _WARNING_POLICY.dump_python(policy, mode="json")}
+        )
 
     def reprioritise(self, run_id: int, priority: float) -> None:
         """Set the priority of a waiting run (default 0, higher starts first)."""
@@ -281,7 +283,7 @@ class RemoteSession(ExperimentQueries):
     ) -> None:
         """Execute waiting runs in this process, beside the workers of the service."""
         self._link.change("POST", f"{self._path}/start")
-        claims = HttpLeaseSource(self._link, only=self.id)
+        leases = HttpLeaseSource(self._link, only=self.id)
 
         def changed(run_id: int) -> None:
             self.catch_up()
@@ -294,7 +296,7 @@ class RemoteSession(ExperimentQueries):
 
         self.listen(hear)
         try:
-            run_leased(claims, executor, changed, stop)
+            run_leased(leases, executor, changed, stop)
         finally:
             self._listeners.remove(hear)
 
@@ -310,10 +312,10 @@ class RemoteSession(ExperimentQueries):
         """Reopen a finished experiment, or raise ExperimentError if it is not finished."""
         self._decide("/reopen")
 
-    def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
+    def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
         """Start auto-steering, or (None) end it so that a person decides again."""
-        limits = None if automatic is None else asdict(automatic)
-        self._decide("/automatic", {"automatic": limits, "reason": reason})
+        limits = None if auto_steering is None else asdict(auto_steering)
+        self._decide("/auto-steering", {"auto_steering": limits, "reason": reason})
 
     def start(self) -> None:
         """Allow workers to lease the experiment's runs from now on."""
@@ -327,8 +329,8 @@ class RemoteSession(ExperimentQueries):
         """Return the status of run execution at the service."""
         reply = self._link.get(f"{self._path}/execution")
         return ExecutionStatus(
-            reply["active"], reply["executes"], tuple(reply["notes"]), reply["by_program"],
-            reply["heard_s"],
+            reply["active"], reply["executes"], tuple(reply["notes"]), reply["external"],
+            reply["last_call_s"],
         )  # fmt: skip
 
     def look(self) -> Experiment:

@@ -40,7 +40,7 @@ GONE = (LeaseLostError, UnknownLeaseError, AccessDeniedError)
 class LeaseSource(Protocol):
     """Interface from which a worker obtains and renews leases of runs."""
 
-    def claim(self) -> RunLease | None:
+    def lease(self) -> RunLease | None:
         """Lease the next run; None if no run may start."""
 
     def heartbeat(self, token: str) -> float:
@@ -63,8 +63,8 @@ class LeaseHeartbeat:
     that thread for a lost lease, whose token is then in ``lost``.
     """
 
-    def __init__(self, claims: LeaseSource, on_lost: Callable[[], object] = lambda: None) -> None:
-        self._claims, self._on_lost = claims, on_lost
+    def __init__(self, leases: LeaseSource, on_lost: Callable[[], object] = lambda: None) -> None:
+        self._leases, self._on_lost = leases, on_lost
         self.lost: set[str] = set()
         self._due_s: dict[str, tuple[float, float]] = {}
         self._reports: dict[str, Mapping[str, Measure]] = {}
@@ -126,7 +126,7 @@ class LeaseHeartbeat:
 
     def _beat(self, token: str) -> None:
         try:
-            lease_s = self._claims.heartbeat(token)
+            lease_s = self._leases.heartbeat(token)
         except GONE:
             self._lose(token)
             return
@@ -144,7 +144,7 @@ class LeaseHeartbeat:
                 return
             self._told_s[token] = time.monotonic()
         try:
-            self._claims.report(token, measures)
+            self._leases.report(token, measures)
         except GONE:
             self._lose(token)
         except AssistantError:  # not reached or not accepted; a later one may be
@@ -192,7 +192,7 @@ class HttpLeaseSource:
         self._key = new_key()
         self._without: list[str] = []
 
-    def claim(self) -> RunLease | None:
+    def lease(self) -> RunLease | None:
         """Lease the next run; None if no run may start.
 
         A request without an answer is repeated under its idempotency key at the next call, so that
@@ -230,16 +230,16 @@ class HttpLeaseSource:
             body["experiment"] = self.only
         if self._without:
             body["without"] = self._without
-        return self.link.change("POST", "/v1/claims", body, key=self._key)
+        return self.link.change("POST", "/v1/leases", body, key=self._key)
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease and return its length in seconds, or raise LeaseLostError."""
-        path, timeout_s = f"/v1/claims/{token}/heartbeat", max(1.0, self._lease_s / 3)
+        path, timeout_s = f"/v1/leases/{token}/heartbeat", max(1.0, self._lease_s / 3)
         return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Send an intermediate result of a leased run, or raise LeaseLostError."""
-        path, timeout_s = f"/v1/claims/{token}/report", max(1.0, self._lease_s / 3)
+        path, timeout_s = f"/v1/leases/{token}/report", max(1.0, self._lease_s / 3)
         self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
@@ -251,11 +251,11 @@ class HttpLeaseSource:
         }
         if body["measures"] is None and body["failure"] is None:
             body["failure"] = "the run gave no measures"
-        self.link.change("POST", f"/v1/claims/{token}/result", body)
+        self.link.change("POST", f"/v1/leases/{token}/result", body)
 
     def give_back(self, token: str, reason: str) -> None:
         """Return a leased run to the queue without a result."""
-        self.link.change("POST", f"/v1/claims/{token}/return", {"reason": reason})
+        self.link.change("POST", f"/v1/leases/{token}/return", {"reason": reason})
 
 
 def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
 
 
 def run_leased(
-    claims: LeaseSource,
+    leases: LeaseSource,
     executor: Executor,
     changed: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -279,19 +279,19 @@ def run_leased(
     """
     tell = changed or (lambda _run_id: None)
     halted = stop or (lambda: False)
-    claims_by_run: dict[int, RunLease] = {}
+    leases_by_run: dict[int, RunLease] = {}
     n_results = 0
 
     def end_lost() -> None:
-        for run_id, claim in tuple(claims_by_run.items()):
-            if claim.token in beats.lost:
+        for run_id, lease in tuple(leases_by_run.items()):
+            if lease.token in beats.lost:
                 executor.stop(run_id)
 
     def reported(run_id: int, measures: Mapping[str, Measure]) -> None:
-        if run_id in claims_by_run:
-            beats.report(claims_by_run[run_id].token, measures)
+        if run_id in leases_by_run:
+            beats.report(leases_by_run[run_id].token, measures)
 
-    beats = LeaseHeartbeat(claims, end_lost)
+    beats = LeaseHeartbeat(leases, end_lost)
     executor.listen(reported)
 
     def patiently(ask: Callable[[], T]) -> T:
@@ -304,57 +304,57 @@ def run_leased(
                     raise
                 pause(IDLE_S)
 
-    def told_of(claim: RunLease, completion: ExecutionResult) -> bool:
-        if completion.stopped and not _is_ours(claims, claim.token):
+    def told_of(lease: RunLease, completion: ExecutionResult) -> bool:
+        if completion.stopped and not _is_ours(leases, lease.token):
             return False  # ended because its lease was lost
-        beats.hold(claim.token, claim.lease_s)
-        return _report_result(claims, beats, claim.token, completion)
+        beats.hold(lease.token, lease.lease_s)
+        return _report_result(leases, beats, lease.token, completion)
 
     try:
         while True:
-            while len(claims_by_run) < executor.capacity and not halted():
-                claim = patiently(claims.claim)
-                if claim is None:
+            while len(leases_by_run) < executor.capacity and not halted():
+                lease = patiently(leases.lease)
+                if lease is None:
                     break
-                claims_by_run[claim.run_id] = claim
-                beats.hold(claim.token, claim.lease_s)
+                leases_by_run[lease.run_id] = lease
+                beats.hold(lease.token, lease.lease_s)
                 executor.submit(
-                    ExecutionRequest(claim.run_id, claim.values, claim.seed, claim.limit_s)
+                    ExecutionRequest(lease.run_id, lease.values, lease.seed, lease.limit_s)
                 )
-                tell(claim.run_id)
-            if not claims_by_run:
+                tell(lease.run_id)
+            if not leases_by_run:
                 return n_results
             for completion in executor.collect():
-                claim_of_run = claims_by_run.get(completion.run_id)
-                if claim_of_run is None:
+                lease_of_run = leases_by_run.get(completion.run_id)
+                if lease_of_run is None:
                     continue  # lost and leased again here, and reported already
-                n_results += patiently(partial(told_of, claim_of_run, completion))
-                del claims_by_run[completion.run_id]
+                n_results += patiently(partial(told_of, lease_of_run, completion))
+                del leases_by_run[completion.run_id]
                 tell(completion.run_id)
     except BaseException:
         executor.cancel()
-        for claim in claims_by_run.values():
+        for lease in leases_by_run.values():
             with contextlib.suppress(AssistantError):  # otherwise its lease expires
-                claims.give_back(claim.token, "interrupted")
+                leases.give_back(lease.token, "interrupted")
         raise
     finally:
         beats.end()
 
 
-def _is_ours(claims: LeaseSource, token: str) -> bool:
+def _is_ours(leases: LeaseSource, token: str) -> bool:
     try:
-        claims.heartbeat(token)
+        leases.heartbeat(token)
     except (LeaseLostError, UnknownLeaseError):
         return False
     return True
 
 
 def _report_result(
-    claims: LeaseSource, beats: LeaseHeartbeat, token: str, completion: ExecutionResult
+    leases: LeaseSource, beats: LeaseHeartbeat, token: str, completion: ExecutionResult
 ) -> bool:
     """Send a result; return False if it is refused."""
     try:
-        claims.complete(token, completion)
+        leases.complete(token, completion)
     except (LeaseLostError, UnknownLeaseError):
         return False
     finally:
@@ -381,13 +381,13 @@ class Worker:
 
     def __init__(
         self,
-        claims: HttpLeaseSource,
+        leases: HttpLeaseSource,
         make: Callable[[RunLease], Executor],
         refused: Callable[[str], object] = lambda _sentence: None,
         lost: Callable[[], object] = lambda: None,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._claims, self._make, self._lost, self._steady_s = claims, make, lost, steady_s
+        self._leases, self._make, self._lost, self._steady_s = leases, make, lost, steady_s
         self._refused = refused
         self._executors: dict[str, Executor] = {}
         self._began_s = steady_s()
@@ -411,23 +411,23 @@ class Worker:
             ServiceError: it refuses access, or does not answer for `GONE_S`.
             ExecutionRefusedError: it works for one experiment, and may not execute that.
         """
-        n_results, beats = 0, LeaseHeartbeat(self._claims, self._end_lost)
+        n_results, beats = 0, LeaseHeartbeat(self._leases, self._end_lost)
         self._beats = beats
         pause = pause or idle
         try:
             while not stop():
                 try:
-                    claim = self._claims.claim()
+                    lease = self._leases.lease()
                 except NOT_NOW as error:
                     self._wait_out(error, pause)  # no lease is held now
                     continue
                 self._heard_s = self._steady_s()
-                if claim is None:
+                if lease is None:
                     idle(IDLE_S)
                     continue
-                completion = self._execute(claim, beats, pause)
+                completion = self._execute(lease, beats, pause)
                 if completion is not None:
-                    n_results += self._told(claim, completion, beats, stop, pause)
+                    n_results += self._told(lease, completion, beats, stop, pause)
                 beats.lost.clear()
         finally:
             beats.end()
@@ -451,16 +451,16 @@ class Worker:
 
     def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
         """Wait a little for an unusable service; raise the error if it has gone for good."""
-        heard_s, patience_s = self._heard_s, GONE_S
-        if heard_s is None:
-            heard_s, patience_s = self._began_s, NOT_YET_S
-        if isinstance(error, AccessDeniedError) or self._steady_s() - heard_s > patience_s:
+        last_call_s, patience_s = self._heard_s, GONE_S
+        if last_call_s is None:
+            last_call_s, patience_s = self._began_s, NOT_YET_S
+        if isinstance(error, AccessDeniedError) or self._steady_s() - last_call_s > patience_s:
             raise error
         pause(IDLE_S)
 
     def _told(
         self,
-        claim: RunLease,
+        lease: RunLease,
         completion: ExecutionResult,
         beats: LeaseHeartbeat,
         stop: Callable[[], bool],
@@ -468,9 +468,9 @@ class Worker:
     ) -> bool:
         """Send a result, with retries until the service can accept it."""
         while True:
-            beats.hold(claim.token, claim.lease_s)
+            beats.hold(lease.token, lease.lease_s)
             try:
-                return _report_result(self._claims, beats, claim.token, completion)
+                return _report_result(self._leases, beats, lease.token, completion)
             except NOT_NOW as error:
                 if stop():
                     raise
@@ -479,19 +479,19 @@ class Worker:
                 if completion.measures is None:
                     raise
                 reason = f"the service could not take its result: {error}"
-                completion = ExecutionResult(claim.run_id, None, reason, completion.duration_s)
+                completion = ExecutionResult(lease.run_id, None, reason, completion.duration_s)
 
     def _execute(
-        self, claim: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
+        self, lease: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
     ) -> ExecutionResult | None:
         """Execute a run; return None if it was given back or its lease is lost."""
-        executor = self._begun(claim, beats, pause)
+        executor = self._begun(lease, beats, pause)
         if executor is None or isinstance(executor, ExecutionResult):
             return executor
         try:
-            executor.listen(lambda _run_id, measures: beats.report(claim.token, measures))
-            executor.submit(ExecutionRequest(claim.run_id, claim.values, claim.seed, claim.limit_s))
-            self._going_on, self._executed = (claim, executor), claim.token
+            executor.listen(lambda _run_id, measures: beats.report(lease.token, measures))
+            executor.submit(ExecutionRequest(lease.run_id, lease.values, lease.seed, lease.limit_s))
+            self._going_on, self._executed = (lease, executor), lease.token
             (completion,) = executor.collect()
             self._executed = None
         except _AbandonedError:
@@ -500,46 +500,46 @@ class Worker:
         except BaseException:
             self._executed = None
             executor.cancel()
-            beats.drop(claim.token)
-            self._give_back(claim, "interrupted")
+            beats.drop(lease.token)
+            self._give_back(lease, "interrupted")
             raise
         finally:
             self._going_on = None
-        if completion.stopped and claim.token in beats.lost:
+        if completion.stopped and lease.token in beats.lost:
             return None
         return completion
 
     def _begun(
-        self, claim: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
+        self, lease: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
     ) -> Executor | ExecutionResult | None:
         """Return the executor of a run, or its failed result; None if it cannot execute here."""
-        beats.hold(claim.token, claim.lease_s)
+        beats.hold(lease.token, lease.lease_s)
         try:
-            return self._executor(claim)
+            return self._executor(lease)
         except (LeaseLostError, UnknownLeaseError):
-            beats.drop(claim.token)
+            beats.drop(lease.token)
             return None
         except ExecutionRefusedError as error:
-            beats.drop(claim.token)
-            self._give_back(claim, str(error))
-            if self._claims.only is not None:
+            beats.drop(lease.token)
+            self._give_back(lease, str(error))
+            if self._leases.only is not None:
                 raise
-            self._claims.leave_out(claim.experiment_id)
+            self._leases.leave_out(lease.experiment_id)
             self._refused(str(error))
             return None
         except NOT_NOW as error:  # no fault of the run
-            beats.drop(claim.token)
-            self._give_back(claim, f"its worker could not begin: {error}")
+            beats.drop(lease.token)
+            self._give_back(lease, f"its worker could not begin: {error}")
             self._wait_out(error, pause)
             return None
         except AssistantError as error:
-            return ExecutionResult(claim.run_id, None, f"it cannot be executed: {error}", 0.0)
+            return ExecutionResult(lease.run_id, None, f"it cannot be executed: {error}", 0.0)
 
-    def _give_back(self, claim: RunLease, reason: str) -> None:
+    def _give_back(self, lease: RunLease, reason: str) -> None:
         with contextlib.suppress(AssistantError):  # otherwise its lease expires
-            self._claims.give_back(claim.token, reason[:MOST_WORDS])
+            self._leases.give_back(lease.token, reason[:MOST_WORDS])
 
-    def _executor(self, claim: RunLease) -> Executor:
-        if claim.experiment_id not in self._executors:
-            self._executors[claim.experiment_id] = self._make(claim).__enter__()
-        return self._executors[claim.experiment_id]
+    def _executor(self, lease: RunLease) -> Executor:
+        if lease.experiment_id not in self._executors:
+            self._executors[lease.experiment_id] = self._make(lease).__enter__()
+        return self._executors[lease.experiment_id]

@@ -194,7 +194,7 @@ class CommandSettings(StrictModel):
     unused: bool = False
     measures: MeasuresSettings | None = None
     noisy: bool | None = None
-    today: dict[str, LevelValue] | None = None
+    baseline: dict[str, LevelValue] | None = None
 
     def build(
         self,
@@ -208,7 +208,7 @@ class CommandSettings(StrictModel):
             _space(parameters),
             objective,
             reading=None if self.measures is None else self.measures.build(),
-            baseline=_today(self.today),
+            baseline=_baseline(self.baseline),
             cwd=self.cwd,
             env=self.env,
             inherit=self.inherit,
@@ -229,7 +229,7 @@ class FunctionSettings(StrictModel):
     function: str
     folder: str = ""
     noisy: bool | None = None
-    today: dict[str, LevelValue] | None = None
+    baseline: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Function:
         """Build the function application, or raise ApplicationError or SpaceError."""
@@ -237,7 +237,7 @@ class FunctionSettings(StrictModel):
             self.function,
             _space(parameters),
             objective,
-            baseline=_today(self.today),
+            baseline=_baseline(self.baseline),
             folder=self.folder,
             noisy=self.noisy,
         )
@@ -250,7 +250,7 @@ class RestSettings(StrictModel):
     url: str | None = None
     limit: DurationS | None = None
     noisy: bool | None = None
-    today: dict[str, LevelValue] | None = None
+    baseline: dict[str, LevelValue] | None = None
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
         """Build the REST application, or raise ApplicationError or SpaceError."""
@@ -258,7 +258,7 @@ class RestSettings(StrictModel):
             _space(parameters),
             objective,
             url=self.url,
-            baseline=_today(self.today),
+            baseline=_baseline(self.baseline),
             limit_s=self.limit,
             noisy=self.noisy,
         )
@@ -318,7 +318,7 @@ def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
     return ParameterSpace(tuple(parameter.build() for parameter in parameters))
 
 
-def _today(levels: dict[str, LevelValue] | None) -> dict[str, Level] | None:
+def _baseline(levels: dict[str, LevelValue] | None) -> dict[str, Level] | None:
     return None if levels is None else dict(levels)
 
 
@@ -372,7 +372,7 @@ class PlacementSettings(StrictModel):
     prices: dict[str, float] = Field(default_factory=dict)
     machines: list[MachineSettings] = Field(default_factory=list)
     levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
-    today: dict[str, LevelValue] = Field(default_factory=dict)
+    baseline: dict[str, LevelValue] = Field(default_factory=dict)
     options: dict[str, Number] = Field(default_factory=dict)
     wait_cost_per_h: float = Field(default=10.0, ge=0, allow_inf_nan=False)
     beyond_at_most: float = Field(default=0.05, ge=0, le=1)
@@ -408,7 +408,7 @@ class PlacementSettings(StrictModel):
             workloads=self._workloads(),
             kinds=self._kinds(),
             levels=self.levels,
-            today=self.today,
+            current=self.baseline,
             options={name: float(value) for name, value in self.options.items()},
             wait_cost_per_h=self.wait_cost_per_h,
             beyond_at_most=self.beyond_at_most,
@@ -453,7 +453,7 @@ _KEPT_FITS = 4
 
 
 class BaselineSettings(StrictModel):
-    """Settings ``[application.today]``: current scheduling policies of the cluster."""
+    """Settings ``[application.baseline]``: current scheduling policies of the cluster."""
 
     order: str = "fcfs"
     backfill: str = "easy"
@@ -469,7 +469,7 @@ class FuturesSettings(StrictModel):
     duration: DurationS = 7 * 86_400.0
     scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     seed: int = Field(default=0, ge=0)
-    judge: FutureAggregate = "mean"
+    aggregate: FutureAggregate = "mean"
     quantile: float | None = Field(default=None, gt=0, le=1)
     anew: bool = False
 
@@ -482,8 +482,8 @@ class FuturesSettings(StrictModel):
             )
         if self.knobs and self.generator is None:
             raise ValueError("'knobs' are told to what is fitted; name it with generator")
-        if self.quantile is not None and self.judge != "quantile":
-            raise ValueError("'quantile' is of judge = 'quantile'; say that too, or leave it out")
+        if self.quantile is not None and self.aggregate != "quantile":
+            raise ValueError("'quantile' needs aggregate = 'quantile'; set both, or leave it out")
         return self
 
     def build(self, log: Workload | None) -> WorkloadFutures:
@@ -499,7 +499,7 @@ class FuturesSettings(StrictModel):
             duration_s=self.duration,
             scale=self.scale,
             seed=self.seed,
-            judge=self.judge,
+            aggregate=self.aggregate,
             quantile=0.9 if self.quantile is None else self.quantile,
             anew=self.anew,
         )
@@ -535,7 +535,7 @@ class SchedulingSettings(StrictModel):
     log: str | None = None
     first: int | None = Field(default=None, ge=1)
     procs: int | None = Field(default=None, ge=1, le=10**12)
-    today: BaselineSettings = BaselineSettings()
+    baseline: BaselineSettings = BaselineSettings()
     levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
     reading: dict[str, str] = Field(default_factory=dict)
     small_job_below: DurationS = 3600.0
@@ -553,7 +553,7 @@ class SchedulingSettings(StrictModel):
         """Build the scheduling application, or raise AssistantError or SimError."""
         arguments: dict[str, Any] = {
             "procs": self.procs,
-            "today": CurrentPolicies(self.today.order, self.today.backfill),
+            "current_policies": CurrentPolicies(self.baseline.order, self.baseline.backfill),
             "levels": {name: tuple(levels) for name, levels in self.levels.items()},
             "small_job_below_s": self.small_job_below,
             "small_job_wait_s": self.small_job_wait,

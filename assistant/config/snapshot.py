@@ -115,11 +115,11 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
         name=settings.name or name,
         space=built.space,
         objective=built.objective,
-        sla=settings.agreement(time.time()),
+        sla=settings.sla(time.time()),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,
-        watch=built.watch,
+        warning_policy=built.warning_policy,
         workers=settings.workers,
         seed=settings.seed,
         version=version(),
@@ -172,8 +172,8 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
     """Return the set initial configurations with baseline levels, or raise StrategyError."""
-    today = dict(built.application.baseline or {})
-    configurations = tuple({**today, **values} for values in built.settings.run)
+    baseline = dict(built.application.baseline or {})
+    configurations = tuple({**baseline, **values} for values in built.settings.run)
     for values in configurations:
         built.space.check(built.space.from_values(values))
     return configurations
@@ -185,11 +185,11 @@ def import_past_runs(
     past: Sequence[Result],
     configurations: Sequence[Mapping[str, Level]],
     *,
-    today: bool,
+    baseline: bool,
 ) -> None:
     """Import earlier results, and submit the baseline and the initial configurations."""
     session.import_results(past, replicates=built.settings.replicates)
-    if today or configurations:
+    if baseline or configurations:
         session.submit_baseline()
     for values in configurations:
         run_configurations = {run.configuration for run in session.experiment.runs}
@@ -214,7 +214,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
     """Rebuild a stored experiment's sweep from stored settings; raise as `rebuild` does."""
-    built = build_sweep(check_settings(json.loads(opened.recipe), opened.experiment_id))
+    built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
             f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
@@ -234,11 +234,35 @@ def _drawn_from(facts: Iterable[Fact]) -> str | None:
     return next((fact.text for fact in facts if fact.label in labels), None)
 
 
+_RENAMED_KEYS = (
+    ("", "advice", "warnings"),
+    ("", "watch", "warning_policy"),
+    ("application", "today", "baseline"),
+    ("application.futures", "judge", "aggregate"),
+)
+"""Keys that an older version stored: the path of their table, the old and the present name."""
+
+
+def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:
+    """Return the settings of a stored experiment as tables, keys of older versions renamed.
+
+    Raises ValueError or RecursionError if they are no JSON.
+    """
+    tables: dict[str, Any] = json.loads(opened.recipe)
+    for path, old, new in _RENAMED_KEYS:
+        table: Any = tables
+        for name in filter(None, path.split(".")):
+            table = table.get(name) if isinstance(table, dict) else None
+        if isinstance(table, dict) and old in table:
+            table[new] = table.pop(old)
+    return tables
+
+
 def job_log(opened: ExperimentOpened) -> str | None:
     """Return the path of the job log that an experiment simulates; None without a log."""
     if not opened.recipe:
         return None
-    log = json.loads(opened.recipe).get("application", {}).get("log")
+    log = stored_settings(opened).get("application", {}).get("log")
     return log if isinstance(log, str) else None
 
 
@@ -247,7 +271,7 @@ def stored_hooks(experiment: Experiment) -> HookCommands:
     opened = experiment.opened
     if not opened.recipe:
         return HookCommands()
-    return check_settings(json.loads(opened.recipe), opened.experiment_id).hooks.build()
+    return check_settings(stored_settings(opened), opened.experiment_id).hooks.build()
 
 
 def version() -> str:

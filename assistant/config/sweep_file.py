@@ -102,8 +102,8 @@ class StrategySettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-class WatchSettings(StrictModel):
-    """Settings ``[watch]``: rules for good results, pending runs and warnings."""
+class WarningPolicySettings(StrictModel):
+    """Settings ``[warning_policy]``: rules for good results, pending runs and warnings."""
 
     good: Literal["quantile", "threshold", "verdicts"] = "quantile"
     quantile: float = Field(default=0.3, gt=0, le=1)
@@ -142,11 +142,11 @@ class SweepSettings(StrictModel):
     run_limit: DurationS | None = None
     cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
-    advice: Literal["accept", "ignore", "wait"] = "ignore"
+    warnings: Literal["accept", "ignore", "wait"] = "ignore"
     results: list[str] = Field(default_factory=list)
     replicates: bool = False
     plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
-    watch: WatchSettings = WatchSettings()
+    warning_policy: WarningPolicySettings = WarningPolicySettings()
     hooks: HookSettings = HookSettings()
     application: ApplicationSettings = Field(
         default_factory=SchedulingSettings, discriminator="kind"
@@ -171,7 +171,7 @@ class SweepSettings(StrictModel):
         spec = LOCAL if self.executor is None else self.executor.build()
         return replace(spec, environment=self.environment.build())
 
-    def agreement(self, now_s: float) -> Sla:
+    def sla(self, now_s: float) -> Sla:
         """Return the SLA, with the deadline relative to ``now_s``, or raise SettingsError."""
         return Sla(
             max_runs=self.max_runs,
@@ -197,7 +197,7 @@ class BuiltSweep:
     application: Application
     space: ParameterSpace
     objective: Objective
-    watch: WarningPolicy
+    warning_policy: WarningPolicy
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -284,10 +284,12 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
     settings.check_cost(application, space)
-    return BuiltSweep(settings, application, space, objective, _watch(settings.watch, objective))
+    return BuiltSweep(
+        settings, application, space, objective, _warning_policy(settings.warning_policy, objective)
+    )
 
 
-def _watch(settings: WatchSettings, objective: Objective) -> WarningPolicy:
+def _warning_policy(settings: WarningPolicySettings, objective: Objective) -> WarningPolicy:
     """Return the warning policy; a threshold is set as a measured value."""
     threshold = settings.threshold
     if threshold is not None and objective.goal == "minimise":
@@ -422,10 +424,10 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         "parameters": ParameterSettings,
         "range": RangeSettings,
         "logarithmic": LogarithmicSettings,
-        "today": BaselineSettings,
+        "baseline": BaselineSettings,
         "futures": FuturesSettings,
         "objective": ObjectiveSettings,
-        "watch": WatchSettings,
+        "warning_policy": WarningPolicySettings,
         "cost": CostSettings,
         "hooks": HookSettings,
         "executor": ExecutorSettings,

@@ -60,6 +60,22 @@ EVENT_TAGS: Mapping[str, type] = {
 }
 """Tag of each class of event in a stored log. A tag never changes, whatever its class is called."""
 
+_STORED_NAMES: Mapping[str, Mapping[str, str]] = {
+    "AdviceGiven": {"warning": "advice"},
+    "ExperimentOpened": {"warning_policy": "watch"},
+    "HandedOver": {"auto_steering": "automatic", "auto_steering.warnings": "advice"},
+    "WatchChanged": {"warning_policy": "watch"},
+}
+"""By tag, paths of fields that have another name in a stored log. Like a tag, it never changes."""
+
+_FIELD_NAMES: Mapping[str, Mapping[str, str]] = {
+    "AdviceGiven": {"advice": "warning"},
+    "ExperimentOpened": {"watch": "warning_policy"},
+    "HandedOver": {"automatic": "auto_steering", "automatic.advice": "warnings"},
+    "WatchChanged": {"watch": "warning_policy"},
+}
+"""The same read backwards: from the path in a stored log to the name of the field."""
+
 _TAG_OF = {kind: tag for tag, kind in EVENT_TAGS.items()}
 
 
@@ -78,6 +94,7 @@ def encode_event(event: Event) -> str:
     try:
         name = event_tag(event)
         body = _adapter(name).dump_python(event, mode="json", warnings="error")
+        body = _renamed(body, _STORED_NAMES[name]) if name in _STORED_NAMES else body
         return json.dumps({"type": name, "v": VERSION, **body}, allow_nan=False)
     except (ValueError, PydanticSerializationError) as error:
         raise CodecError(f"a {type(event).__name__} cannot be stored: {error}") from error
@@ -97,6 +114,7 @@ def decode_event(text: str) -> Event:
             f"to this Copperline (it knows version {VERSION}); use the newer one that wrote it"
         )
     try:
+        body = _renamed(body, _FIELD_NAMES[name]) if name in _FIELD_NAMES else body
         event: Event = _adapter(name).validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
@@ -106,6 +124,17 @@ def decode_event(text: str) -> Event:
     except (AssistantError, StrategyError) as error:
         raise CodecError(f"a stored {name} is damaged: {str(error)[: 4 * _SHOWN]}") from error
     return event
+
+
+def _renamed(body: Mapping[str, Any], names: Mapping[str, str], path: str = "") -> dict[str, Any]:
+    """Return a body with other field names, by their path; the order stays."""
+    renamed: dict[str, Any] = {}
+    for key, value in body.items():
+        place = path + key
+        is_outer = isinstance(value, dict) and any(name.startswith(f"{place}.") for name in names)
+        inner = _renamed(value, names, f"{place}.") if is_outer else value
+        renamed[names.get(place, key)] = inner
+    return renamed
 
 
 def _value(text: str) -> Any:

@@ -467,8 +467,8 @@ def answer_warning(
         ExperimentError: no warning is open, or the arguments contradict each other.
         SettingsError: a level outside 0 to 1.
     """
-    advice = experiment.open_advice
-    if advice is None:
+    warning = experiment.open_warning
+    if warning is None:
         raise ExperimentError("there is no open advice to answer")
     if reply == "changed" and exploitation is None:
         raise ExperimentError("say which exploitation level the advice is changed to, 0 to 1")
@@ -479,25 +479,25 @@ def answer_warning(
     level = exploitation if reply == "changed" else experiment.steering.exploitation
     Steering(exploitation=level)  # refuses a level outside 0 to 1
     if reply != "accepted":
-        return WarningAnswered(now_s, advice.number, reply, level), None
-    if advice.basis == "paper" and alternative is None:
-        return WarningAnswered(now_s, advice.number, reply, advice.exploitation), None
-    proposed = advice.alternatives
+        return WarningAnswered(now_s, warning.number, reply, level), None
+    if warning.basis == "paper" and alternative is None:
+        return WarningAnswered(now_s, warning.number, reply, warning.exploitation), None
+    proposed = warning.alternatives
     if not proposed:
         raise ExperimentError(
-            f"advice {advice.number} proposes no alternative that could be accepted; ignore it, or "
+            f"warning {warning.number} proposes no alternative that can be accepted; ignore it, or "
             "change it to an exploitation level"
         )
     which = alternative or 0
     if type(which) is not int or not 0 <= which < len(proposed):
         raise ExperimentError(
-            f"advice {advice.number} has no alternative at position {alternative}; it has "
+            f"advice {warning.number} has no alternative at position {alternative}; it has "
             f"{len(proposed)}, counted from 0"
         )
     accepted = proposed[which]
     if accepted.kind == "exploitation" and accepted.steering is not None:
         level = accepted.steering.exploitation
-    return WarningAnswered(now_s, advice.number, reply, level, which), accepted
+    return WarningAnswered(now_s, warning.number, reply, level, which), accepted
 
 
 def weigh_region(
@@ -510,7 +510,7 @@ def weigh_region(
         SettingsError: the weight is not a number from 0 on.
     """
     refuse_if_finished(experiment)
-    present, rule = experiment.steering, experiment.watch.regions
+    present, rule = experiment.steering, experiment.warning_policy.regions
     if present.exploitation is None:
         raise ExperimentError(
             "no share of the runs is spent inside regions, so that no weight would count; set an "
@@ -539,26 +539,26 @@ def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
     refuse_if_finished(experiment)
     if not isinstance(sla, Sla):
         raise SettingsError(f"an agreement is an Sla, not {sla!r}")
-    experiment.watch.warns_by_forecast(sla)
+    experiment.warning_policy.warns_by_forecast(sla)
     return BudgetChanged(now_s, sla)
 
 
 def change_warning_policy(
-    experiment: Experiment, watch: WarningPolicy, now_s: float
+    experiment: Experiment, policy: WarningPolicy, now_s: float
 ) -> WarningPolicyChanged:
     """Return the event that changes the warning policy.
 
     Raises SettingsError: not a WarningPolicy, or the forecast shall warn and the SLA has no goal.
     """
     refuse_if_finished(experiment)
-    if not isinstance(watch, WarningPolicy):
-        raise SettingsError(f"what is watched is said by a Watch, not {watch!r}")
-    watch.warns_by_forecast(experiment.sla)
-    return WarningPolicyChanged(now_s, watch)
+    if not isinstance(policy, WarningPolicy):
+        raise SettingsError(f"a warning policy is a WarningPolicy, not {policy!r}")
+    policy.warns_by_forecast(experiment.sla)
+    return WarningPolicyChanged(now_s, policy)
 
 
 def change_auto_steering(
-    experiment: Experiment, automatic: AutoSteering | None, reason: str, now_s: float
+    experiment: Experiment, auto_steering: AutoSteering | None, reason: str, now_s: float
 ) -> AutoSteeringChanged | None:
     """Return the event that starts or (None) ends auto-steering, or None without a change.
 
@@ -567,16 +567,16 @@ def change_auto_steering(
         SettingsError: ``automatic`` is not an AutoSteering.
     """
     refuse_if_finished(experiment)
-    if automatic is None and experiment.automatic is None:
+    if auto_steering is None and experiment.auto_steering is None:
         return None
-    if automatic is not None and not isinstance(automatic, AutoSteering):
-        raise SettingsError(f"how it steers itself is said by an Automatic, not {automatic!r}")
-    if automatic is not None and not experiment.sla.is_limited:
+    if auto_steering is not None and not isinstance(auto_steering, AutoSteering):
+        raise SettingsError(f"how it steers itself is said by an Automatic, not {auto_steering!r}")
+    if auto_steering is not None and not experiment.sla.is_limited:
         raise ExperimentError(
             "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
             "itself; agree on one first"
         )
-    return AutoSteeringChanged(now_s, automatic, reason)
+    return AutoSteeringChanged(now_s, auto_steering, reason)
 
 
 def close_levels(

@@ -40,7 +40,7 @@ class ExperimentOpened:
     objective: Objective
     sla: Sla
     steering: Steering
-    watch: WarningPolicy
+    warning_policy: WarningPolicy
     workers: int
     seed: int
     baseline: Configuration | None
@@ -256,7 +256,7 @@ class WarningIssued:
     """Event: a warning was issued together with a batch."""
 
     at_s: float
-    advice: MissWarning
+    warning: MissWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ class WarningPolicyChanged:
     """Event: the warning policy changed, including the rules for regions and pending runs."""
 
     at_s: float
-    watch: WarningPolicy
+    warning_policy: WarningPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ class AutoSteeringChanged:
     """Event: auto-steering was started, or ended (None), for the reason ``reason``."""
 
     at_s: float
-    automatic: AutoSteering | None
+    auto_steering: AutoSteering | None
     reason: str = ""
 
 

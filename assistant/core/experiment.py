@@ -170,7 +170,7 @@ class Experiment:
         self._runs: dict[int, Run] = {}
         self._batches: list[BatchSuggested] = []
         self._finished: ExperimentFinished | None = None
-        self._advice: list[MissWarning] = []
+        self._warnings: list[MissWarning] = []
         self._answers: dict[int, WarningAnswered] = {}
         self._superseded: set[int] = set()
         self._lapsed: set[int] = set()
@@ -179,19 +179,19 @@ class Experiment:
         self.sla = opened.sla
         self.goal_set_after = 0  # runs that were over when the present goal was set
         self.steering = opened.steering
-        self.watch = opened.watch
+        self.warning_policy = opened.warning_policy
         self.plan: Mapping[str, tuple[Level, ...]] = {}
-        self.handed_over: AutoSteeringChanged | None = None
+        self.auto_steering_change: AutoSteeringChanged | None = None
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Experiment:
         """Return the state after a whole event log, or raise ExperimentError if invalid."""
-        journal = iter(events)
-        first = next(journal, None)
+        event_log = iter(events)
+        first = next(event_log, None)
         if not isinstance(first, ExperimentOpened):
             raise ExperimentError("a journal must begin with the opening of the experiment")
         experiment = cls(first)
-        for event in journal:
+        for event in event_log:
             experiment.apply(event)
         return experiment
 
@@ -204,28 +204,28 @@ class Experiment:
                 self._apply_batch(event)
             case ForecastChecked(check=check):
                 self._checks.append(check)
-            case WarningIssued(advice=advice):
-                self._apply_advice(advice)
+            case WarningIssued(warning=warning):
+                self._apply_warning(warning)
             case WarningAnswered():
                 self._apply_answer(event)
             case SteeringChanged(steering=steering):
                 self._steer(steering)
             case BudgetChanged(sla=sla):
-                self._lapse_advice()
+                self._expire_warning()
                 self._checks.clear()
                 if sla.goal != self.sla.goal:
                     self.goal_set_after = len(self.runs_in(RunState.COMPLETED, RunState.FAILED))
                 self.sla = sla
-            case WarningPolicyChanged(watch=watch):
-                self._lapse_advice()
-                self.watch = watch
+            case WarningPolicyChanged(warning_policy=policy):
+                self._expire_warning()
+                self.warning_policy = policy
             case SpaceChanged(space=space):
                 self._apply_space(event)
                 self.space = space
             case PlanSubmitted(levels=levels):
                 self.plan = levels
             case AutoSteeringChanged():
-                self.handed_over = event
+                self.auto_steering_change = event
             case ExperimentFinished():
                 self._finished = event
             case ExperimentReopened():
@@ -240,18 +240,18 @@ class Experiment:
     def _apply_batch(self, event: BatchSuggested) -> None:
         if event.number != len(self._batches) + 1:
             raise ExperimentError(f"batch {event.number} cannot follow batch {len(self._batches)}")
-        self._lapse_advice()
+        self._expire_warning()
         self._batches.append(event)
 
-    def _apply_advice(self, advice: MissWarning) -> None:
-        if advice.number != len(self._advice) + 1:
+    def _apply_warning(self, warning: MissWarning) -> None:
+        if warning.number != len(self._warnings) + 1:
             raise ExperimentError(
-                f"advice {advice.number} cannot follow advice {len(self._advice)}"
+                f"advice {warning.number} cannot follow advice {len(self._warnings)}"
             )
-        self._advice.append(advice)
+        self._warnings.append(warning)
 
     def _apply_answer(self, event: WarningAnswered) -> None:
-        if not 1 <= event.number <= len(self._advice):
+        if not 1 <= event.number <= len(self._warnings):
             raise ExperimentError(f"there is no advice {event.number}")
         if event.number in self._answers:
             raise ExperimentError(
@@ -287,11 +287,11 @@ class Experiment:
         return self._finished
 
     @property
-    def automatic(self) -> AutoSteering | None:
+    def auto_steering(self) -> AutoSteering | None:
         """Settings of auto-steering; None if it is off or the experiment is finished."""
-        if self.handed_over is None or self._finished is not None:
+        if self.auto_steering_change is None or self._finished is not None:
             return None
-        return self.handed_over.automatic
+        return self.auto_steering_change.auto_steering
 
     def run(self, run_id: int) -> Run:
         """Return the run with a number, or raise ExperimentError if there is none."""
@@ -356,20 +356,20 @@ class Experiment:
         return first_to_reach(self.runs, self.opened.objective, self.sla.goal)
 
     @property
-    def advice(self) -> tuple[MissWarning, ...]:
+    def warnings(self) -> tuple[MissWarning, ...]:
         """All warnings, the latest last."""
-        return tuple(self._advice)
+        return tuple(self._warnings)
 
     @property
-    def open_advice(self) -> MissWarning | None:
+    def open_warning(self) -> MissWarning | None:
         """The latest warning while it is unanswered and still valid, otherwise None.
 
         A later batch, another SLA or another warning policy makes it lapse.
         """
-        if not self._advice:
+        if not self._warnings:
             return None
-        number = self._advice[-1].number
-        return None if number in self._answers or number in self._lapsed else self._advice[-1]
+        number = self._warnings[-1].number
+        return None if number in self._answers or number in self._lapsed else self._warnings[-1]
 
     @property
     def checks(self) -> tuple[WarningCheck, ...]:
@@ -386,14 +386,14 @@ class Experiment:
             other.apply(event)
         return other
 
-    def _lapse_advice(self) -> None:
+    def _expire_warning(self) -> None:
         """Let the open warning lapse, because what it describes has changed."""
-        if self.open_advice is not None:
-            self._lapsed.add(self.open_advice.number)
+        if self.open_warning is not None:
+            self._lapsed.add(self.open_warning.number)
 
-    def answer_to(self, advice: MissWarning) -> WarningAnswered | None:
+    def answer_to(self, warning: MissWarning) -> WarningAnswered | None:
         """Return the answer to a warning; None if the warning is unanswered."""
-        return self._answers.get(advice.number)
+        return self._answers.get(warning.number)
 
     @property
     def open_batch(self) -> BatchSuggested | None:
@@ -461,13 +461,13 @@ class Experiment:
         return UntriedPredictions.of(self.knowledge)
 
     @cached_property
-    def standings(self) -> Mapping[Configuration, ConfigurationSummary]:
+    def summaries(self) -> Mapping[Configuration, ConfigurationSummary]:
         """Summary of every configuration with a completed run, by configuration."""
         return configuration_summaries(self._runs.values())
 
-    def standing(self, run: Run) -> ConfigurationSummary | None:
+    def summary(self, run: Run) -> ConfigurationSummary | None:
         """Return the summary of a run's configuration; None without a completed run."""
-        return self.standings.get(run.configuration)
+        return self.summaries.get(run.configuration)
 
     @property
     def best(self) -> Run | None:
@@ -476,7 +476,7 @@ class Experiment:
         Ranked by feasibility, then by the mean quality of its runs. With two measures only the
         first counts; `front` has the trade-offs.
         """
-        leader = best_of(self.standings.values())
+        leader = best_of(self.summaries.values())
         return None if leader is None else leader.run
 
     @property
@@ -485,14 +485,14 @@ class Experiment:
 
         Empty without a second measure.
         """
-        return tuple(summary.run for summary in pareto_front_of(self.standings.values()))
+        return tuple(summary.run for summary in pareto_front_of(self.summaries.values()))
 
     @property
     def baseline(self) -> Run | None:
         """The run of the baseline configuration, whatever its source, or None."""
-        today = self.opened.baseline
-        same = (run for run in self._runs.values() if run.configuration == today)
-        return None if today is None else next(same, None)
+        configuration = self.opened.baseline
+        same = (run for run in self._runs.values() if run.configuration == configuration)
+        return None if configuration is None else next(same, None)
 
     @property
     def is_noisy(self) -> bool | None:

@@ -315,16 +315,16 @@ class AutoSteering:
 
     batch: int | None = None
     initial: int = 10
-    advice: OnWarning = "wait"
+    warnings: OnWarning = "wait"
 
     def __post_init__(self) -> None:
         if self.initial < 0:
             raise SettingsError(f"the number of first runs must be at least 0, not {self.initial}")
         if self.batch is not None and self.batch < 1:
             raise SettingsError(f"a batch has at least 1 suggestion, not {self.batch}")
-        if self.advice not in get_args(OnWarning):
+        if self.warnings not in get_args(OnWarning):
             raise SettingsError(
-                f"warnings are met with accept, ignore or wait, not '{self.advice}'"
+                f"warnings are met with accept, ignore or wait, not '{self.warnings}'"
             )
 
 

@@ -198,27 +198,28 @@ def iso(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def of_warning(experiment: Experiment, advice: MissWarning, at_s: float) -> Notice:
+def of_warning(experiment: Experiment, warning: MissWarning, at_s: float) -> Notice:
     """Build the notice on a warning of an experiment."""
     return replace(
-        _notice(experiment, "warning", at_s, advice.text), warning=_warning_details(advice)
+        _notice(experiment, "warning", at_s, warning.text), warning=_warning_details(warning)
     )
 
 
-def _warning_details(advice: MissWarning) -> WarningDetails:
-    goal = None if advice.outlook is None else advice.outlook.goal
-    if advice.basis == "paper" or goal is None:
-        forecast = advice.forecast
+def _warning_details(warning: MissWarning) -> WarningDetails:
+    goal = None if warning.outlook is None else warning.outlook.goal
+    if warning.basis == "paper" or goal is None:
+        forecast = warning.forecast
         return WarningDetails(
-            advice.number, advice.basis, advice.exploitation, forecast.pending, forecast.remaining,
+            warning.number, warning.basis, warning.exploitation, forecast.pending,
+            forecast.remaining,
             forecast.shortfall,
         )  # fmt: skip
     return WarningDetails(
-        advice.number, advice.basis, advice.exploitation,
+        warning.number, warning.basis, warning.exploitation,
         goal=goal.goal, chance=goal.chance, band=goal.band,
         alternatives=tuple(
             NoticeAlternative(number, alternative.kind, alternative.text, alternative.chance)
-            for number, alternative in enumerate(advice.alternatives, 1)
+            for number, alternative in enumerate(warning.alternatives, 1)
         ),
     )  # fmt: skip
 
@@ -271,8 +272,8 @@ def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
 
 def _sample(experiment: Experiment) -> WarningDetails:
     """Return a made-up warning with the keys that a real one of this experiment would have."""
-    advised = experiment.watch.advised
-    if not experiment.watch.warns_by_forecast(experiment.sla):
+    advised = experiment.warning_policy.advised
+    if not experiment.warning_policy.warns_by_forecast(experiment.sla):
         return WarningDetails(1, "paper", advised, 0, experiment.remaining_runs, 0)
     proposed = NoticeAlternative(1, "more_runs", "an example: run 10 more", 0.5)
     return WarningDetails(
@@ -301,10 +302,10 @@ def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> N
 
 def _best(experiment: Experiment) -> BestConfiguration | None:
     run = experiment.best
-    standing = None if run is None else experiment.standing(run)
-    if run is None or standing is None:
+    summary = None if run is None else experiment.summary(run)
+    if run is None or summary is None:
         return None
-    outcome, unit = standing.outcome, experiment.opened.objective.unit
+    outcome, unit = summary.outcome, experiment.opened.objective.unit
     values = experiment.space.values(run.configuration)
     return BestConfiguration(run.id, outcome.value, unit, outcome.feasible, values)
 
@@ -355,7 +356,7 @@ def notices_of_event(
     if state.count and (state.may_tell(at_s) or isinstance(event, ExperimentFinished)):
         state, notices = pending_notices(experiment, state, at_s)
     if isinstance(event, WarningIssued):
-        notices = (*notices, of_warning(experiment, event.advice, at_s))
+        notices = (*notices, of_warning(experiment, event.warning, at_s))
     if isinstance(event, ExperimentFinished):
         notices = (*notices, of_finish(experiment, event.reason, at_s))
     return state, notices

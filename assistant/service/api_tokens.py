@@ -73,10 +73,10 @@ class ApiToken:
     name: str
     role: Role
     digest: str
-    made_s: float
+    created_s: float
     experiment_id: str | None = None
     expires_s: float | None = None
-    made_by: str | None = None
+    created_by: str | None = None
 
     def is_over(self, now_s: float) -> bool:
         """Return whether the token has expired."""
@@ -133,7 +133,7 @@ class ApiTokenStore:
         *,
         experiment_id: str | None = None,
         expires_s: float | None = None,
-        made_by: str | None = None,
+        created_by: str | None = None,
         again: bool = False,
     ) -> str:
         """Create a named token and return its secret, of which only a digest is stored.
@@ -150,7 +150,7 @@ class ApiTokenStore:
         _check(name, role, experiment_id, expires_s, now_s)
         token = self._token()
         holder = ApiToken(
-            name, role, _digest(token.encode()), now_s, experiment_id, expires_s, made_by
+            name, role, _digest(token.encode()), now_s, experiment_id, expires_s, created_by
         )  # fmt: skip
         with self._lock:
             there = self._holders.get(name)
@@ -207,7 +207,7 @@ class ApiTokenStore:
     def holders(self) -> tuple[ApiToken, ...]:
         """Return all tokens that are not revoked, latest first."""
         return tuple(
-            sorted(self._holders.values(), key=lambda holder: (-holder.made_s, holder.name))
+            sorted(self._holders.values(), key=lambda holder: (-holder.created_s, holder.name))
         )
 
     def now_s(self) -> float:
@@ -244,7 +244,7 @@ def _digest(presented: bytes) -> str:
 
 def _asked(holder: ApiToken) -> ApiToken:
     """Return a token without the fields that change at every creation."""
-    return replace(holder, digest="", made_s=0.0)
+    return replace(holder, digest="", created_s=0.0)
 
 
 def _check(
@@ -293,13 +293,19 @@ def _holder(row: Any) -> ApiToken:
             "name": str(name),
             "role": str(role),
             "digest": str(digest),
-            "made_s": int() | float() as made_s,
+            "created_s": int() | float() as created_s,
             "experiment_id": str() | None as experiment_id,
             "expires_s": int() | float() | None as expires_s,
-            "made_by": str() | None as made_by,
+            "created_by": str() | None as created_by,
         } if len(row) == 7 and NAME.fullmatch(name) and _DIGEST.fullmatch(digest):
-            if Role(role) not in NAMED or isinstance(made_s, bool) or isinstance(expires_s, bool):
+            if (
+                Role(role) not in NAMED
+                or isinstance(created_s, bool)
+                or isinstance(expires_s, bool)
+            ):
                 raise ValueError(f"the row of '{name}' has a value that cannot be")
-            return ApiToken(name, Role(role), digest, made_s, experiment_id, expires_s, made_by)
+            return ApiToken(
+                name, Role(role), digest, created_s, experiment_id, expires_s, created_by
+            )
         case _:
             raise ValueError("a row is none of ours")

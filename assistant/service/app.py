@@ -45,15 +45,15 @@ class AutoSteeringLoop:
     Hooks run only if the service executes runs, or if requests may name programs anyway.
     """
 
-    def __init__(self, house: ExperimentService) -> None:
-        self._house = house
+    def __init__(self, service: ExperimentService) -> None:
+        self._service = service
         self._notifiers: dict[str, Notifier | None] = {}
 
     def turn(self) -> None:
         """Take all auto-steering steps that are due, confining errors to their experiments."""
-        for experiment_id in self._house.queue.active():
+        for experiment_id in self._service.queue.active():
             try:
-                session = self._house.session(experiment_id)
+                session = self._service.session(experiment_id)
                 self._follow(session)
                 self._step(session)
             except VersionConflictError:
@@ -74,24 +74,24 @@ class AutoSteeringLoop:
         hooks = stored_hooks(session.experiment)
         if not hooks.kinds:
             return
-        if not (self._house.executes or self._house.programs):
-            self._house.note(session.id, "its hooks are not started by this service")
+        if not (self._service.executes or self._service.programs):
+            self._service.note(session.id, "its hooks are not started by this service")
             return
-        notifier = Notifier(hooks, lambda sentence: self._house.note(session.id, sentence))
+        notifier = Notifier(hooks, lambda sentence: self._service.note(session.id, sentence))
         notifier.follow(session)
         self._notifiers[session.id] = notifier
 
     def _step(self, session: Session) -> None:
         experiment = session.experiment
-        how = experiment.automatic
+        how = experiment.auto_steering
         if how is None or experiment.runs_in(RunState.QUEUED, RunState.RUNNING):
             return
-        if how.advice == "wait" and experiment.open_advice is not None:
+        if how.warnings == "wait" and experiment.open_warning is not None:
             return
         reason = auto_steer_step(session, how)
         if reason is not None and not _waits(session, how):
-            session.hand_over(None, reason)
-            if self._house.queue.is_outside(session.id):
+            session.set_auto_steering(None, reason)
+            if self._service.queue.is_external(session.id):
                 session.finish(reason)  # so its program learns of the end
             notifier = self._notifiers[session.id]
             if notifier is not None:
@@ -100,24 +100,24 @@ class AutoSteeringLoop:
     def _give_back(self, experiment_id: str, error: Exception) -> None:
         """Turn off auto-steering of an experiment after an error, so that a person decides."""
         sentence = str(error)
-        self._house.log.error("cannot steer", error=error, experiment=experiment_id)
-        self._house.note(experiment_id, sentence)
-        session = self._house.session(experiment_id)
-        if session.experiment.automatic is not None:
-            session.hand_over(None, sentence)
+        self._service.log.error("cannot steer", error=error, experiment=experiment_id)
+        self._service.note(experiment_id, sentence)
+        session = self._service.session(experiment_id)
+        if session.experiment.auto_steering is not None:
+            session.set_auto_steering(None, sentence)
         notifier = self._notifiers.get(experiment_id)
         if notifier is not None:
             notifier.sweep_failed(sentence)
 
 
 def _waits(session: Session, how: AutoSteering) -> bool:
-    return how.advice == "wait" and session.experiment.open_advice is not None
+    return how.warnings == "wait" and session.experiment.open_warning is not None
 
 
 PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024  # of bodies with many results or events
 FORGET_AFTER_S = 3600.0
-LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/journal", MOST_BYTES)))
+LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/events", MOST_BYTES)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class ServiceApp:
 
 
 def make_service(
-    house: ExperimentService,
+    service: ExperimentService,
     tokens: RoleTokens,
     log: ServiceLog,
     *,
@@ -144,17 +144,17 @@ def make_service(
     ``look_after_s`` is the interval between checks of the leases. ``alone`` says that nothing else
     in this process executes runs of the store: runs without a lease belong to an ended process.
     """
-    helm = AutoSteeringLoop(house)
+    auto_steering_loop = AutoSteeringLoop(service)
     metrics = MetricsRegistry()
-    house.count_in(metrics)
-    context = ServiceContext(house, DrainState(), metrics, version())
+    service.count_in(metrics)
+    context = ServiceContext(service, DrainState(), metrics, version())
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(partial(house.take_over, alone=alone))
+        await run_in_threadpool(partial(service.take_over, alone=alone))
         tasks = [
-            asyncio.create_task(_keep(house, log, look_after_s)),
-            asyncio.create_task(_steer(helm, log, look_after_s)),
+            asyncio.create_task(_keep(service, log, look_after_s)),
+            asyncio.create_task(_steer(auto_steering_loop, log, look_after_s)),
         ]
         try:
             yield
@@ -163,12 +163,12 @@ def make_service(
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-            await run_in_threadpool(helm.end)
+            await run_in_threadpool(auto_steering_loop.end)
 
     app = make_documentation_app(lifespan)
     app.state.context = context
     asgi = build_middleware(
-        app, tokens, log, book=house.book, metrics=metrics, names=names, public=PUBLIC,
+        app, tokens, log, book=service.book, metrics=metrics, names=names, public=PUBLIC,
         limits=limits,
     )  # fmt: skip
     return ServiceApp(asgi, app, context)
@@ -190,22 +190,22 @@ def make_documentation_app(lifespan: object = None) -> FastAPI:
     return app
 
 
-async def _keep(house: ExperimentService, log: ServiceLog, every_s: float) -> None:
+async def _keep(service: ExperimentService, log: ServiceLog, every_s: float) -> None:
     """Maintain the leases until the service ends; an error is logged and the loop continues."""
     forgotten_s = -math.inf
     while True:
         if time.monotonic() >= forgotten_s + FORGET_AFTER_S:
             forgotten_s = time.monotonic()
-            await _try(log, house.forget)
+            await _try(log, service.forget)
         await asyncio.sleep(every_s)
-        await _try(log, house.look_after)
+        await _try(log, service.look_after)
 
 
-async def _steer(helm: AutoSteeringLoop, log: ServiceLog, every_s: float) -> None:
+async def _steer(auto_steering_loop: AutoSteeringLoop, log: ServiceLog, every_s: float) -> None:
     """Take the due steps of auto-steering until the service ends; a step may take long."""
     while True:
         await asyncio.sleep(every_s)
-        await _try(log, helm.turn)
+        await _try(log, auto_steering_loop.turn)
 
 
 async def _try(log: ServiceLog, work: object) -> None:

@@ -31,7 +31,7 @@ class ServiceContext:
     do not wait for slow decisions.
     """
 
-    house: ExperimentService
+    service: ExperimentService
     drain: DrainState
     metrics: MetricsRegistry
     version: str
@@ -47,7 +47,7 @@ async def context_of(request: Request) -> ServiceContext:
 
 async def service_of(request: Request) -> ExperimentService:
     """Return the experiment service of the app that received a request."""
-    return (await context_of(request)).house
+    return (await context_of(request)).service
 
 
 async def idempotent_request_of(

@@ -68,13 +68,13 @@ class SuspendAwareClock:
 class ClientLiveness:
     """Time of the last request of each experiment's external client."""
 
-    def __init__(self, is_outside: Callable[[str], bool], steady_s: Callable[[], float]) -> None:
-        self._is_outside, self._steady_s = is_outside, steady_s
+    def __init__(self, is_external: Callable[[str], bool], steady_s: Callable[[], float]) -> None:
+        self._is_external, self._steady_s = is_external, steady_s
         self._heard_s: dict[str, float] = {}
 
     def note(self, experiment_id: str) -> None:
         """Record the time of a request if the experiment has an external client."""
-        if self._is_outside(experiment_id):
+        if self._is_external(experiment_id):
             self._heard_s[experiment_id] = self._steady_s()
 
     def ago_s(self, experiment_id: str) -> float | None:
@@ -251,7 +251,7 @@ class ExperimentService:
         self._loading = threading.Lock()
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
-        self.hearing = ClientLiveness(self.queue.is_outside, steady_s)
+        self.client_liveness = ClientLiveness(self.queue.is_external, steady_s)
         self.executes = False  # whether this service starts workers
         self.count_in(MetricsRegistry())
 
@@ -331,7 +331,7 @@ class ExperimentService:
             session = open_sweep(
                 built, self.store, name or "sweep", config_snapshot(placed, configurations)
             )
-            import_past_runs(session, built, past, configurations, today=False)
+            import_past_runs(session, built, past, configurations, baseline=False)
             return session
 
         decided = self._opened(request, opened)
@@ -454,7 +454,7 @@ class ExperimentService:
         *,
         experiment_id: str | None = None,
         expires_s: float | None = None,
-        made_by: str | None = None,
+        created_by: str | None = None,
         again: bool = False,
     ) -> str:
         """Create a named token, return its secret, and raise as `ApiTokenStore.issue`.
@@ -470,7 +470,7 @@ class ExperimentService:
                 "token; name the token otherwise"
             )
         token = self.book.issue(
-            name, role, experiment_id=experiment_id, expires_s=expires_s, made_by=made_by,
+            name, role, experiment_id=experiment_id, expires_s=expires_s, created_by=created_by,
             again=again,
         )  # fmt: skip
         self.queue.give_back_of(name, "the token of its worker was made anew")
@@ -531,13 +531,13 @@ class ExperimentService:
             return
         if self.queue.is_active(session.id):
             self.queue.set_active(session.id, False)
-            if session.experiment.automatic is not None:
-                session.hand_over(None, passed)
+            if session.experiment.auto_steering is not None:
+                session.set_auto_steering(None, passed)
             self.log.warning("paused", experiment=session.id, reason=passed)
-        if self.queue.is_outside(session.id):
-            self._finish_outside(session, passed)
+        if self.queue.is_external(session.id):
+            self._finish_external(session, passed)
 
-    def _finish_outside(self, session: Session, passed: str) -> None:
+    def _finish_external(self, session: Session, passed: str) -> None:
         """Finish an exhausted experiment with no running run, so that its client learns of it."""
         experiment = session.experiment
         if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):

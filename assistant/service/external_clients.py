@@ -35,7 +35,7 @@ class ProgramRegistration:
 
     name: str
     settings: Mapping[str, Any]
-    automatic: AutoSteering | bool | None
+    auto_steering: AutoSteering | bool | None
     resume: bool
 
 
@@ -50,10 +50,10 @@ class RegisteredProgram:
 
 
 def register(
-    house: ExperimentService,
+    service: ExperimentService,
     registration: ProgramRegistration,
     request: IdempotentRequest,
-    made_by: str | None = None,
+    created_by: str | None = None,
 ) -> RegisteredProgram:
     """Open a new experiment for an external client, or continue an existing one.
 
@@ -63,25 +63,25 @@ def register(
         IdempotencyKeyReusedError: the key was used for another request.
     """
     tables = _tables(registration)
-    built = build_sweep(check_settings(house.placed(tables), "the settings"))
-    earlier = house.answered(request)
+    built = build_sweep(check_settings(service.placed(tables), "the settings"))
+    earlier = service.answered(request)
     there = (
         None
         if earlier is not None or not registration.resume
-        else _unfinished(house, registration.name)
+        else _unfinished(service, registration.name)
     )
     if there is not None:
-        _refuse_another(house, there, built)
-        return _registered(house, there, made_by, resumed=True)
-    opened = house.open_settings(tables, registration.name, request).experiment_id
+        _refuse_another(service, there, built)
+        return _registered(service, there, created_by, resumed=True)
+    opened = service.open_settings(tables, registration.name, request).experiment_id
     how = _automatic(registration, built)
     if how is not None:
         # A key of its own: the command is applied once, even if this process ends between the two.
         key = None if request.key is None else f"{request.key} automatic"
         handing = IdempotentRequest(key, request.digest)
-        if house.answered(handing) is None:
-            house.decide(opened, handing, lambda session: session.hand_over(how))
-    return _registered(house, opened, made_by, again=earlier is not None)
+        if service.answered(handing) is None:
+            service.decide(opened, handing, lambda session: session.set_auto_steering(how))
+    return _registered(service, opened, created_by, again=earlier is not None)
 
 
 def _tables(registration: ProgramRegistration) -> dict[str, Any]:
@@ -102,29 +102,29 @@ def _tables(registration: ProgramRegistration) -> dict[str, Any]:
 
 
 def _automatic(registration: ProgramRegistration, built: BuiltSweep) -> AutoSteering | None:
-    if registration.automatic is True:
+    if registration.auto_steering is True:
         settings = built.settings
-        return AutoSteering(settings.batch, settings.initial, settings.advice)
-    return registration.automatic or None
+        return AutoSteering(settings.batch, settings.initial, settings.warnings)
+    return registration.auto_steering or None
 
 
-def _unfinished(house: ExperimentService, name: str) -> str | None:
+def _unfinished(service: ExperimentService, name: str) -> str | None:
     """Return the latest unfinished experiment of a name that has an external client."""
-    queue = house.queue
+    queue = service.queue
     return next(
         (
             stored.id
-            for stored in house.store.experiments()
+            for stored in service.store.experiments()
             if stored.name == name
-            and queue.is_outside(stored.id)
+            and queue.is_external(stored.id)
             and queue.why_finished(stored.id) is None
         ),
         None,
     )
 
 
-def _refuse_another(house: ExperimentService, experiment_id: str, built: BuiltSweep) -> None:
-    opened = house.store.opened(experiment_id)
+def _refuse_another(service: ExperimentService, experiment_id: str, built: BuiltSweep) -> None:
+    opened = service.store.opened(experiment_id)
     if opened.space.lineage != built.space.lineage or opened.objective != built.objective:
         raise ExperimentError(
             f"experiment '{experiment_id}' of this name has other parameters or another objective; "
@@ -133,20 +133,20 @@ def _refuse_another(house: ExperimentService, experiment_id: str, built: BuiltSw
 
 
 def _registered(
-    house: ExperimentService,
+    service: ExperimentService,
     experiment_id: str,
-    made_by: str | None,
+    created_by: str | None,
     *,
     again: bool = False,
     resumed: bool = False,
 ) -> RegisteredProgram:
-    _tidy(house, experiment_id)
+    _tidy(service, experiment_id)
     first = experiment_id[-_NAME_LENGTH:].lstrip("-")
-    name = first if again else _free(house.book, experiment_id, first)
-    token = house.book.issue(
-        name, Role.ADAPTER, experiment_id=experiment_id, made_by=made_by, again=again
+    name = first if again else _free(service.book, experiment_id, first)
+    token = service.book.issue(
+        name, Role.ADAPTER, experiment_id=experiment_id, created_by=created_by, again=again
     )
-    house.hearing.note(experiment_id)
+    service.client_liveness.note(experiment_id)
     return RegisteredProgram(experiment_id, token, name, resumed)
 
 
@@ -159,15 +159,15 @@ def _free(book: ApiTokenStore, experiment_id: str, first: str) -> str:
     return f"{first}-{max([1, *(int(n) for n in numbers if n.isdecimal())]) + 1}"
 
 
-def _tidy(house: ExperimentService, experiment_id: str) -> None:
+def _tidy(service: ExperimentService, experiment_id: str) -> None:
     """Revoke the oldest tokens of external clients, so that there is room for others."""
-    book = house.book
+    book = service.book
     programs = [holder for holder in book.holders() if holder.role is Role.ADAPTER]
     same_experiment = [holder for holder in programs if holder.experiment_id == experiment_id]
     over = [
         holder
         for holder in programs
-        if holder.experiment_id and house.queue.why_finished(holder.experiment_id) is not None
+        if holder.experiment_id and service.queue.why_finished(holder.experiment_id) is not None
     ]
     for holder in {*same_experiment[MOST_PROGRAMS - 1 :], *over[FINISHED_KEPT:]}:
         book.revoke(holder.name)

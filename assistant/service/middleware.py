@@ -38,7 +38,7 @@ _ENDING = Problem(
     "the service is ending, and this request took too long for it",
     hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
 )
-_CLAIM = re.compile(r"(?<=/claims/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name
+_LEASE = re.compile(r"(?<=/leases/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
@@ -158,12 +158,12 @@ class RequestGuardMiddleware:
         is_quiet = status == 429 or (  # a flood of failures should not fill the disk of the log
             method in ("GET", "HEAD") and status is not None and status < 400
         )
-        is_quiet |= status == 204 and route.endswith("/claims")  # a worker polls, and nothing waits
+        is_quiet |= status == 204 and route.endswith("/leases")  # a worker polls, and nothing waits
         level: Level = "debug" if is_quiet else "info"
         fields: dict[str, Field] = {
             "request": request.id,
             "method": method,
-            "path": _CLAIM.sub("{token}", scope["path"])[:200],  # never the query
+            "path": _LEASE.sub("{token}", scope["path"])[:200],  # never the query
             "status": status,
             "duration_s": round(duration_s, 6),
             **scope["state"]["told"],
@@ -256,7 +256,7 @@ class _RequestTrace:
 
 BODY_S = 20.0
 LARGE_BYTES = 64 * 1024
-WORK = ("/v1/claims", "/health")  # path prefixes of workers, which never wait for people
+WORK = ("/v1/leases", "/health")  # path prefixes of workers, which never wait for people
 
 
 class BodyLimitMiddleware:

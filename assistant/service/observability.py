@@ -364,8 +364,8 @@ class ServiceCounters:
         depth: Callable[[], Mapping[str, int]],
         lost: Callable[[], float],
     ) -> None:
-        self._claims = metrics.counter(
-            "copperline_claims_total",
+        self._leases = metrics.counter(
+            "copperline_leases_total",
             "Requests for a run, by what came of them: given, again (the answer had been lost), "
             "none (nothing could start).",
             ("outcome",),
@@ -391,9 +391,9 @@ class ServiceCounters:
 
         runs.follow(by_state)
 
-    def claimed(self, outcome: str) -> None:
+    def leased(self, outcome: str) -> None:
         """Count an answer to a lease request by its outcome."""
-        self._claims.inc(outcome)
+        self._leases.inc(outcome)
 
     def resulted(self, kind: str) -> None:
         """Count a run result by its kind."""

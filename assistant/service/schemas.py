@@ -121,13 +121,13 @@ class AutoSteeringIn(RequestBody):
 
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     initial: Annotated[int, Field(ge=0, le=1000)] = 10
-    advice: OnWarning = "wait"
+    warnings: OnWarning = "wait"
 
 
 class AutoSteeringChangeIn(RequestBody):
     """It steers itself from now on; null gives it back to the person."""
 
-    automatic: AutoSteeringIn | None
+    auto_steering: AutoSteeringIn | None
     reason: Text = ""
 
 
@@ -151,7 +151,7 @@ class SlaIn(RequestBody):
     run_limit_s: Seconds | None = None
     at_goal: AtGoal = "stop"
 
-    def agreement(self) -> Sla:
+    def sla(self) -> Sla:
         """Return the SLA as a value. Raises SettingsError if its terms contradict each other."""
         terms = self.model_dump()
         tariff = terms.pop("tariff")
@@ -161,7 +161,7 @@ class SlaIn(RequestBody):
 class WarningPolicyIn(RequestBody):
     """How regions and pending runs are counted, and when warnings come; as in the journal."""
 
-    watch: dict[str, Any]
+    warning_policy: dict[str, Any]
 
 
 class LevelChangeIn(RequestBody):
@@ -237,7 +237,7 @@ class RegisterIn(RequestBody):
 
     name: Name
     settings: dict[str, Any]
-    automatic: AutoSteeringIn | bool | None = True
+    auto_steering: AutoSteeringIn | bool | None = True
     resume: bool = False
 
 
@@ -359,8 +359,8 @@ class ApiTokenOut(CallerOut):
     """Who was handed a token with a name, when, and by whose token."""
 
     name: str
-    made_s: float
-    made_by: str | None
+    created_s: float
+    created_by: str | None
 
 
 class NewApiTokenOut(ApiTokenOut):
@@ -454,19 +454,19 @@ class ExecutionOut(BaseModel):
 
     active: bool
     executes: bool
-    by_program: bool = False
-    heard_s: float | None = None
+    external: bool = False
+    last_call_s: float | None = None
     notes: list[str]
 
 
-def execution(house: ExperimentService, experiment_id: str) -> ExecutionOut:
+def execution(service: ExperimentService, experiment_id: str) -> ExecutionOut:
     """Return the state of execution of an experiment."""
     return ExecutionOut(
-        active=house.queue.is_active(experiment_id),
-        executes=house.executes,
-        by_program=house.queue.is_outside(experiment_id),
-        heard_s=house.hearing.ago_s(experiment_id),
-        notes=list(house.notes(experiment_id)),
+        active=service.queue.is_active(experiment_id),
+        executes=service.executes,
+        external=service.queue.is_external(experiment_id),
+        last_call_s=service.client_liveness.ago_s(experiment_id),
+        notes=list(service.notes(experiment_id)),
     )
 
 
@@ -499,10 +499,10 @@ def run_out(view: ExperimentQueries, run: Run) -> RunOut:
     )
 
 
-def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
+def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut:
     """Return an experiment in a few numbers."""
     experiment = view.experiment
-    best, advice = experiment.best, experiment.open_advice
+    best, warning = experiment.best, experiment.open_warning
     return OverviewOut(
         experiment=view.id,
         name=experiment.opened.name,
@@ -510,7 +510,7 @@ def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
         opened_s=experiment.opened.at_s,
         version=experiment.version,
         events=experiment.n_events,
-        active=house.queue.is_active(view.id),
+        active=service.queue.is_active(view.id),
         finished=None if experiment.finished is None else experiment.finished.reason,
         passed_limit=view.passed_limit(),
         parameters={
@@ -521,7 +521,7 @@ def overview(house: ExperimentService, view: ExperimentQueries) -> OverviewOut:
         strategy=experiment.steering.strategy,
         exploitation=experiment.steering.exploitation,
         batch_size=view.batch_size,
-        open_warning=None if advice is None else advice.text,
+        open_warning=None if warning is None else warning.text,
         best=None if best is None else run_out(view, best),
     )
 

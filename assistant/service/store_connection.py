@@ -150,9 +150,9 @@ def _private(store: SqliteStore, key: StoreLock) -> Iterator[None]:
     from assistant.service.server import HttpServer, bind
 
     tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
-    house = ExperimentService(store, log, book=ApiTokenStore(token_store_path(key.store)))
-    service = make_service(house, tokens, log, alone=False)
-    with HttpServer(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
+    service = ExperimentService(store, log, book=ApiTokenStore(token_store_path(key.store)))
+    app = make_service(service, tokens, log, alone=False)
+    with HttpServer(app.asgi, bind(), log, drain=app.context.drain, drain_s=2) as server:
         key.publish(server.url, tokens.by_role[Role.OWNER])
         try:
             yield

@@ -26,7 +26,7 @@ def auto_steer_step(
     session: Session,
     how: AutoSteering,
     max_runs: int | None = None,
-    on_advice: Callable[[MissWarning], None] | None = None,
+    on_warning: Callable[[MissWarning], None] | None = None,
 ) -> str | None:
     """Submit the next runs if none is open; return the reason if the sweep ends, else None.
 
@@ -46,7 +46,7 @@ def auto_steer_step(
         return _confirm_goal(session, limits)
     if not experiment.batches and (n := limits.room(how.initial)):
         session.initial_evaluation(n)
-    return _search(session, how, limits, on_advice)
+    return _search(session, how, limits, on_warning)
 
 
 def _confirm_goal(session: Session, limits: "SubmissionLimits") -> str | None:
@@ -62,10 +62,10 @@ def _search(
     session: Session,
     how: AutoSteering,
     limits: "SubmissionLimits",
-    on_advice: Callable[[MissWarning], None] | None,
+    on_warning: Callable[[MissWarning], None] | None,
 ) -> str | None:
     while True:
-        waiting = _answer(session, how, on_advice)
+        waiting = _answer(session, how, on_warning)
         if waiting is not None:
             return waiting
         if _take_open_batch(session, limits):
@@ -109,18 +109,18 @@ class SubmissionLimits:
 
 
 def _answer(
-    session: Session, how: AutoSteering, on_advice: Callable[[MissWarning], None] | None
+    session: Session, how: AutoSteering, on_warning: Callable[[MissWarning], None] | None
 ) -> str | None:
     """Answer the open warning; return a reason to stop if a person must answer."""
-    advice = session.experiment.open_advice
-    if advice is None:
+    warning = session.experiment.open_warning
+    if warning is None:
         return None
-    if on_advice is not None:
-        on_advice(advice)
-    if how.advice == "wait":
-        return f"warning {advice.number} waits for an answer"
-    answer, which = advice.unattended if how.advice == "accept" else ("ignored", None)
-    session.answer_advice(answer, alternative=which)
+    if on_warning is not None:
+        on_warning(warning)
+    if how.warnings == "wait":
+        return f"warning {warning.number} waits for an answer"
+    answer, which = warning.unattended if how.warnings == "accept" else ("ignored", None)
+    session.answer_warning(answer, alternative=which)
     return None
 
 

@@ -44,22 +44,22 @@ LOOK_S = 1.0
 class RunMonitor:
     """Monitor of executing runs: records intermediate results and ends stopped runs."""
 
-    def __init__(self, journal: EventLog, executor: Executor) -> None:
+    def __init__(self, event_log: EventLog, executor: Executor) -> None:
         self.under_way: set[int] = set()
         """Numbers of the runs under way; `run_queued` maintains it."""
-        self._journal, self._executor = journal, executor
+        self._event_log, self._executor = event_log, executor
         self._latest: dict[int, Mapping[str, Measure]] = {}
         self._news, self._ended = threading.Event(), threading.Event()
         self._acting = threading.Lock()
         self._waiting = False
         self._thread: threading.Thread | None = None
-        journal.listen(self._hear)
+        event_log.listen(self._hear)
         executor.listen(self._reported)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
         """Wait for results like `Executor.collect`, monitoring the runs meanwhile."""
         for run_id in tuple(self.under_way):  # it may have been cancelled while it was submitted
-            if self._journal.experiment.run(run_id).state is not RunState.RUNNING:
+            if self._event_log.experiment.run(run_id).state is not RunState.RUNNING:
                 self._executor.stop(run_id)
         if self._thread is None:
             self._thread = threading.Thread(
@@ -76,7 +76,7 @@ class RunMonitor:
 
     def end(self) -> None:
         """Stop monitoring, so that nothing more is recorded."""
-        self._journal.unlisten(self._hear)
+        self._event_log.unlisten(self._hear)
         self._executor.listen(lambda _run_id, _measures: None)
         with self._acting:
             self._ended.set()
@@ -104,19 +104,19 @@ class RunMonitor:
     def _look(self) -> None:
         """Apply the decisions of others, and record intermediate results."""
         # the executing thread does not wait for this while somebody decides
-        with self._journal.locked(), self._acting:
+        with self._event_log.locked(), self._acting:
             if self._ended.is_set() or not self._waiting:
                 return
-            self._journal.catch_up()
+            self._event_log.catch_up()
             for run_id in tuple(self._latest):
                 self._record(run_id, self._latest.pop(run_id))
 
     def _record(self, run_id: int, measures: Mapping[str, Measure]) -> None:
-        run = self._journal.experiment.run(run_id)
+        run = self._event_log.experiment.run(run_id)
         if run.state is not RunState.RUNNING or run.token or run_id not in self.under_way:
             return
         try:
-            self._journal.record(RunReported(self._journal.now_s(), run_id, measures))
+            self._event_log.record(RunReported(self._event_log.now_s(), run_id, measures))
         except StoreError:
             self._latest.setdefault(run_id, measures)  # unless there is a newer one
             raise
@@ -125,7 +125,7 @@ class RunMonitor:
 
 
 def run_queued(
-    journal: EventLog,
+    event_log: EventLog,
     executor: Executor,
     on_change: Callable[[Run], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -139,30 +139,32 @@ def run_queued(
     """
     tell = on_change or (lambda _run: None)
     halted = stop or (lambda: False)
-    lookout = RunMonitor(journal, executor)
+    run_monitor = RunMonitor(event_log, executor)
     try:
         while True:
-            while len(lookout.under_way) < executor.capacity and not halted():
-                run = _start_next(journal)
+            while len(run_monitor.under_way) < executor.capacity and not halted():
+                run = _start_next(event_log)
                 if run is None:
                     break
-                lookout.under_way.add(run.id)
-                executor.submit(_work(journal, run))
+                run_monitor.under_way.add(run.id)
+                executor.submit(_work(event_log, run))
                 tell(run)
-            if not lookout.under_way:
+            if not run_monitor.under_way:
                 return
-            for completion in lookout.collect():
-                journal.decide(_end, completion)
-                lookout.under_way.discard(completion.run_id)
-                tell(journal.experiment.run(completion.run_id))
+            for completion in run_monitor.collect():
+                event_log.decide(_end, completion)
+                run_monitor.under_way.discard(completion.run_id)
+                tell(event_log.experiment.run(completion.run_id))
     except BaseException:
         executor.cancel()
-        under_way = lookout.under_way
-        with journal.deciding():
-            _return(journal, [run for run in _ours(journal) if run.id in under_way], "interrupted")
+        under_way = run_monitor.under_way
+        with event_log.deciding():
+            _return(
+                event_log, [run for run in _ours(event_log) if run.id in under_way], "interrupted"
+            )
         raise
     finally:
-        lookout.end()
+        run_monitor.end()
 
 
 def _end(
@@ -178,35 +180,35 @@ def _end(
     return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
 
 
-def requeue_interrupted(journal: EventLog) -> int:
+def requeue_interrupted(event_log: EventLog) -> int:
     """Requeue the runs of a process that has died, and return their number."""
-    with journal.deciding():
-        lost = _ours(journal)
-        _return(journal, lost, "the process that executed it is gone")
+    with event_log.deciding():
+        lost = _ours(event_log)
+        _return(event_log, lost, "the process that executed it is gone")
         return len(lost)
 
 
-def _ours(journal: EventLog) -> list[Run]:
+def _ours(event_log: EventLog) -> list[Run]:
     """Return the running runs of the session's own process; workers hold the others."""
-    return [run for run in journal.experiment.runs_in(RunState.RUNNING) if not run.token]
+    return [run for run in event_log.experiment.runs_in(RunState.RUNNING) if not run.token]
 
 
-def _return(journal: EventLog, runs: Iterable[Run], reason: str) -> None:
-    now_s = journal.now_s()
-    journal.record(*(RunReturned(now_s, run.id, reason) for run in runs))
+def _return(event_log: EventLog, runs: Iterable[Run], reason: str) -> None:
+    now_s = event_log.now_s()
+    event_log.record(*(RunReturned(now_s, run.id, reason) for run in runs))
 
 
-def _start_next(journal: EventLog) -> Run | None:
-    with journal.deciding():
-        waiting = journal.experiment.waiting
+def _start_next(event_log: EventLog) -> Run | None:
+    with event_log.deciding():
+        waiting = event_log.experiment.waiting
         if not waiting:
             return None
-        journal.record(RunStarted(journal.now_s(), waiting[0].id))
-        return journal.experiment.run(waiting[0].id)
+        event_log.record(RunStarted(event_log.now_s(), waiting[0].id))
+        return event_log.experiment.run(waiting[0].id)
 
 
-def _work(journal: EventLog, run: Run) -> ExecutionRequest:
-    experiment = journal.experiment
+def _work(event_log: EventLog, run: Run) -> ExecutionRequest:
+    experiment = event_log.experiment
     values = experiment.space.values(run.configuration)
     return ExecutionRequest(run.id, values, run.seed, experiment.sla.run_limit_s)
 

@@ -26,7 +26,7 @@ class ExperimentDescription(TypedDict, total=False):
         sla: SLA; no limit if None.
         options: options of the strategy; its defaults if None.
         exploitation: share of suggestions inside regions (section 3.2); None does not split.
-        watch: warning policy; defaults if None.
+        warning_policy: warning policy; defaults if None.
         workers: runs executed at once, for the forecast of a deadline.
         seed: seed of every random stream of the experiment.
         recipe: sweep file as JSON, from which a command line can build the application again.
@@ -40,7 +40,7 @@ class ExperimentDescription(TypedDict, total=False):
     strategy: str
     options: Mapping[str, Level] | None
     exploitation: float | None
-    watch: WarningPolicy | None
+    warning_policy: WarningPolicy | None
     workers: int
     seed: int
     version: str
@@ -84,7 +84,7 @@ def build_opened_event(
     strategy: str = DEFAULT_STRATEGY,
     options: Mapping[str, Level] | None = None,
     exploitation: float | None = None,
-    watch: WarningPolicy | None = None,
+    warning_policy: WarningPolicy | None = None,
     workers: int = 1,
     seed: int = 0,
     version: str = "",
@@ -97,7 +97,7 @@ def build_opened_event(
     """
     steering = Steering(strategy, dict(options or {}), exploitation)
     space = space or application.space
-    today = application.baseline
+    baseline = application.baseline
     opened = ExperimentOpened(
         at_s=0.0,
         experiment_id="",
@@ -108,10 +108,10 @@ def build_opened_event(
         objective=objective or application.objective,
         sla=sla or Sla(),
         steering=steering,
-        watch=watch or WarningPolicy(),
+        warning_policy=warning_policy or WarningPolicy(),
         workers=workers,
         seed=seed,
-        baseline=None if today is None else space.from_values(today),
+        baseline=None if baseline is None else space.from_values(baseline),
         version=version,
         recipe=recipe,
         # None if the application does not state it
@@ -144,7 +144,7 @@ def _check(described: ExperimentOpened) -> None:
     """Raise for a wrong description, before anything is stored."""
     steering = described.steering
     make_strategy(steering.strategy, **steering.options)
-    described.watch.warns_by_forecast(described.sla)  # refuses a forecast without a goal
+    described.warning_policy.warns_by_forecast(described.sla)  # refuses a forecast without a goal
     if described.baseline is not None:
         described.space.check(described.baseline)
 

@@ -142,12 +142,12 @@ class Session(ExperimentQueries):
     """Local session that steers one experiment; calls are atomic and thread-safe."""
 
     def __init__(self, experiment: Experiment, store: Store, clock: Clock) -> None:
-        self._journal = EventLog(experiment, store, clock)
+        self._event_log = EventLog(experiment, store, clock)
 
     @property
     def experiment(self) -> Experiment:
         """Current state of the experiment, computed from its event log."""
-        return self._journal.experiment
+        return self._event_log.experiment
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Session(ExperimentQueries):
         return self._suggest(current_strategy(self.experiment), n)
 
     def _suggest(self, strategy: Strategy, n: int, *, initial: bool = False) -> BatchSuggested:
-        with self._journal.deciding():
+        with self._event_log.deciding():
             experiment = self.experiment
             commands.refuse_if_finished(experiment)
             if n < 1:
@@ -183,13 +183,13 @@ class Session(ExperimentQueries):
             suggestions = strategy.suggest(n, knowledge, rng)
             if initial:
                 suggestions = tuple(_as_initial(suggestion) for suggestion in suggestions)
-            now_s = self._journal.now_s()
+            now_s = self._event_log.now_s()
             batch = BatchSuggested(now_s, number, suggestions, exhausted=len(suggestions) < n)
             events: list[Event] = [batch]
             if not initial:
-                of_advice = np.random.default_rng(random_stream(seed, "advise", number))
-                events += build_warning(experiment, n, now_s, of_advice)
-            self._journal.record(*events)
+                warning_rng = np.random.default_rng(random_stream(seed, "advise", number))
+                events += build_warning(experiment, n, now_s, warning_rng)
+            self._event_log.record(*events)
             return batch
 
     def submit(
@@ -207,7 +207,7 @@ class Session(ExperimentQueries):
                 submitted before, or more runs than the budget leaves. Nothing is submitted then.
             StrategyError: an edit outside the space.
         """
-        with self._journal.deciding():
+        with self._event_log.deciding():
             return self._submit(
                 commands.requests_from_batch(self.experiment, batch, keep, edits or {})
             )
@@ -219,7 +219,7 @@ class Session(ExperimentQueries):
             StrategyError: a value outside the space, or an excluded combination.
             ExperimentError: it was submitted before, or the budget is used up.
         """
-        with self._journal.deciding():
+        with self._event_log.deciding():
             configuration = self.experiment.space.from_values(values)
             self.experiment.space.check(configuration)
             reason = reason or "the analyst's own"
@@ -236,24 +236,24 @@ class Session(ExperimentQueries):
             StrategyError: a value outside the space, or a level that is closed by now.
             ExperimentError: no such run, results do not vary, or the budget is used up.
         """
-        with self._journal.deciding():
+        with self._event_log.deciding():
             return self._submit(commands.replicate_requests(self.experiment, of, n, reason))
 
     def submit_baseline(self) -> Run | None:
         """Submit the baseline configuration; return its run, or None without a baseline."""
-        with self._journal.deciding():
-            today = self.experiment.opened.baseline
-            if today is None:
+        with self._event_log.deciding():
+            baseline = self.experiment.opened.baseline
+            if baseline is None:
                 return None
             baseline_run = self.experiment.baseline
             return (
                 baseline_run
-                or self._submit([RunRequest(today, "baseline", "today's configuration")])[0]
+                or self._submit([RunRequest(baseline, "baseline", "today's configuration")])[0]
             )
 
     def _submit(self, requests: Sequence[RunRequest]) -> tuple[Run, ...]:
-        events = commands.submit_runs(self.experiment, requests, self._journal.now_s())
-        self._journal.record(*events)
+        events = commands.submit_runs(self.experiment, requests, self._event_log.now_s())
+        self._event_log.record(*events)
         return tuple(self.experiment.run(event.run_id) for event in events)
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
@@ -264,17 +264,17 @@ class Session(ExperimentQueries):
                 vary, or the configurations to repeat are closed by now.
             OptionError: ``n`` is no whole number of at least 1.
         """
-        with self._journal.deciding():
+        with self._event_log.deciding():
             commands.refuse_if_finished(self.experiment)
             suggestions = confirming(self.experiment, n)
             number = len(self.experiment.batches) + 1
-            batch = BatchSuggested(self._journal.now_s(), number, suggestions, exhausted=False)
-            self._journal.record(batch)
+            batch = BatchSuggested(self._event_log.now_s(), number, suggestions, exhausted=False)
+            self._event_log.record(batch)
             return batch
 
     # -- warnings ------------------------------------------------------------------------------
 
-    def answer_advice(
+    def answer_warning(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
         """Answer the open warning with ``accepted``, ``changed`` or ``ignored``.
@@ -287,14 +287,14 @@ class Session(ExperimentQueries):
             ExperimentError: no warning is open, or the arguments contradict each other.
             AssistantError, StrategyError: the alternative is not possible any more.
         """
-        with self._journal.deciding():
-            experiment, now_s = self.experiment, self._journal.now_s()
+        with self._event_log.deciding():
+            experiment, now_s = self.experiment, self._event_log.now_s()
             answered, accepted = commands.answer_warning(
                 experiment, answer, exploitation, alternative, now_s
             )
             more = () if accepted is None else events_of_alternative(experiment, accepted, now_s)
             batch = next_batch(experiment, answered, accepted, more)
-            self._journal.record(answered, *more, *([] if batch is None else [batch]))
+            self._event_log.record(answered, *more, *([] if batch is None else [batch]))
             return batch
 
     # -- corrections ---------------------------------------------------------------------------
@@ -309,44 +309,44 @@ class Session(ExperimentQueries):
 
         A strategy or options that are None stay as they are.
         """
-        self._journal.decide(commands.change_steering, strategy, options, exploitation)
+        self._event_log.decide(commands.change_steering, strategy, options, exploitation)
 
     def weigh_region(self, region_id: int, weight: float) -> None:
         """Set the weight of a region (default 1) for the exploiting suggestions."""
-        self._journal.decide(commands.weigh_region, region_id, weight)
+        self._event_log.decide(commands.weigh_region, region_id, weight)
 
     def change_budget(self, sla: Sla) -> None:
         """Replace the SLA (budget, deadline, cost limit and goal)."""
-        self._journal.decide(commands.change_sla, sla)
+        self._event_log.decide(commands.change_sla, sla)
 
-    def change_watch(self, watch: WarningPolicy) -> None:
+    def change_warning_policy(self, policy: WarningPolicy) -> None:
         """Replace the warning policy, including the rules for regions."""
-        self._journal.decide(commands.change_warning_policy, watch)
+        self._event_log.decide(commands.change_warning_policy, policy)
 
     # -- the queue -----------------------------------------------------------------------------
 
     def reprioritise(self, run_id: int, priority: float) -> None:
         """Set the priority of a waiting run (default 0), or raise ExperimentError."""
-        self._journal.decide(commands.prioritise_run, run_id, priority)
+        self._event_log.decide(commands.prioritise_run, run_id, priority)
 
     def run_first(self, run_id: int) -> None:
         """Give a waiting run the highest priority, so that it starts next."""
-        self._journal.decide(commands.prioritise_first, run_id)
+        self._event_log.decide(commands.prioritise_first, run_id)
 
     def hold(self, run_id: int) -> None:
         """Put a waiting run on hold until it is released."""
-        self._journal.decide(commands.hold_run, run_id)
+        self._event_log.decide(commands.hold_run, run_id)
 
     def release(self, run_id: int) -> None:
         """Release a held run, so that it may start again."""
-        self._journal.decide(commands.release_run, run_id)
+        self._event_log.decide(commands.release_run, run_id)
 
     def cancel(self, run_id: int, reason: str = "") -> None:
         """Cancel a waiting or running run; a run that never started costs nothing.
 
         Cancelling it again changes nothing. Raises ExperimentError if it is over.
         """
-        self._journal.decide(commands.cancel_run, run_id, reason)
+        self._event_log.decide(commands.cancel_run, run_id, reason)
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
         """End a running run now, using its last intermediate result as its result.
@@ -355,41 +355,41 @@ class Session(ExperimentQueries):
         ExperimentError if it is not running, or has not reported all that the objective needs.
         """
         if keep:
-            self._journal.decide(commands.stop_run, run_id, reason)
+            self._event_log.decide(commands.stop_run, run_id, reason)
         else:
             self.cancel(run_id, reason)
 
     def rate(self, run_id: int, good: bool | None) -> None:
         """Rate a result good or bad, or withdraw the rating (None)."""
-        self._journal.decide(commands.rate_run, run_id, good)
+        self._event_log.decide(commands.rate_run, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
         """Close a level for further suggestions, without changing past runs."""
-        self._journal.decide(commands.close_level, parameter, value)
+        self._event_log.decide(commands.close_level, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
         """Open a closed level again."""
-        self._journal.decide(commands.reopen_level, parameter, value)
+        self._event_log.decide(commands.reopen_level, parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
         """Add a level to a parameter."""
-        self._journal.decide(commands.add_level, parameter, value)
+        self._event_log.decide(commands.add_level, parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
         """Mark a level as preferred, to be used in more suggestions."""
-        self._journal.decide(commands.prefer_level, parameter, value)
+        self._event_log.decide(commands.prefer_level, parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
         """Remove the preferred mark from a level."""
-        self._journal.decide(commands.unprefer_level, parameter, value)
+        self._event_log.decide(commands.unprefer_level, parameter, value)
 
     def exclude(self, condition: str) -> None:
         """Exclude all parameter combinations that meet a condition."""
-        self._journal.decide(commands.exclude_combinations, condition)
+        self._event_log.decide(commands.exclude_combinations, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
         """Set the levels that the analyst plans to try, by parameter (section 2.2)."""
-        self._journal.decide(commands.submit_plan, levels)
+        self._event_log.decide(commands.submit_plan, levels)
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
         """Import earlier results, all or none, and return the number of new ones.
@@ -401,10 +401,10 @@ class Session(ExperimentQueries):
             StrategyError: a value outside the space.
             ObjectiveError: a measure that the objective needs is missing.
         """
-        with self._journal.deciding():
-            now_s = self._journal.now_s()
+        with self._event_log.deciding():
+            now_s = self._event_log.now_s()
             events = commands.import_results(self.experiment, results, replicates, now_s)
-            self._journal.record(*events)
+            self._event_log.record(*events)
             return sum(isinstance(event, RunSubmitted) for event in events)
 
     # -- execution -----------------------------------------------------------------------------
@@ -416,78 +416,78 @@ class Session(ExperimentQueries):
         stop: Callable[[], bool] | None = None,
     ) -> None:
         """Execute all waiting runs with an executor, and record their results."""
-        run_queued(self._journal, executor, on_change, stop)
+        run_queued(self._event_log, executor, on_change, stop)
 
     def recover(self) -> int:
         """Requeue the runs of a process that has died, and return their number.
 
         Call it only when nothing executes runs of this experiment any more.
         """
-        return requeue_interrupted(self._journal)
+        return requeue_interrupted(self._event_log)
 
     def finish(self, reason: str) -> None:
         """Finish the experiment, or raise ExperimentError if it is finished already."""
-        with self._journal.deciding():
+        with self._event_log.deciding():
             commands.refuse_if_finished(self.experiment)
-            self._journal.record(ExperimentFinished(self._journal.now_s(), reason))
+            self._event_log.record(ExperimentFinished(self._event_log.now_s(), reason))
 
     def reopen(self) -> None:
         """Reopen a finished experiment, or raise ExperimentError if it is not finished."""
-        with self._journal.deciding():
+        with self._event_log.deciding():
             if self.experiment.finished is None:
                 raise ExperimentError(
                     f"experiment '{self.id}' is not finished; it can go on as it is"
                 )
-            self._journal.record(ExperimentReopened(self._journal.now_s()))
+            self._event_log.record(ExperimentReopened(self._event_log.now_s()))
 
-    def hand_over(self, automatic: AutoSteering | None, reason: str = "") -> None:
+    def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
         """Start auto-steering, or (None) end it so that a person decides again.
 
         The executing process or service takes the steps (`auto_steer_step`).
         Raises ExperimentError if it is finished, or has no limit that would end it.
         """
-        self._journal.decide(commands.change_auto_steering, automatic, reason)
+        self._event_log.decide(commands.change_auto_steering, auto_steering, reason)
 
     def look(self) -> Experiment:
         """Return a copy of the experiment's current state."""
-        with self._journal.deciding():
+        with self._event_log.deciding():
             return self.experiment.supposing(())
 
     def now_s(self) -> float:
         """Return the time of the session's clock, in seconds since 1970-01-01 UTC."""
-        return self._journal.now_s()
+        return self._event_log.now_s()
 
     def listen(self, listener: Listener) -> None:
         """Register a listener, called with each new event and the experiment after it.
 
         It is called while the session is locked: it must return at once, and raise nothing.
         """
-        self._journal.listen(listener)
+        self._event_log.listen(listener)
 
     def deciding(self) -> AbstractContextManager[None]:
         """Hold the lock for one decision, after applying events of other processes."""
-        return self._journal.deciding()
+        return self._event_log.deciding()
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
         """Hold the lock for a block, or raise VersionConflictError at another version."""
-        with self._journal.deciding():
+        with self._event_log.deciding():
             commands.refuse_other_version(self.experiment, version)
             yield
 
     def take(self, events: Sequence[Event]) -> None:
         """Record events that another session has decided, or raise ExperimentError."""
-        with self._journal.deciding():
+        with self._event_log.deciding():
             self.experiment.supposing(events)
-            self._journal.record(*events)
+            self._event_log.record(*events)
 
     def catch_up(self) -> None:
         """Apply the events that workers or other processes have stored meanwhile."""
-        self._journal.catch_up()
+        self._event_log.catch_up()
 
     def events(self) -> tuple[Event, ...]:
         """Return all events in the event log."""
-        return self._journal.events()
+        return self._event_log.events()
 
 
 def _as_initial(suggestion: Suggestion) -> Suggestion:

@@ -144,7 +144,7 @@ def _end(connection: sqlite3.Connection, experiment_id: str, run_id: int, state:
 Step = Callable[[sqlite3.Connection], None]
 
 
-def _journals(connection: sqlite3.Connection) -> None:
+def _event_logs(connection: sqlite3.Connection) -> None:
     connection.execute(
         """
         CREATE TABLE event (
@@ -232,7 +232,7 @@ def _queue(connection: sqlite3.Connection) -> None:
         project(connection, experiment_id, position, decode_event(body))
 
 
-MIGRATIONS: tuple[Step, ...] = (_journals, _queue)
+MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue)
 
 
 def check(connection: sqlite3.Connection) -> None:
@@ -286,26 +286,26 @@ class MemoryStore:
     """Store of event logs in memory, lost when the process ends."""
 
     def __init__(self) -> None:
-        self._journals: dict[str, list[Event]] = {}
+        self._event_logs: dict[str, list[Event]] = {}
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events at ``position``, or raise StoreError if the log ends elsewhere."""
-        length = len(self._journals.get(experiment_id, []))
+        length = len(self._event_logs.get(experiment_id, []))
         check_position(experiment_id, position, length)
-        self._journals.setdefault(experiment_id, []).extend(events)
+        self._event_logs.setdefault(experiment_id, []).extend(events)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from number ``since`` (from 0) on, or raise StoreError."""
-        if experiment_id not in self._journals:
-            raise unknown_experiment(experiment_id, list(self._journals))
-        return tuple(self._journals[experiment_id][since:])
+        if experiment_id not in self._event_logs:
+            raise unknown_experiment(experiment_id, list(self._event_logs))
+        return tuple(self._event_logs[experiment_id][since:])
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first."""
         opened = [
-            StoredExperiment(experiment_id, first.name, first.at_s, len(journal))
-            for experiment_id, journal in self._journals.items()
-            if isinstance(first := journal[0], ExperimentOpened)
+            StoredExperiment(experiment_id, first.name, first.at_s, len(event_log))
+            for experiment_id, event_log in self._event_logs.items()
+            if isinstance(first := event_log[0], ExperimentOpened)
         ]
         return tuple(sorted(opened, key=lambda e: e.opened_s, reverse=True))
 
@@ -563,7 +563,7 @@ class SqliteStore:
             raise AssertionError("the tables point to another event than the journal has")
         return event.space
 
-    def agreement(self, experiment_id: str) -> Sla:
+    def sla(self, experiment_id: str) -> Sla:
         """Return the current SLA of an experiment, without replaying its event log."""
         event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
         if not isinstance(event, ExperimentOpened | BudgetChanged):

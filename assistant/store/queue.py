@@ -88,7 +88,7 @@ class QueueQueries:
 
     def __init__(self, store: SqliteStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._outside: dict[str, bool] = {}
+        self._external: dict[str, bool] = {}
 
     def set_active(self, experiment_id: str, active: bool) -> None:
         """Allow or forbid leases of an experiment's runs; raise AssistantError if unknown."""
@@ -137,18 +137,18 @@ class QueueQueries:
             rows = self._store.connection.execute("SELECT state, count(*) FROM run GROUP BY state")
             return {str(state): int(n) for state, n in rows}
 
-    def is_outside(self, experiment_id: str) -> bool:
+    def is_external(self, experiment_id: str) -> bool:
         """Return whether an external client requests the runs, or raise StoreError."""
-        is_external = self._outside.get(experiment_id)
+        is_external = self._external.get(experiment_id)
         if is_external is None:
-            is_external = self._outside[experiment_id] = has_external_client(
+            is_external = self._external[experiment_id] = has_external_client(
                 self._store.opened(experiment_id)
             )
         return is_external
 
     def outside(self) -> list[str]:
         """Return the active experiments whose runs an external client requests."""
-        return [name for name in self.active() if self.is_outside(name)]
+        return [name for name in self.active() if self.is_external(name)]
 
     def why_finished(self, experiment_id: str) -> str | None:
         """Return the reason why an experiment is finished; None if it is not."""
@@ -216,7 +216,7 @@ class RunQueue(QueueQueries):
 
     # -- workers -------------------------------------------------------------------------------
 
-    def claim(
+    def lease(
         self,
         worker: str,
         lease_s: float,
@@ -262,7 +262,7 @@ class RunQueue(QueueQueries):
             self._store.connection.execute(
                 "INSERT INTO lease VALUES (?, ?, ?)", (token, lease_s, self._steady_s() + lease_s)
             )
-            return self._claim(name, run_id, levels, seed, attempts + 1, token, lease_s)
+            return self._lease(name, run_id, levels, seed, attempts + 1, token, lease_s)
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease, and return its length in seconds.
@@ -399,7 +399,7 @@ class RunQueue(QueueQueries):
         )
         return [token for (token,) in rows]
 
-    def _claim(
+    def _lease(
         self,
         name: str,
         run_id: int,
@@ -411,7 +411,7 @@ class RunQueue(QueueQueries):
     ) -> RunLease:
         space = self._store.space(name)
         values = space.values(Configuration(tuple(json.loads(levels)), space.lineage))
-        limit_s = self._store.agreement(name).run_limit_s
+        limit_s = self._store.sla(name).run_limit_s
         return RunLease(name, run_id, token, attempt, values, seed, limit_s, lease_s)
 
     def _given(self, reply: StoredReply, request: str, lease_s: float) -> RunLease:
@@ -439,8 +439,8 @@ class RunQueue(QueueQueries):
         self._store.connection.execute(
             "UPDATE lease SET until_s = ? WHERE token = ?", (self._steady_s() + lease_s, token)
         )
-        claim = self._claim(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
-        return replace(claim, again=True)
+        lease = self._lease(reply.experiment_id, run_id, levels, seed, attempts, token, lease_s)
+        return replace(lease, again=True)
 
     def _next(
         self, experiment_id: str | None, without: Collection[str]
@@ -512,7 +512,7 @@ class RunQueue(QueueQueries):
                 self._clock.now_s(), attempt.run_id,
                 f"its worker says that it took {completion.duration_s} s, which cannot be", None,
             )  # fmt: skip
-        objective, limit_s = self._store.objective(name), self._store.agreement(name).run_limit_s
+        objective, limit_s = self._store.objective(name), self._store.sla(name).run_limit_s
         return assess_measures(objective, limit_s, completion, self._clock.now_s())
 
     def _attempt(self, token: str) -> LeaseAttempt:

@@ -96,41 +96,41 @@ def run_app(store: Path) -> None:
         return draw_page
 
     def of_experiment(draw: _Draw) -> Callable[[ServiceConnection], Intent | None]:
-        def draw_page(office: ServiceConnection) -> Intent | None:
-            desk = _open_view(office, pages)
-            if desk is None:
+        def draw_page(connection: ServiceConnection) -> Intent | None:
+            view_model = _open_view(connection, pages)
+            if view_model is None:
                 return None
-            experiment = desk.refresh(now=True).experiment
+            experiment = view_model.refresh(now=True).experiment
             with st.container():  # one box for each part, so that a new message moves no other part
-                intent = status_bar(desk, experiment)
+                intent = status_bar(view_model, experiment)
             with st.container():
-                return draw(desk, experiment) or intent
+                return draw(view_model, experiment) or intent
 
         return draw_page
 
-    def first(office: ServiceConnection) -> Intent | None:
-        stored = office.http_store().experiments() if office.store.exists() else ()
+    def first(connection: ServiceConnection) -> Intent | None:
+        stored = connection.http_store().experiments() if connection.store.exists() else ()
         intent: Intent | None = _module("experiments").page(
-            office.store, stored, _choose, lambda opened: _begin(office, opened)
+            connection.store, stored, _choose, lambda opened: _begin(connection, opened)
         )
         return intent
 
-    def making(office: ServiceConnection) -> Intent | None:
+    def making(connection: ServiceConnection) -> Intent | None:
         intent: Intent | None = _module("new").page(
-            office.store, lambda opened: _begin(office, opened)
+            connection.store, lambda opened: _begin(connection, opened)
         )
         return intent
 
-    def log(office: ServiceConnection) -> Intent | None:
-        intent: Intent | None = _module("workload").page(_log_of(office))
+    def log(connection: ServiceConnection) -> Intent | None:
+        intent: Intent | None = _module("workload").page(_log_of(connection))
         return intent
 
-    def aiops(office: ServiceConnection) -> Intent | None:  # noqa: ARG001 - a page needs no store
+    def aiops(connection: ServiceConnection) -> Intent | None:  # noqa: ARG001 - a page needs no store
         intent: Intent | None = _module("platform").page()
         return intent
 
-    def studies(office: ServiceConnection) -> Intent | None:
-        intent: Intent | None = _module("agents").page(office.store)
+    def studies(connection: ServiceConnection) -> Intent | None:
+        intent: Intent | None = _module("agents").page(connection.store)
         return intent
 
     def page(
@@ -157,12 +157,12 @@ def run_app(store: Path) -> None:
     mark_rendered()
 
 
-def _begin(office: ServiceConnection, opened: NewExperiment) -> None:
+def _begin(connection: ServiceConnection, opened: NewExperiment) -> None:
     _choose(opened.session.id)
-    desk = office.desk(opened.session.id)
-    if opened.automatic is not None:
-        desk.session.hand_over(opened.automatic, "from its opening on")
-    start(desk)
+    view_model = connection.view_model(opened.session.id)
+    if opened.auto_steering is not None:
+        view_model.session.set_auto_steering(opened.auto_steering, "from its opening on")
+    start(view_model)
 
 
 def _choose(experiment_id: str) -> None:
@@ -172,7 +172,9 @@ def _choose(experiment_id: str) -> None:
     st.query_params["e"] = experiment_id
 
 
-def _open_view(office: ServiceConnection, pages: Mapping[str, Page]) -> ExperimentViewModel | None:
+def _open_view(
+    connection: ServiceConnection, pages: Mapping[str, Page]
+) -> ExperimentViewModel | None:
     """Return the view of the open experiment; the address may name one with ``?e=``."""
     experiment_id = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
     if experiment_id is None:
@@ -182,9 +184,13 @@ def _open_view(office: ServiceConnection, pages: Mapping[str, Page]) -> Experime
         return None
     st.session_state[_EXPERIMENT_KEY] = experiment_id
     st.query_params["e"] = experiment_id
-    return office.desk(experiment_id)
+    return connection.view_model(experiment_id)
 
 
-def _log_of(office: ServiceConnection) -> str | None:
+def _log_of(connection: ServiceConnection) -> str | None:
     experiment_id = st.session_state.get(_EXPERIMENT_KEY)
-    return None if experiment_id is None else job_log(office.desk(experiment_id).experiment.opened)
+    return (
+        None
+        if experiment_id is None
+        else job_log(connection.view_model(experiment_id).experiment.opened)
+    )

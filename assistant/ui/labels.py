@@ -9,7 +9,7 @@ from assistant.presentation.text.number_format import level, number, quantity, s
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
 SOURCES = {
-    "baseline": "today",
+    "baseline": "baseline",
     "initial": "first runs",
     "suggested": "suggested",
     "edited": "suggested, edited",

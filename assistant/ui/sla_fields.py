@@ -77,7 +77,7 @@ class SlaFields:
 def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
     """Raise FormFieldError for a field if its sweep file tables are invalid."""
     try:
-        check_settings(tables, "the form").agreement(0.0)
+        check_settings(tables, "the form").sla(0.0)
     except Exception as error:
         raise FormFieldError(place, f"{sentence(error)} {hint}".strip()) from error
 

@@ -80,7 +80,7 @@ class ExperimentSnapshot:
     def is_live(self) -> bool:
         """Whether the experiment may change without a decision of the user."""
         return self.activity in (Activity.RUNNING, Activity.ELSEWHERE) or (
-            self.execution.active and self.experiment.automatic is not None
+            self.execution.active and self.experiment.auto_steering is not None
         )
 
 
@@ -93,12 +93,12 @@ class _CachedForecast:
     forecast: Forecast
     n_events: int
     version: int
-    made_s: float
+    created_s: float
     cost_s: float
 
     def is_good(self, experiment: Experiment, now_s: float) -> bool:
         """Return whether the cached forecast is recent enough for the experiment."""
-        age_s = now_s - self.made_s
+        age_s = now_s - self.created_s
         if experiment.n_events == self.n_events:
             return age_s < max(SAME_S, self.cost_s / SHARE)
         return experiment.version == self.version and age_s < self.cost_s / SHARE
@@ -182,7 +182,7 @@ class ServiceConnection:
         """Return a client of the service for access to stored experiments."""
         return HttpStore(self._reached()[0])
 
-    def desk(self, experiment_id: str) -> ExperimentViewModel:
+    def view_model(self, experiment_id: str) -> ExperimentViewModel:
         """Return the shared view of an experiment, or raise AssistantError on failure."""
         with self._lock:
             view = self._desks.get(experiment_id)

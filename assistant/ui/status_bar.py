@@ -27,19 +27,19 @@ _ACTIVITY_LABELS = {
 _DRAWN, _FRESH = "drawn", "drawn-now"
 
 
-def status_bar(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
+def status_bar(view_model: ExperimentViewModel, experiment: Experiment) -> Intent | None:
     """Draw the status bar of an experiment and return the intent to start or pause."""
-    snapshot = desk.snapshot
+    snapshot = view_model.snapshot
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
         opened = experiment.opened
         about = f"{opened.objective} · {opened.application} · {opened.experiment_id}"
         st.caption(labels.escape_markdown(about), width="content")
-        intent = _switch(desk, snapshot)
+        intent = _switch(view_model, snapshot)
     answer_at("run")
     st.session_state[_DRAWN] = _sign(snapshot)
     st.session_state[_FRESH] = True
-    st.fragment(_line, run_every=LIVE_S if snapshot.is_live else IDLE_S)(desk)
+    st.fragment(_line, run_every=LIVE_S if snapshot.is_live else IDLE_S)(view_model)
     if experiment.finished is not None:
         reason = labels.escape_markdown(experiment.finished.reason)
         st.info(f"Finished: {reason}", icon=":material/flag:")
@@ -53,27 +53,29 @@ def state_words(snapshot: ExperimentSnapshot) -> str:
     running = len(experiment.runs_in(RunState.RUNNING))
     if snapshot.activity is Activity.PAUSED and running:
         text = f"Pausing after {labels.runs(running)} under way"
-    if snapshot.execution.by_program and experiment.finished is None:
+    if snapshot.execution.external and experiment.finished is None:
         text += f"; {external_client_words(snapshot.execution)}"
     elif snapshot.activity is Activity.RUNNING and not running and not snapshot.execution.executes:
         text = "Started, but no worker is here; start one with: copperline work"
-    if snapshot.activity is Activity.READY and experiment.automatic is not None:
+    if snapshot.activity is Activity.READY and experiment.auto_steering is not None:
         text = "Choosing what comes next"
-        if experiment.open_advice is not None:
+        if experiment.open_warning is not None:
             text = "Waits for your answer to the warning"
     return f"{icon} {text}"
 
 
 def external_client_words(execution: ExecutionStatus) -> str:
     """Describe when the external client that requests the runs last called."""
-    heard_s = execution.heard_s
-    contact = "not heard of yet" if heard_s is None else f"last heard {lasting(heard_s)} ago"
+    last_call_s = execution.last_call_s
+    contact = (
+        "not heard of yet" if last_call_s is None else f"last heard {lasting(last_call_s)} ago"
+    )
     return f"its program asks for runs itself, {contact}"
 
 
 def idle_words(execution: ExecutionStatus) -> str:
     """Return a hint on how to start waiting runs while no run is running."""
-    if execution.by_program:
+    if execution.external:
         return f"Nothing executes at the moment: {external_client_words(execution)}."
     return (
         "Nothing executes at the moment. If that stays so, start the experiment in the bar above."
@@ -96,24 +98,25 @@ def numbers(experiment: Experiment) -> list[str]:
         parts.append(f"{running} running, {waiting} waiting{suffix}")
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
-    if experiment.automatic is not None:
+    if experiment.auto_steering is not None:
         parts.append("steers itself")
     return parts
 
 
-def _switch(desk: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent | None:
+def _switch(view_model: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent | None:
     queued = len(snapshot.experiment.runs_in(RunState.QUEUED))
     match snapshot.activity:
         case Activity.RUNNING | Activity.READY:
             is_at_it = (
-                snapshot.activity is Activity.RUNNING or snapshot.experiment.automatic is not None
+                snapshot.activity is Activity.RUNNING
+                or snapshot.experiment.auto_steering is not None
             )
             if st.button(
                 "Pause", icon=":material/pause:", key="pause-runs",
                 type="secondary" if is_at_it else "tertiary",
                 help="What is under way ends; nothing more is started.",
             ):  # fmt: skip
-                return Intent("run", lambda: _pause(desk))
+                return Intent("run", lambda: _pause(view_model))
         case Activity.PAUSED | Activity.ELSEWHERE:
             label = f"Start {labels.runs(queued)}" if queued else "Start"
             hooks = _hooks(snapshot.experiment)
@@ -121,15 +124,15 @@ def _switch(desk: ExperimentViewModel, snapshot: ExperimentSnapshot) -> Intent |
                 label, type="primary", icon=":material/play_arrow:", key="start-runs",
                 help=f"These programs are told of what happens: {hooks}" if hooks else None,
             ):  # fmt: skip
-                return Intent("run", lambda: start(desk), "Preparing the program")
+                return Intent("run", lambda: start(view_model), "Preparing the program")
     return None
 
 
-def _line(desk: ExperimentViewModel) -> None:
+def _line(view_model: ExperimentViewModel) -> None:
     """Draw the part that changes by itself; redraw the page once its activity has changed."""
     # Directly after the page it shows the same snapshot, because a redraw now would lose the press
     # of a button below.
-    snapshot = desk.snapshot if st.session_state.pop(_FRESH, False) else desk.refresh()
+    snapshot = view_model.snapshot if st.session_state.pop(_FRESH, False) else view_model.refresh()
     if st.session_state.get(_DRAWN, ("", 0))[0] != _sign(snapshot)[0]:
         st.rerun()
     if snapshot.away is not None:
@@ -147,8 +150,8 @@ def _line(desk: ExperimentViewModel) -> None:
                 "Show what is new", icon=":material/refresh:", key="refresh", type="tertiary",
                 on_click=_redraw, help="Tables stand still until you want them to change.",
             )  # fmt: skip
-    handed = snapshot.experiment.handed_over
-    if handed is not None and handed.automatic is None and handed.reason:
+    handed = snapshot.experiment.auto_steering_change
+    if handed is not None and handed.auto_steering is None and handed.reason:
         st.caption(f"Automatic steering ended: {labels.escape_markdown(handed.reason)}.")
     for note in snapshot.execution.notes:
         st.warning(labels.escape_markdown(note), icon=":material/notifications_off:")
@@ -162,30 +165,30 @@ def _sign(snapshot: ExperimentSnapshot) -> tuple[str, int]:
     """Return the state on which the whole page depends, and the version of its tables."""
     parts = (
         snapshot.activity,
-        snapshot.experiment.automatic,
-        snapshot.experiment.open_advice is None,
+        snapshot.experiment.auto_steering,
+        snapshot.experiment.open_warning is None,
     )
     return str(parts), snapshot.experiment.n_events
 
 
-def start(desk: ExperimentViewModel) -> str:
+def start(view_model: ExperimentViewModel) -> str:
     """Start the execution of an experiment by the workers of the service.
 
     Raises:
         SettingsError: the application cannot be built again.
         ExperimentError: another process executes the experiment.
     """
-    rebuild(desk.experiment.opened)  # refuse here, instead of failing run by run
-    with ExecutionLock(desk.store, desk.session.id):  # no other process executes it
-        desk.session.recover()
-        desk.session.start()
-    desk.refresh(now=True)
+    rebuild(view_model.experiment.opened)  # refuse here, instead of failing run by run
+    with ExecutionLock(view_model.store, view_model.session.id):  # no other process executes it
+        view_model.session.recover()
+        view_model.session.start()
+    view_model.refresh(now=True)
     return ""
 
 
-def _pause(desk: ExperimentViewModel) -> str:
-    desk.session.pause()
-    desk.refresh(now=True)
+def _pause(view_model: ExperimentViewModel) -> str:
+    view_model.session.pause()
+    view_model.refresh(now=True)
     return ""
 
 

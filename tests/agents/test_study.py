@@ -104,8 +104,8 @@ def test_warnings_are_met_with_acceptance(acceptance: float, answers: set[str]) 
         Analyst(acceptance=acceptance), truth("rugged"), sla=Sla(max_runs=20), max_runs=20
     )
     given = [event.answer for event in session.events() if isinstance(event, WarningAnswered)]
-    assert session.experiment.advice, "20 runs in a space of 60 are warned of"
-    assert len(given) == len(session.experiment.advice)
+    assert session.experiment.warnings, "20 runs in a space of 60 are warned of"
+    assert len(given) == len(session.experiment.warnings)
     assert set(given) == answers
     assert len(session.experiment.runs) == 20
 

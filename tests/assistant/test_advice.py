@@ -67,14 +67,14 @@ def warned_journal() -> tuple[Event, ...]:
     session = opened(MemoryStore())
     session.submit(session.initial_evaluation(12))
     session.run_queued(SerialExecutor(Hills()))
-    while session.experiment.open_advice is None:
+    while session.experiment.open_warning is None:
         run_batch_or_stop(session)
     return session.events()
 
 
 def run_batch_or_stop(session: Session) -> None:
     batch = session.suggest(2)
-    if session.experiment.open_advice is None:
+    if session.experiment.open_warning is None:
         session.submit(batch)
         session.run_queued(SerialExecutor(Hills()))
 
@@ -86,27 +86,27 @@ def warned(warned_journal: tuple[Event, ...]) -> Session:
     return load_session(store, "hills", clock=TickingClock())
 
 
-def open_advice(session: Session) -> MissWarning:
-    advice = session.experiment.open_advice
-    assert advice is not None
-    return advice
+def open_warning(session: Session) -> MissWarning:
+    warning = session.experiment.open_warning
+    assert warning is not None
+    return warning
 
 
-def position_of(advice: MissWarning, kind: str) -> int:
-    return [one.kind for one in advice.alternatives].index(kind)
+def position_of(warning: MissWarning, kind: str) -> int:
+    return [one.kind for one in warning.alternatives].index(kind)
 
 
 def test_a_warning_comes_as_the_alarm_says_and_once(warned: Session) -> None:
-    advice, checks = open_advice(warned), warned.experiment.checks
+    warning, checks = open_warning(warned), warned.experiment.checks
     threshold = load_calibration().warn["grasp"]
     assert is_alarm_on(checks, threshold)
     assert not is_alarm_on(checks[:-1], threshold)
-    assert advice.basis == "forecast"
-    assert advice.outlook is not None
-    assert advice.outlook.miss == checks[-1].miss
+    assert warning.basis == "forecast"
+    assert warning.outlook is not None
+    assert warning.outlook.miss == checks[-1].miss
     for _ in range(3):
         run_batch(warned)
-        assert warned.experiment.advice == (advice,)  # on still, and hardly worse
+        assert warned.experiment.warnings == (warning,)  # on still, and hardly worse
 
 
 def test_checks_are_journalled_and_follow_after_a_restart(warned: Session) -> None:
@@ -127,24 +127,24 @@ def test_another_agreement_or_steering_begins_the_checks_anew(warned: Session) -
     assert warned.experiment.checks
     warned.change_budget(Sla(90, goal=GOAL))
     assert warned.experiment.checks == ()
-    assert warned.experiment.open_advice is None
+    assert warned.experiment.open_warning is None
 
 
 def test_alternatives_help_and_the_best_chance_comes_first(warned: Session) -> None:
-    advice = open_advice(warned)
-    assert advice.outlook is not None
-    assert advice.outlook.goal is not None
-    now = advice.outlook.goal.chance
+    warning = open_warning(warned)
+    assert warning.outlook is not None
+    assert warning.outlook.goal is not None
+    now = warning.outlook.goal.chance
     assert now is not None
-    chances = [one.chance or 0.0 for one in advice.alternatives]
+    chances = [one.chance or 0.0 for one in warning.alternatives]
     assert chances == sorted(chances, reverse=True)
     assert min(chances) >= now + 0.01
-    assert {"strategy", "more_runs"} <= {one.kind for one in advice.alternatives}
-    assert "easier" not in {one.kind for one in advice.alternatives}  # no improvement is likely
+    assert {"strategy", "more_runs"} <= {one.kind for one in warning.alternatives}
+    assert "easier" not in {one.kind for one in warning.alternatives}  # no improvement is likely
 
 
 def test_an_easier_goal_is_the_hardest_one_with_an_even_chance(warned: Session) -> None:
-    at_s = open_advice(warned).forecast.at_s
+    at_s = open_warning(warned).forecast.at_s
     much = warned.experiment.supposing(
         (commands.change_sla(warned.experiment, Sla(110, goal=GOAL), at_s),)
     )
@@ -159,9 +159,9 @@ def test_an_easier_goal_is_the_hardest_one_with_an_even_chance(warned: Session) 
 
 
 def test_the_chance_of_an_alternative_is_the_forecast_after_it(warned: Session) -> None:
-    advice, before = open_advice(warned), warned.experiment
-    for one in advice.alternatives:
-        at_s = advice.forecast.at_s
+    warning, before = open_warning(warned), warned.experiment
+    for one in warning.alternatives:
+        at_s = warning.forecast.at_s
         after = before.supposing(events_of_alternative(before, one, at_s))
         seen = forecast(after, at_s)
         assert seen.goal is not None
@@ -173,8 +173,8 @@ def test_the_chance_of_an_alternative_is_the_forecast_after_it(warned: Session) 
 
 
 def test_more_runs_double_what_is_left_at_most(warned: Session) -> None:
-    advice = open_advice(warned)
-    one = advice.alternatives[position_of(advice, "more_runs")]
+    warning = open_warning(warned)
+    one = warning.alternatives[position_of(warning, "more_runs")]
     left = 50 - warned.experiment.n_charged
     assert one.sla == Sla(50 + left, goal=GOAL)
     assert (
@@ -183,16 +183,16 @@ def test_more_runs_double_what_is_left_at_most(warned: Session) -> None:
 
 
 def test_the_words_tell_the_numbers_and_promise_nothing(warned: Session) -> None:
-    advice = open_advice(warned)
-    assert advice.outlook is not None
-    goal = advice.outlook.goal
+    warning = open_warning(warned)
+    assert warning.outlook is not None
+    goal = warning.outlook.goal
     assert goal is not None
     assert goal.chance is not None
     assert goal.if_doubled is not None
-    assert advice.text.startswith(("Likely to miss: about ", "Very likely to miss: about "))
-    assert f"from {percent(goal.chance)} to {percent(goal.if_doubled)}." in advice.text
-    assert "The paper's rule, which is not calibrated, says" in advice.text
-    assert "will be met" not in advice.text
+    assert warning.text.startswith(("Likely to miss: about ", "Very likely to miss: about "))
+    assert f"from {percent(goal.chance)} to {percent(goal.if_doubled)}." in warning.text
+    assert "The paper's rule, which is not calibrated, says" in warning.text
+    assert "will be met" not in warning.text
 
 
 @given(st.floats(0.001, 0.999))
@@ -210,16 +210,16 @@ def test_words_go_with_the_probability(miss: float) -> None:
 def test_accepting_records_the_answer_the_change_and_the_batch_together(
     warned: Session, kind: str, change: type[Event]
 ) -> None:
-    advice = open_advice(warned)
-    which = position_of(advice, kind)
+    warning = open_warning(warned)
+    which = position_of(warning, kind)
     n = len(warned.events())
-    batch = warned.answer_advice("accepted", alternative=which)
+    batch = warned.answer_warning("accepted", alternative=which)
     added = warned.events()[n:]
     assert [type(event) for event in added] == [WarningAnswered, change, BatchSuggested]
     assert len({event.at_s for event in added}) == 1
     assert batch is not None
-    experiment, chosen = warned.experiment, advice.alternatives[which]
-    assert experiment.open_advice is None
+    experiment, chosen = warned.experiment, warning.alternatives[which]
+    assert experiment.open_warning is None
     assert experiment.open_batch == batch
     if chosen.sla is not None:
         assert experiment.sla == chosen.sla
@@ -232,25 +232,25 @@ def test_accepting_records_the_answer_the_change_and_the_batch_together(
         experiment.steering,
         batch,
     )
-    given = again.answer_to(advice)
+    given = again.answer_to(warning)
     assert given is not None
     assert (given.answer, given.alternative) == ("accepted", which)
     warned.submit(batch)
 
 
 def test_the_first_alternative_is_meant_unless_one_is_named(warned: Session) -> None:
-    advice = open_advice(warned)
-    batch = warned.answer_advice("accepted")
-    given = warned.experiment.answer_to(advice)
+    warning = open_warning(warned)
+    batch = warned.answer_warning("accepted")
+    given = warned.experiment.answer_to(warning)
     assert given is not None
     assert given.alternative == 0
     assert batch is not None
-    assert batch.suggestions == advice.suggestions
+    assert batch.suggestions == warning.suggestions
 
 
 def test_changing_and_ignoring_leave_the_open_batch(warned: Session) -> None:
     batch = warned.experiment.open_batch
-    assert warned.answer_advice("changed", 0.4) is None
+    assert warned.answer_warning("changed", 0.4) is None
     assert warned.experiment.steering.exploitation == 0.4
     assert warned.experiment.open_batch == batch
 
@@ -271,15 +271,15 @@ def test_what_cannot_be_answered_is_refused_and_nothing_is_stored(
 ) -> None:
     before = warned.events()
     with pytest.raises(ExperimentError, match=said):
-        warned.answer_advice(**answer)  # type: ignore[arg-type]
+        warned.answer_warning(**answer)  # type: ignore[arg-type]
     assert warned.events() == before
-    assert warned.experiment.open_advice is not None
+    assert warned.experiment.open_warning is not None
 
 
 def with_alternatives(session: Session, *proposed: Alternative) -> Session:
     """Return the session as if its open advice had proposed something else."""
     events = [
-        WarningIssued(e.at_s, replace(e.advice, alternatives=proposed))
+        WarningIssued(e.at_s, replace(e.warning, alternatives=proposed))
         if isinstance(e, WarningIssued)
         else e
         for e in session.events()
@@ -293,7 +293,7 @@ def test_closing_levels_is_one_answer_and_refused_where_it_is_too_late(warned: S
     close = Alternative("close", "close mode=bad", 0.3, close=(("mode", "bad"), ("a", 4)))
     session = with_alternatives(warned, close)
     n = len(session.events())
-    batch = session.answer_advice("accepted", alternative=0)
+    batch = session.answer_warning("accepted", alternative=0)
     kinds = [type(event) for event in session.events()[n:]]
     assert kinds == [WarningAnswered, SpaceChanged, SpaceChanged, BatchSuggested]
     assert session.experiment.space.closed == {("mode", 1), ("a", 4)}
@@ -302,15 +302,15 @@ def test_closing_levels_is_one_answer_and_refused_where_it_is_too_late(warned: S
     session.close_level("a", 4)
     before = session.events()
     with pytest.raises(SpaceError, match="closed already"):
-        session.answer_advice("accepted", alternative=0)
+        session.answer_warning("accepted", alternative=0)
     assert session.events() == before
 
 
 def test_a_warning_that_proposes_nothing_can_only_be_ignored_or_changed(warned: Session) -> None:
     session = with_alternatives(warned)
     with pytest.raises(ExperimentError, match="proposes no alternative"):
-        session.answer_advice("accepted")
-    session.answer_advice("ignored")
+        session.answer_warning("accepted")
+    session.answer_warning("ignored")
 
 
 @pytest.mark.parametrize(
@@ -325,12 +325,14 @@ def test_what_a_sweep_accepts_by_itself(
     warned: Session, kinds: list[str], told: tuple[str, int | None]
 ) -> None:
     proposed = tuple(Alternative(kind, kind) for kind in kinds)  # type: ignore[arg-type]
-    assert replace(open_advice(warned), alternatives=proposed).unattended == told
+    assert replace(open_warning(warned), alternatives=proposed).unattended == told
 
 
 def test_the_follower_never_changes_the_agreement() -> None:
     session, told = opened(MemoryStore()), list[MissWarning]()
-    Follower(12, 4, advice="accept").steer(session, SerialExecutor(Hills()), on_advice=told.append)
+    Follower(12, 4, warnings="accept").steer(
+        session, SerialExecutor(Hills()), on_warning=told.append
+    )
     assert told
     assert session.experiment.sla == Sla(50, goal=GOAL)
     assert session.experiment.steering.strategy != "grasp"
@@ -339,13 +341,13 @@ def test_the_follower_never_changes_the_agreement() -> None:
 
 def test_no_warning_without_a_goal_by_the_forecast_or_after_it_is_reached() -> None:
     with pytest.raises(SettingsError, match="needs a goal"):
-        opened(MemoryStore(), sla=Sla(50), watch=WarningPolicy(rule="forecast"))
+        opened(MemoryStore(), sla=Sla(50), warning_policy=WarningPolicy(rule="forecast"))
     session = opened(MemoryStore(), sla=Sla(50, goal=100.0))
     Follower(12, 4).steer(session, SerialExecutor(Hills()))
-    assert not session.experiment.advice
+    assert not session.experiment.warnings
     with pytest.raises(SettingsError, match="needs a goal"):
-        opened(MemoryStore(), sla=Sla(5)).change_watch(WarningPolicy(rule="forecast"))
-    session = opened(MemoryStore(), watch=WarningPolicy(rule="forecast"))
+        opened(MemoryStore(), sla=Sla(5)).change_warning_policy(WarningPolicy(rule="forecast"))
+    session = opened(MemoryStore(), warning_policy=WarningPolicy(rule="forecast"))
     before = session.events()
     with pytest.raises(SettingsError, match="needs a goal"):
         session.change_budget(Sla(60))
@@ -353,11 +355,11 @@ def test_no_warning_without_a_goal_by_the_forecast_or_after_it_is_reached() -> N
 
 
 def test_the_paper_warns_where_it_shall() -> None:
-    session = opened(MemoryStore(), watch=WarningPolicy(rule="paper"))
+    session = opened(MemoryStore(), warning_policy=WarningPolicy(rule="paper"))
     Follower(12, 4).steer(session, SerialExecutor(Hills()))
     kinds = {type(event) for event in session.events()}
     assert ForecastChecked not in kinds
-    assert {advice.basis for advice in session.experiment.advice} == {"paper"}
+    assert {warning.basis for warning in session.experiment.warnings} == {"paper"}
 
 
 @pytest.mark.parametrize(
@@ -372,12 +374,12 @@ def test_a_watch_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> Non
 def test_another_threshold_warns_sooner_or_not(warned_journal: tuple[Event, ...]) -> None:
     for warn_at, warns in ((0.3, True), (0.99, False)):
         store = MemoryStore()
-        session = opened(store, watch=WarningPolicy(warn_at=warn_at))
+        session = opened(store, warning_policy=WarningPolicy(warn_at=warn_at))
         session.submit(session.initial_evaluation(12))
         session.run_queued(SerialExecutor(Hills()))
         for _ in range(3):
             run_batch_or_stop(session)
-        assert bool(session.experiment.advice) is warns
+        assert bool(session.experiment.warnings) is warns
 
 
 def test_supposing_changes_nothing(warned: Session) -> None:
@@ -394,7 +396,7 @@ def test_supposing_changes_nothing(warned: Session) -> None:
         experiment.steering,
         experiment.knowledge,
     )
-    assert Experiment.replay(before).open_advice == experiment.open_advice
+    assert Experiment.replay(before).open_warning == experiment.open_warning
 
 
 OLD = {
@@ -418,8 +420,8 @@ OLD = {
 def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
     event = decode_event(json.dumps(OLD))
     assert isinstance(event, WarningIssued)
-    assert (event.advice.basis, event.advice.alternatives) == ("paper", ())
-    assert event.advice.unattended == ("accepted", None)
+    assert (event.warning.basis, event.warning.alternatives) == ("paper", ())
+    assert event.warning.unattended == ("accepted", None)
     body = {"type": "AdviceAnswered", "v": 1, "at_s": 6.0, "number": 1, "answer": "ignored"}
     answered = decode_event(json.dumps({**body, "exploitation": None}))
     assert answered == WarningAnswered(6.0, 1, "ignored", None)

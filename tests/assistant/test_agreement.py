@@ -117,7 +117,7 @@ def test_where_results_vary_a_goal_is_repeated_before_it_is_believed() -> None:
     assert run is not None
     assert reason == f"the goal of 1.5 is reached by run {run.id}"
     assert [one.configuration for one in repeated(session)] == [run.configuration] * 2
-    assert session.experiment.standings[run.configuration].n == 3
+    assert session.experiment.summaries[run.configuration].n == 3
     assert goal_to_confirm(session.experiment) is None
 
 
@@ -240,7 +240,7 @@ def test_the_budget_is_60_runs_unless_another_limit_is_said(
 ) -> None:
     settings = check_settings(tables, "here")
     assert isinstance(settings, SweepSettings)
-    assert settings.agreement(0.0).max_runs == max_runs
+    assert settings.sla(0.0).max_runs == max_runs
 
 
 def test_every_term_may_stand_beside_every_other() -> None:
@@ -252,7 +252,7 @@ def test_every_term_may_stand_beside_every_other() -> None:
         "run_limit": "10m",
         "cost": {"limit": 20, "unit": "EUR", "per_hour": 0.5, "resources": "nodes"},
     }
-    assert check_settings(tables, "here").agreement(1000.0) == Sla(
+    assert check_settings(tables, "here").sla(1000.0) == Sla(
         max_runs=40,
         deadline_s=8200.0,
         max_cost=20.0,

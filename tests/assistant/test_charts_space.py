@@ -31,7 +31,7 @@ VALUES: list[float | None] = [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0, None, 10.
 ADMITTED = [0, 0, 0, 1, 0, 0, 2, 0, 1, 0, 0, 0]
 MARKS = [
     MapMark(0, 0, "best", "1"),
-    MapMark(1, 0, "today"),
+    MapMark(1, 0, "baseline"),
     MapMark(2, 0, "waiting"),
     MapMark(3, 0, "running"),
     MapMark(4, 0, "failed"),

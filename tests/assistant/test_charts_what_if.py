@@ -65,7 +65,7 @@ def test_what_is_not_known_has_no_bar() -> None:
 
 
 def test_without_a_change_the_fan_is_that_of_the_forecast() -> None:
-    alone = best_with_fan(POINTS, FAN, today=None, goal=72.0, end=5.0, title="height")
+    alone = best_with_fan(POINTS, FAN, baseline=None, goal=72.0, end=5.0, title="height")
     assert fans(POINTS, NOW, None, "height") == alone
 
 

@@ -343,7 +343,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "limit": ({"limit_s": 0.0}, "above 0 s"),
     "folder": ({"cwd": "/nowhere/at/all"}, "/nowhere/at/all"),
     "environment": ({"env": {"A=B": "1"}}, "A=B"),
-    "today": ({"baseline": {"x": 9}}, "9"),
+    "baseline": ({"baseline": {"x": 9}}, "9"),
     "half of today": ({"baseline": {}}, "x"),
     "measure": ({"reading": Patterns(("(?P<time>.)",))}, "no pattern names"),
     "reserved": (

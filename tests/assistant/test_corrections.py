@@ -156,7 +156,7 @@ def test_a_run_that_a_dead_process_had_started_waits_again() -> None:
 
 def test_a_plan_names_levels_of_the_space() -> None:
     session, _ = opened()
-    session.change_watch(WarningPolicy(pending="plan"))
+    session.change_warning_policy(WarningPolicy(pending="plan"))
     assert session.forecast().paper.pending is None
     session.plan({"x": (0, 1), "mode": ("plain",)})
     assert session.forecast().paper.pending == 6
@@ -177,7 +177,7 @@ def test_what_could_not_be_read_back_is_refused_and_nothing_is_stored() -> None:
     wrong: list[Callable[[], object]] = [
         lambda: session.change_budget("x"),  # type: ignore[arg-type]
         lambda: session.change_budget(Sla(max_runs=2.5)),  # type: ignore[arg-type]
-        lambda: session.change_watch("x"),  # type: ignore[arg-type]
+        lambda: session.change_warning_policy("x"),  # type: ignore[arg-type]
         lambda: session.finish(3),  # type: ignore[arg-type]
         lambda: session.include({"x": 1, "y": 0, "mode": "plain"}, 3),  # type: ignore[arg-type]
         lambda: session.rate(run.id, "yes"),  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ def test_a_condition_that_cannot_be_evaluated_somewhere_is_refused_at_once() -> 
 
 
 def test_a_plan_whose_levels_were_closed_leaves_nothing_pending() -> None:
-    session, _ = opened(watch=WarningPolicy(pending="plan"))
+    session, _ = opened(warning_policy=WarningPolicy(pending="plan"))
     session.plan({"x": (1,)})
     session.close_level("x", 1)
     assert session.forecast().paper.pending == 0

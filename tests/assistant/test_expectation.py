@@ -109,7 +109,7 @@ def test_a_warning_is_repeated_after_five_runs_only() -> None:
     )
     session = open_session(application, store=MemoryStore(), sla=Sla(40))
     Follower().steer(session, SerialExecutor(application))
-    executed = [advice.forecast.executed for advice in session.experiment.advice]
+    executed = [warning.forecast.executed for warning in session.experiment.warnings]
     assert len(executed) >= 2
     assert all(b - a >= 5 for a, b in pairwise(executed))
 

@@ -87,7 +87,7 @@ def rows(spec: Spec, field: str) -> list[dict[str, Any]]:
 
 
 def test_the_fan_goes_on_from_the_last_run_and_does_not_hide_the_rest() -> None:
-    spec = best_with_fan(POINTS, FAN, today=None, goal=72.0, end=10.0, title="height")
+    spec = best_with_fan(POINTS, FAN, baseline=None, goal=72.0, end=10.0, title="height")
     drawn = rows(spec, "median")
     assert [(row["run"], row["median"]) for row in drawn] == [(3, 80.0), (8, 78.0), (13, 76.0)]
     assert drawn[-1]["to"] == -400.0  # told in the tooltip, drawn no farther than half the height
@@ -115,12 +115,12 @@ MARKS = [ChanceMark(12, 0.4, 0.2, 0.6), ChanceMark(20, 0.1, 0.04, 0.3)]
 @pytest.mark.parametrize(
     "spec",
     [
-        best_with_fan(POINTS, FAN, today=91.0, goal=72.0, end=10.0, title="height [m]"),
-        best_with_fan(POINTS, (), today=None, goal=None, end=None, title="height"),
+        best_with_fan(POINTS, FAN, baseline=91.0, goal=72.0, end=10.0, title="height [m]"),
+        best_with_fan(POINTS, (), baseline=None, goal=None, end=None, title="height"),
         best_with_fan(
             [RunPoint(1, 1, 1e6, 1e6, True, "suggested"), RunPoint(2, 2, 3.0, 3.0, True, "s")],
             FAN[1:],
-            today=None,
+            baseline=None,
             goal=0.5,
             end=10.0,
             title="wide",
@@ -182,10 +182,10 @@ def test_an_answer_that_changes_the_steering_is_a_point_and_the_course_ends_now(
     now_s = session.now_s()
     batch = session.suggest(2)  # what the warning comes with
     seen = session.forecast()
-    advice = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen)
+    warning = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen)
     events = [
         *session.events(),
-        WarningIssued(now_s, advice),
+        WarningIssued(now_s, warning),
         WarningAnswered(now_s, 1, "changed", 0.7),
     ]
     experiment = Experiment.replay(events)

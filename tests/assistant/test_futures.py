@@ -57,7 +57,7 @@ EACH = tuple(
 
 
 @pytest.mark.parametrize(
-    ("judge", "quantile", "wait", "utilisation"),
+    ("aggregate", "quantile", "wait", "utilisation"),
     [
         ("mean", 0.9, 25.0, 0.25),
         ("worst", 0.9, 40.0, 0.1),  # the longest wait, the lowest utilisation
@@ -68,9 +68,9 @@ EACH = tuple(
     ],
 )
 def test_a_judge_by_hand(
-    judge: FutureAggregate, quantile: float, wait: float, utilisation: float
+    aggregate: FutureAggregate, quantile: float, wait: float, utilisation: float
 ) -> None:
-    futures = WorkloadFutures(lublin(), 4, judge=judge, quantile=quantile)
+    futures = WorkloadFutures(lublin(), 4, aggregate=aggregate, quantile=quantile)
     found = futures.judged(EACH)
     assert found["mean_wait_s"] == pytest.approx(wait)
     assert found["utilisation"] == pytest.approx(utilisation)
@@ -94,7 +94,7 @@ def test_a_tenth_of_ten_is_a_whole_future() -> None:
     """0.7 of 10 futures are 7, whatever 0.7 * 10 is in floating point."""
     each = [{"mean_wait_s": float(i)} for i in range(1, 11)]
     for tenths in range(1, 11):
-        futures = WorkloadFutures(lublin(), judge="quantile", quantile=tenths / 10)
+        futures = WorkloadFutures(lublin(), aggregate="quantile", quantile=tenths / 10)
         assert futures.judged(each)["mean_wait_s"] == tenths
 
 
@@ -125,7 +125,7 @@ def test_every_configuration_meets_the_same_futures_whatever_the_seed_of_the_run
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    steered = application(judge="worst")
+    steered = application(aggregate="worst")
     again = pickle.loads(pickle.dumps(steered))
     assert again.futures.digest == steered.futures.digest
     assert again.evaluate(steered.baseline, 0) == steered.evaluate(steered.baseline, 0)
@@ -170,7 +170,7 @@ def test_jobs_of_tasks_are_said_to_be_simulated_as_rigid_ones() -> None:
 
 
 def test_many_at_once_are_what_one_by_one_gives(tmp_path: Path) -> None:
-    steered = application(judge="quantile", quantile=0.5)
+    steered = application(aggregate="quantile", quantile=0.5)
     wanted = [steered.space.values(one) for one in steered.space.configurations()]
     seen: list[int] = []
     found = list(steered.evaluate_many(wanted, threads=2, progress=seen.append))
@@ -208,7 +208,7 @@ def test_a_refusal_says_which_future(monkeypatch: pytest.MonkeyPatch) -> None:
     ("more", "words"),
     [
         ({"count": 0}, "number of futures is 0; allowed are 1 to 1,000"),
-        ({"judge": "best"}, "not by 'best'"),
+        ({"aggregate": "best"}, "not by 'best'"),
         ({"quantile": 0.0}, "quantile of the futures is 0.0"),
         ({"quantile": float("nan")}, "quantile of the futures is nan"),
     ],
@@ -232,8 +232,8 @@ def tables(**futures: object) -> dict:
 
 
 def test_settings_are_the_same_application_as_a_script() -> None:
-    built = build_sweep(check_settings(tables(judge="worst"), "x")).application
-    by_hand = application(judge="worst")
+    built = build_sweep(check_settings(tables(aggregate="worst"), "x")).application
+    by_hand = application(aggregate="worst")
     assert isinstance(built, FutureScheduling)
     assert built.futures == by_hand.futures
     assert built.space.lineage == by_hand.space.lineage
@@ -281,7 +281,7 @@ def test_a_generator_is_fitted_to_the_log_and_a_model_file_is_that_model(tmp_pat
         ({"model": "a.json"}, "exactly one of model"),
         ({"generator": None}, "exactly one of model"),
         ({"quantile": 0.5}, "say that too, or leave it out"),
-        ({"judge": "best"}, "'mean', 'quantile' or 'worst'"),
+        ({"aggregate": "best"}, "'mean', 'quantile' or 'worst'"),
         ({"count": 0}, "application.futures.count"),
         ({"counts": 1}, "no setting 'application.futures.counts'.*did you mean 'count'"),
         ({"scale": 0.0}, "application.futures.scale"),
@@ -342,7 +342,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
 
 
 def test_a_schedule_is_that_of_the_first_future_beside_the_measures_of_all() -> None:
-    steered = application(judge="worst")
+    steered = application(aggregate="worst")
     first = steered.futures.draw()[0]
     drawn = schedule_of(steered, steered.baseline, 0)
     assert np.array_equal(drawn.submit_s, first.submit_s)
@@ -354,8 +354,8 @@ def test_a_whole_sweep_over_futures_finds_the_best_of_all() -> None:
     from assistant import Sla, open_session
 
     steered = future_scheduling(
-        WorkloadFutures(lublin(), 3, DAY_S / 2, scale=0.5, judge="worst"),
-        threads=1, split=False, levels=LEVELS, today=CurrentPolicies(backfill="none"),
+        WorkloadFutures(lublin(), 3, DAY_S / 2, scale=0.5, aggregate="worst"),
+        threads=1, split=False, levels=LEVELS, current_policies=CurrentPolicies(backfill="none"),
     )  # fmt: skip
     session = open_session(steered, store=MemoryStore(), sla=Sla(max_runs=4), seed=1, name="x")
     session.finish(Follower().steer(session, SerialExecutor(steered)))

@@ -49,7 +49,7 @@ def test_a_level_is_closed_only_if_good_company_does_not_help_it(n: int) -> None
         assert model is not None
         assert best is not None
         assert best.outcome is not None
-        ranked = sorted(experiment.standings.values(), key=lambda one: -one.outcome.quality)
+        ranked = sorted(experiment.summaries.values(), key=lambda one: -one.outcome.quality)
         for name, value in hopeless_levels(experiment, 20.0):
             n_close += 1
             for one in ranked[:5]:

@@ -127,10 +127,10 @@ def test_what_is_unknown_is_null_and_an_empty_variable() -> None:
 
 def test_a_warning_and_the_end_have_their_own_parts() -> None:
     forecast = PaperForecast(NOON_S, "near", 20, 4, 4, None, 9, 5, (), 1.0, None)
-    advice = MissWarning(1, forecast, 0.7, (), "9 are pending, 4 remain")
+    warning = MissWarning(1, forecast, 0.7, (), "9 are pending, 4 remain")
     experiment = opened()
     _, (warning, finish) = happen(
-        experiment, NoticeState(), completed(1, 3.0), WarningIssued(NOON_S, advice),
+        experiment, NoticeState(), completed(1, 3.0), WarningIssued(NOON_S, warning),
         ExperimentFinished(NOON_S + 1, "the budget of 24 runs is used up"),
     )  # fmt: skip
     told = json.loads(warning.as_json())
@@ -162,9 +162,12 @@ def test_a_warning_by_the_forecast_tells_its_chance_and_the_numbers_to_accept() 
         Alternative("more_runs", "run 9 more", 0.5, sla=Sla(69, goal=5.0)),
         Alternative("close", "close mode=bad", 0.4, close=(("mode", "bad"),)),
     )
-    advice = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen, changes)
+    warning = MissWarning(1, seen.paper, None, (), "Likely to miss", "forecast", seen, changes)
     _, (warning, finish) = happen(
-        experiment, NoticeState(), WarningIssued(now_s, advice), ExperimentFinished(now_s, "enough")
+        experiment,
+        NoticeState(),
+        WarningIssued(now_s, warning),
+        ExperimentFinished(now_s, "enough"),
     )
     assert json.loads(warning.as_json())["warning"] == {
         "number": 1, "basis": "forecast", "exploitation": None,

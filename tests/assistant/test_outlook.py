@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from assistant.analysis.warning import warning
+from assistant.analysis.warning import warning_text
 from assistant.core.forecast import (
     Forecast,
     GoalForecast,
@@ -249,7 +249,7 @@ def test_warnings_and_the_forecast_use_the_same_words(miss: float) -> None:
     seen = with_chance(1.0 - miss)
     assert seen.goal is not None
     assert seen.goal.band is not None
-    warned = warning(seen)
+    warned = warning_text(seen)
     told = headline(WAIT, seen)
     missed = tuple(1.0 - x for x in reversed(seen.goal.band))
     assert f"({band_words(missed)} depending on the space)" in warned  # type: ignore[arg-type]

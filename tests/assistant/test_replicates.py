@@ -139,10 +139,10 @@ def test_the_best_is_by_the_mean_of_its_runs() -> None:
     best = session.experiment.best
     assert best is not None
     assert best.id == 2  # the first of its runs
-    standing = session.experiment.standing(best)
-    assert standing is not None
-    assert (standing.n, standing.outcome.value) == (4, pytest.approx(2.2))
-    assert standing.outcome.measures["height"] == pytest.approx(2.2)
+    summary = session.experiment.summary(best)
+    assert summary is not None
+    assert (summary.n, summary.outcome.value) == (4, pytest.approx(2.2))
+    assert summary.outcome.measures["height"] == pytest.approx(2.2)
     assert [s.outcome.value for s in session.experiment.best_so_far()] == [
         3.0, 1.0, 3.0, pytest.approx(8.5 / 3), pytest.approx(2.2),
     ]  # fmt: skip
@@ -160,7 +160,7 @@ def test_today_is_compared_by_the_mean_of_its_runs_too() -> None:
     session.import_results([(TODAY, {"height": h}) for h in (4.0, 8.0)], replicates=True)
     measured(session, 2, 3.0)
     data = collect(session.experiment)
-    assert data.today_value == 6.0
+    assert data.baseline_value == 6.0
     assert data.answer.improvement == 0.5
     assert data.answer.headline == "Run 3 is 50.0% lower than today."
 

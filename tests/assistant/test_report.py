@@ -36,13 +36,13 @@ def test_better_than_today() -> None:
     assert data.answer.verdict == "improved"
     assert data.answer.improvement == pytest.approx((7 - 1) / 7)
     assert "85.7% lower than today" in data.answer.headline
-    changed = {c.parameter: (c.today, c.best) for c in data.changes if c.differs}
+    changed = {c.parameter: (c.baseline, c.best) for c in data.changes if c.differs}
     assert changed == {"x": ("0", "2"), "y": ("2", "0")}
 
 
 def test_today_is_best_is_said() -> None:
     data = report_on(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}))
-    assert data.answer.verdict == "today_is_best"
+    assert data.answer.verdict == "baseline_is_best"
     assert data.answer.improvement == 0.0
     assert "configuration is the best of those tried" in render_html(data)
 
@@ -166,7 +166,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("today", "found", "said"),
+    ("baseline", "found", "said"),
     [
         (4.0, 3.0, "25.0% lower"),
         (4.0, -1.0, "5 lower"),
@@ -175,9 +175,9 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     ],
 )
 def test_a_difference_stands_where_a_percentage_would_say_nothing(
-    today: float, found: float, said: str
+    baseline: float, found: float, said: str
 ) -> None:
     session = open_session(Bowl(baseline=TODAY), store=MemoryStore(), sla=Sla(5))
-    session.import_results([(TODAY, {"height": today})])
+    session.import_results([(TODAY, {"height": baseline})])
     session.import_results([({**TODAY, "x": 1}, {"height": found})])
     assert collect(session.experiment).answer.headline == f"Run 2 is {said} than today."

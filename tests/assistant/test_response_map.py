@@ -241,7 +241,7 @@ def test_measured_cells_hold_the_runs_and_nothing_else() -> None:
     grid = build_grid(experiment.space, Fold(("x", "mode"), ("y",)))
     cells = measure_cells(grid, experiment.runs)
     for cell, ids in enumerate(grid.level_ids.tolist()):
-        stand = experiment.standings.get(Configuration(tuple(ids), experiment.space.lineage))
+        stand = experiment.summaries.get(Configuration(tuple(ids), experiment.space.lineage))
         if stand is None:
             assert np.isnan(cells.values[cell])
             assert cells.n_runs[cell] == 0

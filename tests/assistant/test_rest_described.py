@@ -22,7 +22,7 @@ FULL = {
         {"name": "rate", "logarithmic": {"low": 0.001, "high": 1, "count": 4}},
     ],
     "objective": {"maximise": "cost", "constraints": [{"measure": "m", "at_most": 3}]},
-    "today": {"x": 1, "mode": "a", "rate": 0.001},
+    "baseline": {"x": 1, "mode": "a", "rate": 0.001},
     "limit": "2m",
     "noisy": True,
 }
@@ -34,7 +34,8 @@ def test_everything_that_it_says_stands_in_the_file(tmp_path: Path) -> None:
     tables = parse_settings(text, "it", tmp_path, "it")
     assert tables.keys() == {"name", "application", "objective", "parameters"}
     assert tables["application"] == {
-        "kind": "rest", "url": there.url, "today": FULL["today"], "limit": "2m", "noisy": True,
+        "kind": "rest", "url": there.url,
+        "baseline": FULL["baseline"], "limit": "2m", "noisy": True,
     }  # fmt: skip
     assert tables["parameters"][0] == FULL["parameters"][0]  # type: ignore[index]
     built = build_sweep(check_settings(tables, "it"))
@@ -58,7 +59,7 @@ WRONG: dict[str, tuple[Reply, str]] = {
     ),
     "no levels": (Reply({"parameters": [{"name": "x"}], "objective": COST}), "exactly one of"),
     "a bad word": (Reply({"parameters": [{**X, "step": 1}], "objective": COST}), "no setting"),
-    "no today": (Reply({"parameters": [X], "objective": COST, "today": {"x": 3}}), "3"),
+    "no today": (Reply({"parameters": [X], "objective": COST, "baseline": {"x": 3}}), "3"),
     "half a character": (
         Reply({"parameters": [{**X, "description": "\ud800"}], "objective": COST}),
         "half a character",

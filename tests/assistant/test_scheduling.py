@@ -52,7 +52,7 @@ def test_today_is_one_partition_and_is_what_the_simulator_alone_gives() -> None:
 def test_a_split_keeps_a_place_for_small_jobs() -> None:
     """A long job on 6 of 8 holds up a 4-wide one; the 1-wide job behind goes to the small part."""
     jobs = workload([6, 4, 1, 1], [1000.0, 1000.0, 10.0, 5000.0])
-    none = Scheduling(jobs, today=CurrentPolicies(backfill="none"))
+    none = Scheduling(jobs, current_policies=CurrentPolicies(backfill="none"))
     assert none.evaluate(none.baseline, 0)["mean_wait_s"] == pytest.approx(
         (0 + 999 + 998 + 997) / 4
     )
@@ -99,10 +99,10 @@ def test_further_parameters() -> None:
     )
     names = [p.name for p in application.space.parameters]
     assert names[3:] == ["procs", "order", "backfill"]
-    today = dict(application.baseline)
-    smaller = application.evaluate({**today, "procs": 96}, 0)
+    baseline = dict(application.baseline)
+    smaller = application.evaluate({**baseline, "procs": 96}, 0)
     assert smaller["procs"] == 96.0
-    assert smaller["mean_wait_s"] >= application.evaluate(today, 0)["mean_wait_s"]  # type: ignore[operator]
+    assert smaller["mean_wait_s"] >= application.evaluate(baseline, 0)["mean_wait_s"]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_further_parameters() -> None:
         ({"levels": {"small_procs": (4,)}}, ApplicationError, "today's small_procs, 0"),
         ({"procs": 4}, ApplicationError, "widest job"),
         ({"procs": 0}, ApplicationError, "at least 1"),
-        ({"today": CurrentPolicies(order="fcfc")}, SimError, "did you mean 'fcfs'"),
+        ({"current_policies": CurrentPolicies(order="fcfc")}, SimError, "did you mean 'fcfs'"),
         ({"levels": {"backfill": ("easy", "esay")}}, SimError, "did you mean 'easy'"),
     ],
 )

@@ -21,7 +21,7 @@ def session_with(runs: int, **watch: object) -> tuple[Session, MemoryStore]:
         store=store,
         sla=Sla(runs),
         clock=TickingClock(),
-        watch=WarningPolicy(regions=RULE, **watch),  # type: ignore[arg-type]
+        warning_policy=WarningPolicy(regions=RULE, **watch),  # type: ignore[arg-type]
     )
     for x, y in ((2, 0), (2, 1), (1, 0)):
         session.include({"x": x, "y": y, "mode": "plain"})
@@ -73,29 +73,29 @@ def test_a_deadline_counts_by_the_mean_duration_and_the_workers() -> None:
 def test_the_warning_comes_with_the_suggestions_and_proposes_a_change() -> None:
     session, store = session_with(runs=4, pending="near")
     batch = session.suggest(1)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    assert advice.forecast.is_miss
-    assert advice.exploitation == 0.7
-    assert "too few" in advice.text
-    assert "70%" in advice.text
-    assert Experiment.replay(store.load(session.id)).open_advice == advice
+    warning = session.experiment.open_warning
+    assert warning is not None
+    assert warning.forecast.is_miss
+    assert warning.exploitation == 0.7
+    assert "too few" in warning.text
+    assert "70%" in warning.text
+    assert Experiment.replay(store.load(session.id)).open_warning == warning
     assert len(batch.suggestions) == 1
 
 
 def test_accepting_changes_the_exploitation_and_takes_its_suggestions() -> None:
     session, _ = session_with(runs=4)
     session.suggest(1)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    batch = session.answer_advice("accepted")
+    warning = session.experiment.open_warning
+    assert warning is not None
+    batch = session.answer_warning("accepted")
     assert session.experiment.steering.exploitation == 0.7
     assert batch is not None
-    assert batch.suggestions == advice.suggestions
-    assert session.experiment.open_advice is None
+    assert batch.suggestions == warning.suggestions
+    assert session.experiment.open_warning is None
     (run,) = session.submit(batch)
-    assert run.configuration == advice.suggestions[0].configuration
-    given = session.experiment.answer_to(advice)
+    assert run.configuration == warning.suggestions[0].configuration
+    given = session.experiment.answer_to(warning)
     assert given is not None
     assert given.answer == "accepted"
 
@@ -104,15 +104,15 @@ def test_changing_and_ignoring_are_journalled() -> None:
     session, store = session_with(runs=4)
     session.suggest(1)
     with pytest.raises(ExperimentError, match="which exploitation level"):
-        session.answer_advice("changed")
+        session.answer_warning("changed")
     with pytest.raises(ExperimentError, match="only a changed advice"):
-        session.answer_advice("ignored", 0.3)
-    assert session.answer_advice("changed", 0.33) is None
+        session.answer_warning("ignored", 0.3)
+    assert session.answer_warning("changed", 0.33) is None
     assert session.experiment.steering.exploitation == 0.33
     with pytest.raises(ExperimentError, match="no open advice"):
-        session.answer_advice("ignored")
+        session.answer_warning("ignored")
     session.suggest(1)
-    session.answer_advice("ignored")
+    session.answer_warning("ignored")
     assert session.experiment.steering.exploitation == 0.33
     kinds = [type(event).__name__ for event in store.load(session.id)]
     assert kinds.count("WarningIssued") == 2
@@ -122,38 +122,38 @@ def test_changing_and_ignoring_are_journalled() -> None:
 def test_no_warning_when_the_budget_suffices_or_it_is_too_early() -> None:
     session, _ = session_with(runs=100)
     session.suggest(1)
-    assert session.experiment.open_advice is None
+    assert session.experiment.open_warning is None
     session, _ = session_with(runs=5, warn_from=0.7)
     session.suggest(1)
-    assert session.experiment.open_advice is None  # 3 of 5 runs is 60 %
+    assert session.experiment.open_warning is None  # 3 of 5 runs is 60 %
     session.include({"x": 0, "y": 2, "mode": "odd"})
     session.run_queued(SerialExecutor(Bowl()))
     session.suggest(1)
-    assert session.experiment.open_advice is not None
+    assert session.experiment.open_warning is not None
 
 
 @pytest.mark.parametrize("answer", ["accept", "ignore"])
 def test_the_follower_tells_and_answers_warnings(answer: str) -> None:
     session, _ = session_with(runs=9)
     told: list[MissWarning] = []
-    agent = Follower(initial=0, batch=2, advice=answer)  # type: ignore[arg-type]
-    agent.steer(session, SerialExecutor(Bowl()), on_advice=told.append)
+    agent = Follower(initial=0, batch=2, warnings=answer)  # type: ignore[arg-type]
+    agent.steer(session, SerialExecutor(Bowl()), on_warning=told.append)
     assert told
     assert len(session.experiment.runs) == 9
     expected = "accepted" if answer == "accept" else "ignored"
-    given = [session.experiment.answer_to(advice) for advice in told]
+    given = [session.experiment.answer_to(warning) for warning in told]
     assert {one.answer for one in given if one is not None} == {expected}
 
 
 def test_the_follower_waits_for_an_answer_and_goes_on_once_it_is_there() -> None:
     session, _ = session_with(runs=9)
-    agent = Follower(initial=0, batch=2, advice="wait")
+    agent = Follower(initial=0, batch=2, warnings="wait")
     assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
     n = len(session.experiment.runs)
     assert n < 9
     assert agent.steer(session, SerialExecutor(Bowl())) == "warning 1 waits for an answer"
     assert len(session.experiment.runs) == n
-    session.answer_advice("ignored")
+    session.answer_warning("ignored")
     agent.steer(session, SerialExecutor(Bowl()))
     assert len(session.experiment.runs) > n
 
@@ -168,10 +168,10 @@ def test_a_limit_of_cost_warns_without_a_goal() -> None:
     seen = session.forecast().paper
     assert (seen.remaining, seen.remaining_by_cost, seen.pending) == (0, 0, 1)
     session.suggest(1)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    assert "the limit of cost leaves 0 runs: 1 too few" in advice.text
-    assert "Agree on 1 more or a greater limit of cost." in advice.text
+    warning = session.experiment.open_warning
+    assert warning is not None
+    assert "the limit of cost leaves 0 runs: 1 too few" in warning.text
+    assert "Agree on 1 more or a greater limit of cost." in warning.text
     session.change_budget(Sla(None, None, 3.5 * spent, hour))
     assert session.forecast().paper.remaining_by_cost == 7  # 2.5 times what 3 runs cost
     assert session.forecast().paper.is_miss is False
@@ -198,22 +198,22 @@ def test_only_what_waits_is_queued() -> None:
 def test_an_advice_lapses_when_the_budget_changes_or_a_later_batch_comes() -> None:
     session, store = session_with(runs=4)
     session.suggest(1)
-    assert session.experiment.open_advice is not None
+    assert session.experiment.open_warning is not None
     session.change_budget(Sla(1000))
-    assert session.experiment.open_advice is None
+    assert session.experiment.open_warning is None
     with pytest.raises(ExperimentError, match="no open advice"):
-        session.answer_advice("accepted")
-    assert Experiment.replay(store.load(session.id)).open_advice is None
+        session.answer_warning("accepted")
+    assert Experiment.replay(store.load(session.id)).open_warning is None
 
 
 def test_accepting_never_offers_what_has_run() -> None:
     session, _ = session_with(runs=6)
     session.suggest(1)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    first = advice.suggestions[0].configuration
+    warning = session.experiment.open_warning
+    assert warning is not None
+    first = warning.suggestions[0].configuration
     session.include(session.experiment.space.values(first))
-    batch = session.answer_advice("accepted")
+    batch = session.answer_warning("accepted")
     assert batch is None or first not in {s.configuration for s in batch.suggestions}
 
 
@@ -221,6 +221,6 @@ def test_with_every_run_inside_the_regions_the_warning_asks_for_more() -> None:
     session, _ = session_with(runs=4)
     session.change_strategy(exploitation=1.0)
     session.suggest(1)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    assert "more runs" in advice.text
+    warning = session.experiment.open_warning
+    assert warning is not None
+    assert "more runs" in warning.text

@@ -117,10 +117,10 @@ def steered() -> Session:
 
 def test_every_group_has_its_known_answer(steered: Session) -> None:
     told = prediction_scoreboard(steered.experiment)
-    assert told.today == 10.0
+    assert told.baseline == 10.0
     assert told.unanswered == 1
     scores = by_group(told)
-    assert list(scores) == ["suggested", "edited", "left out", "own", "today"]
+    assert list(scores) == ["suggested", "edited", "left out", "own", "baseline"]
     taken = scores["suggested"]  # 8, 6, 16 which violates, 13 which fails, 2
     assert (taken.n, taken.completed, taken.failed, taken.violated) == (5, 4, 1, 1)
     assert (taken.mean, taken.best) == pytest.approx((16 / 3, 2.0))
@@ -135,7 +135,7 @@ def test_every_group_has_its_known_answer(steered: Session) -> None:
     assert edited.coverage is None
     assert edited.error is None, "the promise was of another configuration"
     assert (scores["own"].mean, scores["own"].improved) == (8.5, 0)
-    assert (scores["today"].gain, scores["today"].improved) == (0.0, 0)
+    assert (scores["baseline"].gain, scores["baseline"].improved) == (0.0, 0)
 
 
 def test_what_was_left_out_is_unknown_unless_it_was_run_later(steered: Session) -> None:

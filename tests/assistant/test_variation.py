@@ -94,12 +94,12 @@ def test_a_policy_is_told_what_it_knows_and_nothing_else() -> None:
 
 def test_an_option_is_what_the_simulator_is_told() -> None:
     application = one_partition(
-        today=CurrentPolicies(backfill="depth"), levels={"depth": (0, 1, 4)}
+        current_policies=CurrentPolicies(backfill="depth"), levels={"depth": (0, 1, 4)}
     )
     waits = [application.evaluate({"depth": k}, 0)["mean_wait_s"] for k in (0, 1)]
     named = [
         one_partition(
-            today=CurrentPolicies(backfill=rule), levels={"order": ("fcfs", "sjf")}
+            current_policies=CurrentPolicies(backfill=rule), levels={"order": ("fcfs", "sjf")}
         ).evaluate({"order": "fcfs"}, 0)["mean_wait_s"]
         for rule in ("greedy", "easy")
     ]
@@ -125,8 +125,8 @@ def test_todays_grace_and_options_are_told() -> None:
         levels={"order": ("fcfs", "sjf")},
     )  # fmt: skip
     assert application.evaluate(application.baseline, 0)["n_killed"] == 0.0
-    (today,) = [fact.text for fact in application.facts if fact.label == "Today"]
-    assert today.endswith("backfill easy, reserve_anew 0, grace 10 s")
+    (baseline,) = [fact.text for fact in application.facts if fact.label == "Today"]
+    assert baseline.endswith("backfill easy, reserve_anew 0, grace 10 s")
 
 
 NAMES = known_names()
@@ -146,7 +146,7 @@ def applications(draw: st.DrawFn) -> Scheduling:
     levels["order"] = draw(some(*NAMES["order"]))
     levels["backfill"] = draw(some("easy", "depth", *backfills_for("processors")))
     levels["overrun"] = draw(some("raise", "kill", "extend"))
-    today = {name: draw(st.sampled_from(given)) for name, given in levels.items()}
+    baseline = {name: draw(st.sampled_from(given)) for name, given in levels.items()}
     known = {
         option.name: option.usual
         for rule in levels["backfill"]
@@ -160,8 +160,8 @@ def applications(draw: st.DrawFn) -> Scheduling:
     names = draw(st.permutations(list(levels)))
     return one_partition(
         levels={name: levels[name] for name in names},
-        today=CurrentPolicies(str(today["order"]), str(today["backfill"])),
-        overrun=today["overrun"],
+        current_policies=CurrentPolicies(str(baseline["order"]), str(baseline["backfill"])),
+        overrun=baseline["overrun"],
     )
 
 
@@ -186,13 +186,15 @@ def test_every_option_that_is_declared_can_be_opened_by_its_name() -> None:
     for kind in ("order", "backfill"):
         for policy in NAMES[kind]:
             for option in known_options(kind, policy):  # type: ignore[arg-type]
-                today = CurrentPolicies(**{kind: policy})
+                baseline = CurrentPolicies(**{kind: policy})
                 levels = tuple(sorted({option.usual, max(option.lowest, 0.0), 1.0}))
                 counts = kind == "order" or policy in backfills_for("processors")
                 given = {} if counts else {"allocation": "whole_nodes", "machine_procs": 1}
                 opened = {option.name: levels} | ({option.needs: (0, 5)} if option.needs else {})
                 now = {option.needs: 5} if option.needs else {}
-                application = one_partition(today=today, levels=opened, options=now, **given)
+                application = one_partition(
+                    current_policies=baseline, levels=opened, options=now, **given
+                )
                 parameter = application.space.parameter(option.name)
                 assert option.summary in parameter.description
                 assert application.baseline == {option.name: option.usual, **now}

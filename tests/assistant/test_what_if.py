@@ -220,7 +220,7 @@ RULE = RegionRule("quantile", quantile=0.5, min_samples=2)
 
 
 def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) -> None:
-    session.change_watch(_watching(session))
+    session.change_warning_policy(_watching(session))
     with pytest.raises(ExperimentError, match="set an exploitation level first"):
         session.weigh_region(1, 2.0)
     session.change_strategy(exploitation=1.0)
@@ -247,7 +247,7 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
 
 
 def _watching(session: Session) -> WarningPolicy:
-    return replace(session.experiment.watch, regions=RULE)
+    return replace(session.experiment.warning_policy, regions=RULE)
 
 
 def load_again(session: Session) -> Session:
@@ -257,7 +257,7 @@ def load_again(session: Session) -> Session:
 
 
 def test_nothing_goes_into_a_region_of_weight_0(session: Session) -> None:
-    session.change_watch(_watching(session))
+    session.change_warning_policy(_watching(session))
     session.change_strategy(exploitation=1.0)
     session.weigh_region(1, 0)
     suggestions = session.suggest(6).suggestions

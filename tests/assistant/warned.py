@@ -14,9 +14,9 @@ def journal_with_a_warning() -> tuple[Event, ...]:
         strategy="grasp", experiment_id="hills",
     )  # fmt: skip
     session.submit(session.initial_evaluation(12))
-    while session.experiment.open_advice is None:
+    while session.experiment.open_warning is None:
         session.run_queued(SerialExecutor(Hills()))
         batch = session.suggest(4)
-        if session.experiment.open_advice is None:
+        if session.experiment.open_warning is None:
             session.submit(batch)
     return session.events()

@@ -112,12 +112,12 @@ OPENED: dict[str, dict[str, Any]] = {
 def test_what_cannot_be_declared(
     real: Real, tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(real.house, "programs", True)  # as serve --allow-programs does
-    stored = len(real.house.store.experiments())
+    monkeypatch.setattr(real.service, "programs", True)  # as serve --allow-programs does
+    stored = len(real.service.store.experiments())
     answer = real.client().post("/v1/experiments", json={"settings": tables})
     assert answer.status_code == 422, answer.text
     assert len(answer.text) < 2_000
-    assert len(real.house.store.experiments()) == stored
+    assert len(real.service.store.experiments()) == stored
 
 
 def test_a_service_does_not_start_programs_that_requests_name(real: Real) -> None:

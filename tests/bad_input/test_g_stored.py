@@ -113,7 +113,7 @@ def test_commands_over_a_damaged_store_say_one_sentence(
     path = tmp_path / "store.db"
     make(path)
     before = hashlib.sha256(path.read_bytes()).hexdigest()
-    for command in (["experiments"], ["report", "latest", "--out", "r.html"], ["journal"]):
+    for command in (["experiments"], ["report", "latest", "--out", "r.html"], ["events"]):
         code = run([*command, "--store", str(path)])
         told = capsys.readouterr().err
         if command == ["experiments"] and code == 0:

@@ -18,7 +18,7 @@ from sim.api import published_model
 
 
 def _over_futures() -> FutureScheduling:
-    futures = WorkloadFutures(published_model("lublin"), 2, 43_200.0, judge="worst")
+    futures = WorkloadFutures(published_model("lublin"), 2, 43_200.0, aggregate="worst")
     return future_scheduling(futures, threads=1)
 
 

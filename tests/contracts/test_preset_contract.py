@@ -50,9 +50,9 @@ def test_it_builds_and_today_is_in_its_space(preset: Preset) -> None:
     assert space.size > 1
     assert application.has_split == preset.split
     assert pickle.loads(pickle.dumps(application)).space.lineage == space.lineage
-    today = application.scenario(application.baseline)
-    assert (today.order, today.backfill) == ("fcfs", "easy")
-    assert len(today.cluster.partitions) == 1
+    baseline = application.scenario(application.baseline)
+    assert (baseline.order, baseline.backfill) == ("fcfs", "easy")
+    assert len(baseline.cluster.partitions) == 1
 
 
 @every_preset
@@ -169,7 +169,7 @@ def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
     assert len(found) == 281
     assert application.baseline["half_life_s"] == 604_800
     mine = Scheduling(
-        JOBS, preset="slurm_priorities", today=CurrentPolicies("multifactor"),
+        JOBS, preset="slurm_priorities", current_policies=CurrentPolicies("multifactor"),
         options={"age_weight": 500, "half_life_s": "3d"},
     )  # fmt: skip
     assert "order" not in mine.space.names
@@ -181,11 +181,15 @@ def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
 @pytest.mark.usefixtures("_fake")
 def test_an_option_that_needs_another_is_refused_where_that_is_always_0() -> None:
     said = "'favor_small' changes nothing while 'size_weight' is 0"
-    today = CurrentPolicies("multifactor")
+    baseline = CurrentPolicies("multifactor")
     with pytest.raises(ApplicationError, match=said):
-        Scheduling(JOBS, today=today, levels={"favor_small": (0, 1)})
+        Scheduling(JOBS, current_policies=baseline, levels={"favor_small": (0, 1)})
     varied = Scheduling(
-        JOBS, split=False, today=today, levels={"favor_small": (0, 1)}, options={"size_weight": 5}
+        JOBS,
+        split=False,
+        current_policies=baseline,
+        levels={"favor_small": (0, 1)},
+        options={"size_weight": 5},
     )
     assert varied.space.count_allowed() == 2
 

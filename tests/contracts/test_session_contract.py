@@ -52,9 +52,9 @@ def on_disk(folder: Path) -> Iterator[Open]:
 
 def remote(folder: Path) -> Iterator[Open]:
     tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
-    house = ExperimentService(SqliteStore(folder / "store.db"), log)
-    service = make_service(house, tokens, log)
-    with HttpServer(service.asgi, bind(), log, drain=service.context.drain) as server:
+    service = ExperimentService(SqliteStore(folder / "store.db"), log)
+    app = make_service(service, tokens, log)
+    with HttpServer(app.asgi, bind(), log, drain=app.context.drain) as server:
         link = ApiClient(server.url, tokens.by_role[Role.OWNER])
 
         def opened(application: Application, **more: Any) -> RemoteSession:
@@ -95,7 +95,7 @@ def story(session: Steered, bowl: Bowl) -> None:
     session.plan({"x": [1, 2]})
     session.change_strategy("grasp", {"beta": 0.5}, 0.3)
     session.change_budget(Sla(20, goal=1.0, run_limit_s=60.0))
-    session.change_watch(WarningPolicy(warn_from=0.5))
+    session.change_warning_policy(WarningPolicy(warn_from=0.5))
     batch = session.suggest(2)
     session.submit(batch)
     session.hold(6)
@@ -170,10 +170,10 @@ def test_reading_is_the_same(opened: Open) -> None:
         (lambda s: s.change_strategy(None, {"no": 1}), StrategyError),
         (lambda s: s.close_level("z", 1), StrategyError),
         (lambda s: s.exclude("x +"), StrategyError),
-        (lambda s: s.answer_advice("accepted"), ExperimentError),
+        (lambda s: s.answer_warning("accepted"), ExperimentError),
         (lambda s: s.reopen(), ExperimentError),
         (lambda s: s.replicate(77), ExperimentError),
-        (lambda s: s.change_watch(WarningPolicy(rule="forecast")), SettingsError),
+        (lambda s: s.change_warning_policy(WarningPolicy(rule="forecast")), SettingsError),
         (lambda s: s.import_results([({"x": 9}, {})]), StrategyError),
         (lambda s: s.weigh_region(3, 1.0), AssistantError),
     ],
@@ -204,14 +204,14 @@ def test_a_warning_is_answered(opened: Open) -> None:
     executed(session, hills)
     for _ in range(20):
         batch = session.suggest(2)
-        if session.experiment.open_advice is not None:
+        if session.experiment.open_warning is not None:
             break
         session.submit(batch)
         executed(session, hills)
         session.catch_up()
-    assert session.experiment.open_advice is not None
-    follows = session.answer_advice("accepted", alternative=0)
-    assert session.experiment.open_advice is None
+    assert session.experiment.open_warning is not None
+    follows = session.answer_warning("accepted", alternative=0)
+    assert session.experiment.open_warning is None
     assert isinstance(session.events()[-1], BatchSuggested | WarningAnswered) or follows is None
 
 
@@ -304,15 +304,15 @@ def test_a_decision_for_another_version_is_refused_and_own_ones_follow_each_othe
 def test_it_is_handed_over_and_given_back(opened: Open) -> None:
     session = opened(Bowl(baseline=TODAY), seed=5)
     with pytest.raises(ExperimentError, match="would not end by itself"):
-        session.hand_over(AutoSteering())
+        session.set_auto_steering(AutoSteering())
     session.change_budget(Sla(12))
-    session.hand_over(AutoSteering(4, 2, "accept"), "lunch")
-    assert session.look().automatic == AutoSteering(4, 2, "accept")
-    session.hand_over(None)
-    assert session.look().automatic is None
+    session.set_auto_steering(AutoSteering(4, 2, "accept"), "lunch")
+    assert session.look().auto_steering == AutoSteering(4, 2, "accept")
+    session.set_auto_steering(None)
+    assert session.look().auto_steering is None
     session.finish("enough")
     with pytest.raises(ExperimentError, match="finished"):
-        session.hand_over(AutoSteering())
+        session.set_auto_steering(AutoSteering())
 
 
 def test_what_was_looked_at_stays_as_it_was(opened: Open) -> None:

@@ -106,7 +106,7 @@ class Told:
     finished: bool = False
     n_events: int = 1
     runs: dict[int, Life] = field(default_factory=dict)
-    claims: dict[str, tuple[int, str]] = field(default_factory=dict)
+    leases: dict[str, tuple[int, str]] = field(default_factory=dict)
     by_run: dict[int, list[Row]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -214,9 +214,9 @@ def _started(told: Told, run: Life, event: Row, max_attempts: int) -> None:
     if run.lost >= max_attempts:
         told.say("I6", run_id, f"it starts again after {run.lost} lost workers")
     if token:
-        if token in told.claims:
+        if token in told.leases:
             told.say("I5", run_id, "its token was given before")
-        told.claims[token] = (run_id, event["worker"])
+        told.leases[token] = (run_id, event["worker"])
         if run.held:
             told.say("I7", run_id, "it was claimed while it was held")
         for other, one in told.runs.items():
@@ -236,7 +236,7 @@ def _started(told: Told, run: Life, event: Row, max_attempts: int) -> None:
 def _refused(told: Told, run: Life, event: Row) -> None:
     """A result may be refused only if it came under a token that does not go on."""
     token = event["token"]
-    if token and told.claims.get(token, (None,))[0] != event["run_id"]:
+    if token and told.leases.get(token, (None,))[0] != event["run_id"]:
         told.say("I5", event["run_id"], "a result was refused under a token that was not its own")
     if token and run.state == "running" and run.token == token:
         told.say("I5", event["run_id"], "a result was refused though its attempt went on")
@@ -368,7 +368,7 @@ def _compare_claims(
     expected = {
         token: (name, run_id, worker)
         for name, told in tellings.items()
-        for token, (run_id, worker) in told.claims.items()
+        for token, (run_id, worker) in told.leases.items()
     }
     there = {
         token: (row["experiment_id"], row["run_id"], row["worker"])
@@ -381,7 +381,7 @@ def _compare_claims(
     leases = {row["token"] for row in _rows(connection, "SELECT token FROM lease")}
     for name, told in tellings.items():
         going_on = {run.token for run in told.runs.values() if run.state == "running"} - {""}
-        for token, (run_id, _worker) in told.claims.items():
+        for token, (run_id, _worker) in told.leases.items():
             if (token in leases) != (token in going_on):
                 held = "has" if token in leases else "lacks"
                 told.say("I5", run_id, f"it is {told.runs[run_id].state}; attempt {held} a lease")

@@ -24,8 +24,8 @@ Ack = dict[str, Any]
 Step = Callable[["World"], None]
 
 
-def measured(claim: RunLease) -> dict[str, float]:
-    return {name: float(value) for name, value in Hills().evaluate(claim.values, 0).items()}
+def measured(lease: RunLease) -> dict[str, float]:
+    return {name: float(value) for name, value in Hills().evaluate(lease.values, 0).items()}
 
 
 @cache
@@ -51,7 +51,7 @@ class World:
     tell: Callable[[Ack], object]
     clock: HandClock = field(default_factory=HandClock)
     sessions: dict[str, Session] = field(default_factory=dict)
-    claims: dict[str, RunLease] = field(default_factory=dict)
+    leases: dict[str, RunLease] = field(default_factory=dict)
     n_tokens: int = 0
 
     def open(self) -> None:
@@ -81,36 +81,36 @@ class World:
             if kind == "asked":
                 self.queue.set_active(name, active)
 
-    def claim(self, key: str, only: str | None = None) -> None:
-        claim = self.queue.claim(key, LEASE_S, only)
-        assert claim is not None
-        self.claims[key] = claim
-        self.told("claimed", claim.experiment_id, claim.run_id, token=claim.token, worker=key)
+    def lease(self, key: str, only: str | None = None) -> None:
+        lease = self.queue.lease(key, LEASE_S, only)
+        assert lease is not None
+        self.leases[key] = lease
+        self.told("claimed", lease.experiment_id, lease.run_id, token=lease.token, worker=key)
 
     def report(self, key: str) -> None:
-        claim, measures = self.claims[key], {"height": 99.0}
-        self.queue.report(claim.token, measures)
-        self.told("reported", claim.experiment_id, claim.run_id, measures=measures)
+        lease, measures = self.leases[key], {"height": 99.0}
+        self.queue.report(lease.token, measures)
+        self.told("reported", lease.experiment_id, lease.run_id, measures=measures)
 
     def complete(self, key: str, height: float | None = None) -> None:
         """Tell a result; a client that is refused goes on with the next run."""
-        claim = self.claims[key]
-        measures = measured(claim) if height is None else {"height": height}
+        lease = self.leases[key]
+        measures = measured(lease) if height is None else {"height": height}
         try:
-            if self.queue.complete(claim.token, measures, None, 1.5):
-                self.told("completed", claim.experiment_id, claim.run_id, measures=measures)
+            if self.queue.complete(lease.token, measures, None, 1.5):
+                self.told("completed", lease.experiment_id, lease.run_id, measures=measures)
         except LeaseLostError:
-            self.told("refused", claim.experiment_id, claim.run_id, token=claim.token)
+            self.told("refused", lease.experiment_id, lease.run_id, token=lease.token)
 
     def fail(self, key: str) -> None:
-        claim = self.claims[key]
-        self.queue.complete(claim.token, None, "it ended with exit code 1", 0.5)
-        self.told("failed", claim.experiment_id, claim.run_id)
+        lease = self.leases[key]
+        self.queue.complete(lease.token, None, "it ended with exit code 1", 0.5)
+        self.told("failed", lease.experiment_id, lease.run_id)
 
     def give_back(self, key: str) -> None:
-        claim = self.claims[key]
-        self.queue.give_back(claim.token, "going home")
-        self.told("returned", claim.experiment_id, claim.run_id)
+        lease = self.leases[key]
+        self.queue.give_back(lease.token, "going home")
+        self.told("returned", lease.experiment_id, lease.run_id)
 
     def prioritise(self, run_id: int, priority: float) -> None:
         self.sessions["hills"].reprioritise(run_id, priority)
@@ -144,25 +144,25 @@ def steps() -> Iterator[tuple[str, Step]]:
     for level in range(5):
         yield "submit", lambda w, a=level: w.include("hills", a=a)
     yield "activate", lambda w: w.activate("hills", True)
-    yield "claim run 1", lambda w: w.claim("ann")
-    yield "heartbeat", lambda w: w.queue.heartbeat(w.claims["ann"].token)
+    yield "claim run 1", lambda w: w.lease("ann")
+    yield "heartbeat", lambda w: w.queue.heartbeat(w.leases["ann"].token)
     yield "report", lambda w: w.report("ann")
     yield "prioritise", lambda w: w.prioritise(3, 2.0)
     yield "prioritise again", lambda w: w.prioritise(3, 5.0)
     yield "hold", lambda w: w.hold(2)
-    yield "claim run 3", lambda w: w.claim("bob")
+    yield "claim run 3", lambda w: w.lease("bob")
     yield "complete", lambda w: w.complete("ann")
     yield "complete the same", lambda w: w.complete("ann")
     yield "complete another", lambda w: w.complete("ann", 1.0)
     yield "rate", lambda w: w.rate(1, True)
     yield "time passes", lambda w: w.clock.wait(LEASE_S)
-    yield "claim what expired", lambda w: w.claim("cyd")
+    yield "claim what expired", lambda w: w.lease("cyd")
     yield "complete late", lambda w: w.complete("bob")
     yield "give back", lambda w: w.give_back("cyd")
     yield "prioritise what came back", lambda w: w.prioritise(3, -1.0)
     yield "release", lambda w: w.release(2)
     yield "cancel a waiting one", lambda w: w.cancel(4)
-    yield "claim run 2", lambda w: w.claim("dan")
+    yield "claim run 2", lambda w: w.lease("dan")
     yield "cancel a running one", lambda w: w.cancel(2)
     yield "complete a cancelled one", lambda w: w.complete("dan")
     yield "close a level", lambda w: w.sessions["hills"].close_level("a", 4)
@@ -171,12 +171,12 @@ def steps() -> Iterator[tuple[str, Step]]:
     yield "submit there", lambda w: w.include("more", b=1)
     yield "activate there", lambda w: w.activate("more", True)
     for _ in range(3):
-        yield "claim what kills", lambda w: w.claim("eve", "more")
+        yield "claim what kills", lambda w: w.lease("eve", "more")
         yield "time passes", lambda w: w.clock.wait(LEASE_S)
     yield "expire", lambda w: w.queue.expire()
-    yield "claim run 5", lambda w: w.claim("fay")
+    yield "claim run 5", lambda w: w.lease("fay")
     yield "fail", lambda w: w.fail("fay")
-    yield "claim run 3 again", lambda w: w.claim("gus")
+    yield "claim run 3 again", lambda w: w.lease("gus")
     yield "rearm", lambda w: w.queue.rearm()
     yield "pause", lambda w: w.activate("hills", False)
     yield "finish", lambda w: w.sessions["hills"].finish("enough")
@@ -184,7 +184,7 @@ def steps() -> Iterator[tuple[str, Step]]:
     yield "reopen", lambda w: w.sessions["hills"].reopen()
     yield "submit once more", lambda w: w.include("hills", c=3)
     yield "activate again", lambda w: w.activate("hills", True)
-    yield "claim run 6", lambda w: w.claim("hal", "hills")
+    yield "claim run 6", lambda w: w.lease("hal", "hills")
     yield "report of it", lambda w: w.report("hal")
     yield "stop and keep it", lambda w: w.stop(6)
     yield "complete what was stopped", lambda w: w.complete("hal")
@@ -197,7 +197,7 @@ def play(world: World) -> None:
         step(world)
 
 
-def finish(path: Path, claims: dict[str, RunLease] | None = None) -> int:
+def finish(path: Path, leases: dict[str, RunLease] | None = None) -> int:
     """Start anew on a file that was left behind, end all that is in it; return how many runs.
 
     Workers that live on tell again what they had not heard an answer to.
@@ -206,10 +206,10 @@ def finish(path: Path, claims: dict[str, RunLease] | None = None) -> int:
     world.open()
     queue = world.queue
     queue.rearm()
-    for claim in (claims or {}).values():
+    for lease in (leases or {}).values():
         for _ in range(2):
             try:
-                queue.complete(claim.token, measured(claim), None, 1.5)
+                queue.complete(lease.token, measured(lease), None, 1.5)
             except (LeaseLostError, UnknownLeaseError):
                 continue
     n_runs = 0
@@ -222,8 +222,8 @@ def finish(path: Path, claims: dict[str, RunLease] | None = None) -> int:
             session.release(run.id)
         n_runs += len(session.experiment.runs)
     for _ in range(3):
-        while (claim := queue.claim("last", LEASE_S)) is not None:
-            assert queue.complete(claim.token, measured(claim), None, 1.0)
+        while (lease := queue.lease("last", LEASE_S)) is not None:
+            assert queue.complete(lease.token, measured(lease), None, 1.0)
         world.clock.wait(LEASE_S)
     world.store.close()
     return n_runs

@@ -126,25 +126,25 @@ class Queue(RuleBasedStateMachine):
     @rule(worker=st.sampled_from("abc"), n=st.integers(1, 3), lease_s=LEASE_S)
     def claim_some(self, worker: str, n: int, lease_s: float) -> None:
         for _ in range(n):
-            self.claim(worker, lease_s, None)
+            self.lease(worker, lease_s, None)
 
     @rule(worker=st.sampled_from("abc"), lease_s=LEASE_S, only=NAME | st.none())
-    def claim(self, worker: str, lease_s: float, only: str | None) -> None:
+    def lease(self, worker: str, lease_s: float, only: str | None) -> None:
         self.count("claim")
         self.expired()
         run = self.next(only)
-        claim = self.queue.claim(worker, lease_s, only)
+        lease = self.queue.lease(worker, lease_s, only)
         if run is None:
-            assert claim is None
+            assert lease is None
             return
-        assert claim is not None
-        run.state, run.attempts, run.token = "running", run.attempts + 1, claim.token
-        self.tokens.append(Told(run, token=claim.token))
-        self.leases[claim.token] = (lease_s, self.clock.steady + lease_s)
+        assert lease is not None
+        run.state, run.attempts, run.token = "running", run.attempts + 1, lease.token
+        self.tokens.append(Told(run, token=lease.token))
+        self.leases[lease.token] = (lease_s, self.clock.steady + lease_s)
         self.sweeps[run.name].n_events += 1
-        given = (claim.experiment_id, claim.run_id, claim.attempt, dict(claim.values))
+        given = (lease.experiment_id, lease.run_id, lease.attempt, dict(lease.values))
         assert given == (run.name, run.id, run.attempts, run.values)
-        assert claim.lease_s == lease_s
+        assert lease.lease_s == lease_s
 
     @rule(which=WHICH)
     def heartbeat(self, which: int) -> None:

@@ -60,7 +60,7 @@ def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path:
     try:
         session = opened(store, companion)
         companion.keep()
-        session.hand_over(AutoSteering(4, 4, "ignore"))
+        session.set_auto_steering(AutoSteering(4, 4, "ignore"))
         session.start()
 
         def completed() -> int:
@@ -88,7 +88,7 @@ def test_killed_midway_it_comes_back_and_nothing_is_lost_or_done_twice(tmp_path:
 
 def companion_idle(session: RemoteSession) -> bool:
     session.catch_up()
-    return session.experiment.automatic is None
+    return session.experiment.auto_steering is None
 
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:

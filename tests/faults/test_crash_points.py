@@ -30,10 +30,10 @@ def statements(folder: Path) -> list[str]:
     return counting.statements
 
 
-def kept(path: Path, acknowledged: list[Ack], claims: object = None) -> None:
+def kept(path: Path, acknowledged: list[Ack], leases: object = None) -> None:
     """Check what was left behind, end it all, and check again."""
     assert check(path, acknowledged) == [] or not (path.exists() or acknowledged)
-    finish(path, claims)  # type: ignore[arg-type]
+    finish(path, leases)  # type: ignore[arg-type]
     # what is paused now is none of the client's doing
     told = [ack for ack in acknowledged if ack["told"] not in ("active", "asked")]
     assert check(path, told, ended=True) == []
@@ -82,7 +82,7 @@ def kill_at_statements(folder: Path, each: int) -> tuple[int, int]:
     assert len(copies.points) == 2 * len(copies.statements)
     points = copies.points[::each]
     for path, n_told in points:
-        kept(path, acknowledged[:n_told], world.claims)
+        kept(path, acknowledged[:n_told], world.leases)
     return len(copies.statements), len(points)
 
 
@@ -95,7 +95,7 @@ def unwind(folder: Path, number: int, is_after: bool) -> None:
         play(world)
     if hasattr(world, "store"):
         world.store.connection.close()
-    kept(path, acknowledged, world.claims)
+    kept(path, acknowledged, world.leases)
 
 
 def die(folder: Path, number: int, is_after: bool) -> None:

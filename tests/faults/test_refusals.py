@@ -110,7 +110,7 @@ def test_no_room_said_by_sqlite_itself(folder: Path) -> None:
     path = folder / "store.db"
     world = begun(path, told)
     fill(world, 0)
-    world.claim("ann")
+    world.lease("ann")
     (pages,) = world.store.connection.execute("PRAGMA page_count").fetchone()
     world.store.connection.execute(f"PRAGMA max_page_count = {pages}")
     full_at = next(
@@ -160,13 +160,13 @@ def test_a_file_that_may_only_be_read(folder: Path) -> None:
     world.store.connection.execute("PRAGMA query_only = 1")
     for call in (
         lambda: fill(world, 1),
-        lambda: world.claim("ann"),
+        lambda: world.lease("ann"),
         lambda: world.store.append("more", 0, [opening("more")]),
     ):
         with pytest.raises(StoreError, match="readonly"):
             call()
     world.store.connection.execute("PRAGMA query_only = 0")
-    world.claim("ann")
+    world.lease("ann")
     assert check(path, told) == []
 
 

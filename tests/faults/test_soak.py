@@ -99,7 +99,7 @@ def link(folder: Path) -> ApiClient:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
 def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
-    def claims() -> float:
+    def leases() -> float:
         """Return how often a worker has asked in vain."""
         endpoint = find_endpoint(tmp_path / "store.db")
         assert endpoint is not None
@@ -112,7 +112,7 @@ def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals
         return sum(float(line.split()[-1]) for line in lines)
 
     with served(tmp_path) as (service, mark):
-        assert until(lambda: claims() >= 4), (tmp_path / "words").read_text()
+        assert until(lambda: leases() >= 4), (tmp_path / "words").read_text()
         service.send_signal(number)
         assert service.wait(30) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
         assert until(lambda: not list(marked(mark))), list(marked(mark))

@@ -56,7 +56,7 @@ def test_the_baseline_counts_what_the_product_counts(n: int) -> None:
     names = {"near the good ones": "near", "in the regions' boxes": "box"}
     shares = paper_shares(experiment.submitted_knowledge, names)
     for pending, rule in zip(shares, names.values(), strict=True):
-        watch = replace(experiment.watch, pending=rule)  # type: ignore[arg-type]
+        watch = replace(experiment.warning_policy, pending=rule)  # type: ignore[arg-type]
         seen = experiment.supposing([WarningPolicyChanged(ended_s(experiment), watch)])
         assert pending == paper_forecast(seen, ended_s(experiment)).pending
 

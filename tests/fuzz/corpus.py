@@ -51,15 +51,15 @@ _PARAMETERS = (
 )
 SETTINGS = (
     b'name = "n"\nseed = 3\nruns = 12\ninitial = 4\nbatch = 2\nworkers = 1\ndeadline = "2h"\n'
-    b'goal = 2.5\nat_goal = "stop"\nrun_limit = "90s"\nexploitation = 0.5\nadvice = "accept"\n'
+    b'goal = 2.5\nat_goal = "stop"\nrun_limit = "90s"\nexploitation = 0.5\nwarnings = "accept"\n'
     b'results = []\nexclude = ["x == 2 and size > 4"]\nreplicates = true\n'
     b'[cost]\nlimit = 5.0\nunit = "EUR"\nper_hour = 1.5\nresources = "x"\n'
-    b'[watch]\ngood = "quantile"\nquantile = 0.3\neps = 1.5\nmin_samples = 3\npending = "near"\n'
+    b'[warning_policy]\ngood = "quantile"\nquantile = 0.3\neps = 1.5\nmin_samples = 3\npending = "near"\n'
     b'warn_from = 0.1\nadvised = 0.7\nrule = "auto"\nwarn_at = 0.2\n'
     b'[application]\nkind = "command"\ncommand = ["sh", "{x}", "--rate={rate}", "{size}", "{seed}"]\n'
     b'env = {A = "{x}"}\nstdin = "{size}"\nlimit = "1m"\ninherit = ["C_*"]\n'
     b'processes = 9\nfile_size = "2 MB"\nmeasures = {stdout = "last_line"}\n'
-    b'today = {x = 1, rate = 0.1, size = 1}\nnoisy = true\n'
+    b'baseline = {x = 1, rate = 0.1, size = 1}\nnoisy = true\n'
     b'[objective]\nminimise = "time_ms"\nunit = "ms"\nsecond = "cost"\nsecond_goal = "minimise"\n'
     b'constraints = [{measure = "memory_mb", at_most = 600.0, label = "m"}]\n'
     b'[strategy]\nname = "grasp"\nbeta = 0.5\n' + _PARAMETERS +
@@ -69,7 +69,7 @@ SETTINGS = (
     b'[strategy]\nname = "anova"\n',
     b'runs = 5\n[application]\nlog = "few.swf"\nfirst = 3\nprocs = 64\nsmall_job_below = "1h"\n'
     b'small_job_wait = "3h"\ntoo_wide = "clip"\noverrun = "kill"\n[application.reading]\n'
-    b'unsorted = "sort"\n[application.today]\norder = "fcfs"\nbackfill = "easy"\n'
+    b'unsorted = "sort"\n[application.baseline]\norder = "fcfs"\nbackfill = "easy"\n'
     b'[application.levels]\norder = ["fcfs", "sjf"]\nsmall_procs = [0, 16]\n'
     b'[objective]\nweighted = {mean_wait_s = 1.0, utilisation = -2.0}\nwithout = []\n',
     b'runs = 5\n[application]\nfunction = "own:cost"\n[objective]\n'
@@ -140,7 +140,7 @@ def journals() -> tuple[bytes, ...]:
         session.submit(session.suggest(3))
         session.run_queued(SerialExecutor(bowl))
         if settled:
-            session.change_watch(session.experiment.watch)
+            session.change_warning_policy(session.experiment.warning_policy)
             session.submit(session.suggest(4))
             session.run_queued(SerialExecutor(bowl))
             session.close_level("mode", "odd")

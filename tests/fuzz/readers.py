@@ -139,7 +139,7 @@ def _tables(data: bytes, folder: Path) -> None:
         if "function" in application:
             application.setdefault("folder", str(folder))
     settings = check_settings(tables, "sweep.toml")
-    settings.agreement(1_000_000.0)
+    settings.sla(1_000_000.0)
     build_sweep(settings)
 
 
@@ -158,7 +158,7 @@ def _settings(data: bytes, folder: Path) -> None:
     before = {entry for entry in folder.iterdir() if entry.name != "__pycache__"}
     try:
         settings = check_settings(read_settings(path), str(path))
-        settings.agreement(1_000_000.0)
+        settings.sla(1_000_000.0)
         sweep = build_sweep(settings)
         assert sweep.space.size >= 1
     finally:

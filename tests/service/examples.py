@@ -81,8 +81,8 @@ def echo_app(metrics: MetricsRegistry, drain: DrainState, waiting: Waiting) -> F
     def look(name: str, caller: Anybody) -> dict[str, str]:
         raise UnknownExperimentError(f"no experiment '{name}'; known: none is stored")
 
-    @app.get("/v1/claims/{token}")
-    def claimed(token: str, caller: Worker) -> dict[str, str]:
+    @app.get("/v1/leases/{token}")
+    def leased(token: str, caller: Worker) -> dict[str, str]:
         raise refusal(403, "this run is another worker's")
 
     @app.get("/v1/metrics")

@@ -31,16 +31,16 @@ def housed(store: Path, *, executes: bool = True) -> Iterator[ExperimentService]
     assert key is not None, "somebody serves this store already"
     tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
     kept = SqliteStore(store)
-    house = ExperimentService(kept, log, book=ApiTokenStore(token_store_path(store)))
-    house.executes = executes
-    service = make_service(house, tokens, log, look_after_s=LOOK_S)
-    with HttpServer(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
+    service = ExperimentService(kept, log, book=ApiTokenStore(token_store_path(store)))
+    service.executes = executes
+    app = make_service(service, tokens, log, look_after_s=LOOK_S)
+    with HttpServer(app.asgi, bind(), log, drain=app.context.drain, drain_s=2) as server:
         token = tokens.by_role[Role.OWNER]
         key.publish(server.url, token)
         ended = threading.Event()
         link = ApiClient(server.url, token)
         worker = Worker(
-            HttpLeaseSource(link, worker="test"), lambda claim: executor_of(link, claim)
+            HttpLeaseSource(link, worker="test"), lambda lease: executor_of(link, lease)
         )
 
         def work() -> None:
@@ -49,7 +49,7 @@ def housed(store: Path, *, executes: bool = True) -> Iterator[ExperimentService]
         thread = threading.Thread(target=work, name="test-worker", daemon=True)
         thread.start()
         try:
-            yield house
+            yield service
         finally:
             ended.set()
             thread.join(10)

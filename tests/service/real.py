@@ -33,8 +33,8 @@ class Real:
     """A service that runs, its house, and its log."""
 
     server: HttpServer
-    service: ServiceApp
-    house: ExperimentService
+    app: ServiceApp
+    service: ExperimentService
     lines: io.StringIO
     clients: list[httpx.Client] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class Real:
         return [json.loads(line) for line in self.lines.getvalue().splitlines()]
 
     def session(self) -> Session:
-        return self.house.session(NAME)
+        return self.service.session(NAME)
 
 
 @contextmanager
@@ -72,10 +72,10 @@ def serving(
     lines = io.StringIO()
     log = ServiceLog(lines, level="debug")
     store = SqliteStore(folder / "store.db")
-    house = ExperimentService(store, log, book=book, files=folder)
-    service = make_service(house, TOKENS, log, look_after_s=look_after_s)
-    server = HttpServer(service.asgi, bind(port=port), log, drain=service.context.drain, drain_s=3)
-    real = Real(server, service, house, lines)
+    service = ExperimentService(store, log, book=book, files=folder)
+    app = make_service(service, TOKENS, log, look_after_s=look_after_s)
+    server = HttpServer(app.asgi, bind(port=port), log, drain=app.context.drain, drain_s=3)
+    real = Real(server, app, service, lines)
     try:
         with server:
             yield real
@@ -88,33 +88,33 @@ def serving(
 def with_runs(real: Real, n: int = 5, **more: Any) -> Session:
     """Open the experiment with so many runs that wait, and let workers have them."""
     open_session(
-        Bowl(), store=real.house.store, sla=Sla(500), strategy="random",
+        Bowl(), store=real.service.store, sla=Sla(500), strategy="random",
         experiment_id=more.pop("name", NAME), **more,
     )  # fmt: skip
-    session = real.house.session(NAME)
+    session = real.service.session(NAME)
     if n:
         session.submit(session.suggest(n))
-    real.house.queue.set_active(NAME, True)
+    real.service.queue.set_active(NAME, True)
     return session
 
 
 def emptied(real: Real) -> Real:
     """Forget all that a service knows, which is quicker than to begin another."""
-    store = real.house.store
-    with real.house._loading:
+    store = real.service.store
+    with real.service._loading:
         with store.transaction("normal") as connection:
             for table in ("lease", "attempt", "reply", "run", "experiment", "event"):
                 connection.execute(f"DELETE FROM {table}")
-        real.house._sessions.clear()
+        real.service._sessions.clear()
         store._known.cache_clear()
     real.lines.seek(0)
     real.lines.truncate()
     return real
 
 
-def claimed(client: httpx.Client, worker: str = "w", lease_s: float = 30.0, **more: Any) -> Any:
+def leased(client: httpx.Client, worker: str = "w", lease_s: float = 30.0, **more: Any) -> Any:
     """Claim a run, which there must be."""
-    answer = client.post("/v1/claims", json={"worker": worker, "lease_s": lease_s}, **more)
+    answer = client.post("/v1/leases", json={"worker": worker, "lease_s": lease_s}, **more)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -122,7 +122,7 @@ def claimed(client: httpx.Client, worker: str = "w", lease_s: float = 30.0, **mo
 def result(client: httpx.Client, token: str, height: Any = 1.0) -> httpx.Response:
     """Tell the result of a claim."""
     body = {"measures": {"height": height}, "duration_s": 1.5}
-    return client.post(f"/v1/claims/{token}/result", json=body)
+    return client.post(f"/v1/leases/{token}/result", json=body)
 
 
 def refused(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def refused(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
     return told
 
 
-def journal(client: httpx.Client, kind: str | None = None) -> list[dict[str, Any]]:
+def event_log(client: httpx.Client, kind: str | None = None) -> list[dict[str, Any]]:
     """Return the events of the experiment, of one type if it is named."""
     events = client.get(f"{AT}/events", params={"limit": 100_000}).json()["events"]
     return [one for one in events if kind in (None, one["type"])]

@@ -81,28 +81,28 @@ def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.Mon
         folder.mkdir()
         (folder / "t.csv").write_text(text)
     monkeypatch.chdir(elsewhere)
-    house = ExperimentService(
+    service = ExperimentService(
         SqliteStore(tmp_path / "store.db"), ServiceLog(level="error"), files=inside
     )
-    opened = house.open_settings(naming("t.csv"), "table", IdempotentRequest())
-    assert house.session(opened.experiment_id).experiment.space.size == 3
+    opened = service.open_settings(naming("t.csv"), "table", IdempotentRequest())
+    assert service.session(opened.experiment_id).experiment.space.size == 3
 
 
 def test_results_from_before_and_own_runs_of_a_request_are_taken(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
     (tmp_path / "past.csv").write_text("x,objective\n3,7\n")
     store = SqliteStore(tmp_path / "store.db")
-    house = ExperimentService(store, ServiceLog(level="error"), files=tmp_path)
+    service = ExperimentService(store, ServiceLog(level="error"), files=tmp_path)
     asked = {**naming("t.csv"), "runs": 5, "results": ["past.csv"], "run": [{"x": 2}]}
-    experiment = house.session(
-        house.open_settings(asked, "table", IdempotentRequest()).experiment_id
+    experiment = service.session(
+        service.open_settings(asked, "table", IdempotentRequest()).experiment_id
     ).experiment
     past = [run for run in experiment.runs if run.outcome is not None]
     assert [dict(run.outcome.measures) for run in past if run.outcome] == [{"objective": 7.0}]
     assert [experiment.space.values(run.configuration)["x"] for run in experiment.waiting][-1] == 2
     for wrong in ({"results": ["none.csv"]}, {"run": [{"x": 9}]}):
         with pytest.raises((SettingsError, StrategyError)):
-            house.open_settings({**asked, **wrong}, "table", IdempotentRequest())
+            service.open_settings({**asked, **wrong}, "table", IdempotentRequest())
     assert len(store.experiments()) == 1
 
 
@@ -140,9 +140,9 @@ def test_no_request_has_this_machine_ask_a_program_that_nobody_named(
 def test_a_request_may_name_a_program_that_the_operator_named(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     named = (origin_of("http://127.0.0.1:9000/x"), origin_of("HTTPS://Tuner.example"))
-    house = ExperimentService(store, ServiceLog(level="error"), adapters=named)
-    house.open_settings(over_http("http://127.0.0.1:9000/runs"), "one", IdempotentRequest())
-    house.open_settings(over_http("https://tuner.example:443/a"), "two", IdempotentRequest())
+    service = ExperimentService(store, ServiceLog(level="error"), adapters=named)
+    service.open_settings(over_http("http://127.0.0.1:9000/runs"), "one", IdempotentRequest())
+    service.open_settings(over_http("https://tuner.example:443/a"), "two", IdempotentRequest())
     assert {one.name for one in store.experiments()} == {"one", "two"}
     with pytest.raises(SettingsError, match="hooks would start programs"):
         apply_request_policy(
@@ -165,14 +165,14 @@ def test_an_operator_names_addresses_of_programs_only(url: str, tmp_path: Path) 
 def test_the_computing_environment_of_a_request_is_journalled(tmp_path: Path) -> None:
     """It is the workers' machines that must have it, so whatever can be is taken."""
     (tmp_path / "t.csv").write_text(TABLE)
-    house = ExperimentService(
+    service = ExperimentService(
         SqliteStore(tmp_path / "store.db"), ServiceLog(level="error"), files=tmp_path
     )
     asked = {**naming("t.csv"), "workers": 4, "environment": {"cores": 64, "memory": "1 TiB"}}
-    opened = house.open_settings(asked, "table", IdempotentRequest())
+    opened = service.open_settings(asked, "table", IdempotentRequest())
     facts = {
         fact.label: fact.text
-        for fact in house.session(opened.experiment_id).experiment.opened.facts
+        for fact in service.session(opened.experiment_id).experiment.opened.facts
     }
     assert (
         facts["Computing environment"] == "4 runs at once, each with 64 cores and 1 TiB of memory"

@@ -107,8 +107,8 @@ def test_a5_a_viewer_decides_nothing(service: Running) -> None:
 def test_a6_a_worker_sees_no_more_than_its_own(service: Running) -> None:
     refused(ask(service, "GET", "/v1/metrics", role=Role.WORKER), 403, "viewer")
     refused(ask(service, "POST", ECHO, b"{}", role=Role.WORKER), 403, "steerer")
-    refused(ask(service, "GET", "/v1/claims/x", role=Role.WORKER), 403, "another worker")
-    refused(ask(service, "GET", "/v1/claims/x", role=Role.STEERER), 403, "worker")
+    refused(ask(service, "GET", "/v1/leases/x", role=Role.WORKER), 403, "another worker")
+    refused(ask(service, "GET", "/v1/leases/x", role=Role.STEERER), 403, "worker")
     refused(ask(service, "GET", "/v1/experiments/x", role=Role.WORKER), 404, "'x'")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.real import AT, Real, claimed, serving, with_runs
+from tests.service.real import AT, Real, leased, serving, with_runs
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def test_extreme_results_are_looked_at(real: Real) -> None:
     owner = real.client()
     terms = {"deadline_s": 1e11, "max_cost": 1e308, "goal": -1e308, "max_runs": 10**9}
     tariff = {"unit": "EUR", "per_hour": 1e-300}
-    assert owner.post(f"{AT}/agreement", json={**terms, "tariff": tariff}).status_code == 200
+    assert owner.post(f"{AT}/sla", json={**terms, "tariff": tariff}).status_code == 200
     cases = [(1e-300, 1.0), (1e11, 1e149), (0, -1e149), (5e-324, 5e-324), (1, 1e300), (1, -0.0)]
     for duration_s, height in cases:
-        token = claimed(owner)["token"]
+        token = leased(owner)["token"]
         body = {"measures": {"height": height}, "duration_s": duration_s}
-        assert owner.post(f"/v1/claims/{token}/result", json=body).status_code == 200
+        assert owner.post(f"/v1/leases/{token}/result", json=body).status_code == 200
         all_looked_at(owner)
         assert owner.post(f"{AT}/suggestions", json={"n": 2}).status_code == 200
     assert owner.get(f"{AT}/runs/5").json()["state"] == "failed"  # 1e300 cannot be judged

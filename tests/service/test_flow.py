@@ -18,8 +18,8 @@ from tests.service.real import (
     AT,
     NAME,
     Real,
-    claimed,
-    journal,
+    event_log,
+    leased,
     refused,
     result,
     serving,
@@ -69,9 +69,9 @@ def test_a_suggestion_that_takes_long_delays_no_worker(
         looked = [many.submit(clients[i % 6].get, f"{AT}/runs/1") for i in range(75)]
         worker = real.client(Role.WORKER)
         for run in (1, 2):
-            told = claimed(worker)
+            told = leased(worker)
             assert told["run"] == run
-            assert worker.post(f"/v1/claims/{told['token']}/heartbeat").status_code == 200
+            assert worker.post(f"/v1/leases/{told['token']}/heartbeat").status_code == 200
             assert result(worker, told["token"]).status_code == 200
         assert httpx.get(f"{real.url}/health").status_code == 200
         assert not suggested.done()
@@ -80,34 +80,34 @@ def test_a_suggestion_that_takes_long_delays_no_worker(
         assert suggested.result(PATIENCE_S).status_code == 200
         assert patched.result(PATIENCE_S).status_code == 200
         assert {one.result(PATIENCE_S).status_code for one in looked} <= {200, 503}
-        assert claimed(worker)["run"] == 5  # from the next claim on
+        assert leased(worker)["run"] == 5  # from the next claim on
     finally:
         thinking.may_go.set()
         many.shutdown()
     made = suggested.result().json()
     assert made["events"][0]["type"] == "BatchSuggested"
-    assert journal(owner)[made["first"]] == made["events"][0]
+    assert event_log(owner)[made["first"]] == made["events"][0]
 
 
 def test_priorities_hold_from_the_next_claim_on_while_runs_execute(owner: httpx.Client) -> None:
-    first = claimed(owner)
+    first = leased(owner)
     owner.patch(f"{AT}/runs/4", json={"priority": 2})
     owner.patch(f"{AT}/runs/5", json={"priority": "first"})
     owner.post(f"{AT}/runs/2/hold")
     assert [one["run"] for one in owner.get(f"{AT}/queue").json()] == [5, 4, 3]
     owner.patch(f"{AT}/runs/4", json={"priority": -1})
-    assert [claimed(owner)["run"] for _ in range(3)] == [5, 3, 4]
-    assert owner.post("/v1/claims", json={"worker": "w"}).status_code == 204
+    assert [leased(owner)["run"] for _ in range(3)] == [5, 3, 4]
+    assert owner.post("/v1/leases", json={"worker": "w"}).status_code == 204
     owner.post(f"{AT}/runs/2/release")
-    assert claimed(owner)["run"] == 2
+    assert leased(owner)["run"] == 2
     assert result(owner, first["token"]).status_code == 200
 
 
 def test_a_priority_outlives_the_loss_of_a_worker(owner: httpx.Client) -> None:
     owner.patch(f"{AT}/runs/3", json={"priority": 5})
-    assert claimed(owner, lease_s=0.05)["run"] == 3
+    assert leased(owner, lease_s=0.05)["run"] == 3
     assert eventually(lambda: owner.get(f"{AT}/runs/3").json()["state"] == "queued")
-    again = claimed(owner)
+    again = leased(owner)
     assert (again["run"], again["attempt"]) == (3, 2)
 
 
@@ -127,7 +127,7 @@ def test_looking_while_workers_write_never_fails(real: Real, owner: httpx.Client
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        while (answer := owner.post("/v1/claims", json={"worker": "w"})).status_code == 200:
+        while (answer := owner.post("/v1/leases", json={"worker": "w"})).status_code == 200:
             assert result(owner, answer.json()["token"]).status_code == 200
     finally:
         stop.set()
@@ -137,19 +137,19 @@ def test_looking_while_workers_write_never_fails(real: Real, owner: httpx.Client
 
 
 def test_what_is_looked_at_stays_as_it_is(real: Real) -> None:
-    view = real.house.look(NAME)
+    view = real.service.look(NAME)
     before = view.experiment.n_events, view.experiment.run(2)
     real.session().hold(2)
     real.session().include({"x": 3, "y": 2, "mode": "odd"})
     assert (view.experiment.n_events, view.experiment.run(2)) == before
     assert len(view.experiment.runs) == 5
-    assert real.house.look(NAME).experiment.run(2).held
+    assert real.service.look(NAME).experiment.run(2).held
 
 
 def test_no_claims_while_the_service_ends(real: Real, owner: httpx.Client) -> None:
-    real.service.context.drain.begin()
+    real.app.context.drain.begin()
     assert httpx.get(f"{real.url}/health").json()["status"] == "draining"
-    answer = owner.post("/v1/claims", json={"worker": "w"})
+    answer = owner.post("/v1/leases", json={"worker": "w"})
     refused(answer, 503, "ending")
     assert answer.headers["retry-after"]
 
@@ -162,25 +162,25 @@ def samples(client: httpx.Client) -> dict[str, float]:
 
 
 def test_metrics_tell_what_happened(real: Real, owner: httpx.Client) -> None:
-    first = claimed(owner, headers=KEY)
-    claimed(owner, headers=KEY)
+    first = leased(owner, headers=KEY)
+    leased(owner, headers=KEY)
     result(owner, first["token"])
     result(owner, first["token"])
     result(owner, first["token"], 99.0)
-    failed = claimed(owner)
+    failed = leased(owner)
     owner.post(
-        f"/v1/claims/{failed['token']}/result", json={"failure": "it broke", "duration_s": 1}
+        f"/v1/leases/{failed['token']}/result", json={"failure": "it broke", "duration_s": 1}
     )
-    claimed(owner, lease_s=0.05)
+    leased(owner, lease_s=0.05)
     assert eventually(lambda: samples(owner)["copperline_leases_lost_total"] == 1)
     owner.patch(f"{AT}/runs/4", json={"priority": 1}, headers={"Idempotency-Key": "p"})
     owner.patch(f"{AT}/runs/4", json={"priority": 1}, headers={"Idempotency-Key": "p"})
     owner.post(f"{AT}/runs/4/release")
-    claimed(owner)
+    leased(owner)
     found = samples(owner)
     for name, value in {
-        'copperline_claims_total{outcome="given"}': 4,
-        'copperline_claims_total{outcome="again"}': 1,
+        'copperline_leases_total{outcome="given"}': 4,
+        'copperline_leases_total{outcome="again"}': 1,
         'copperline_results_total{kind="completed"}': 1,
         'copperline_results_total{kind="failed"}': 1,
         'copperline_results_total{kind="again"}': 1,
@@ -192,29 +192,29 @@ def test_metrics_tell_what_happened(real: Real, owner: httpx.Client) -> None:
         'copperline_runs{state="completed"}': 1,
         'copperline_runs{state="failed"}': 1,
         'copperline_runs{state="cancelled"}': 0,
-        'copperline_http_requests_total{method="POST",route="/v1/claims",status="200"}': 5,
-        'copperline_http_request_seconds_count{method="POST",route="/v1/claims"}': 5,
+        'copperline_http_requests_total{method="POST",route="/v1/leases",status="200"}': 5,
+        'copperline_http_request_seconds_count{method="POST",route="/v1/leases"}': 5,
     }.items():
         assert found.get(name) == value, name
-    while owner.post("/v1/claims", json={"worker": "w"}).status_code == 200:
+    while owner.post("/v1/leases", json={"worker": "w"}).status_code == 200:
         pass
-    assert samples(owner)['copperline_claims_total{outcome="none"}'] == 1
+    assert samples(owner)['copperline_leases_total{outcome="none"}'] == 1
 
 
 def test_lines_of_the_log_about_work_name_run_experiment_and_worker(
     real: Real, owner: httpx.Client
 ) -> None:
-    told = claimed(owner, "worker-7")
+    told = leased(owner, "worker-7")
     token = told["token"]
-    owner.post(f"/v1/claims/{token}/heartbeat")
-    owner.post(f"/v1/claims/{token}/report", json={"measures": {"height": 2}})
+    owner.post(f"/v1/leases/{token}/heartbeat")
+    owner.post(f"/v1/leases/{token}/report", json={"measures": {"height": 2}})
     result(owner, token)
     refused(result(owner, token, 9.0), 409)
-    other = claimed(owner, "worker-8")
-    owner.post(f"/v1/claims/{other['token']}/return", json={})
+    other = leased(owner, "worker-8")
+    owner.post(f"/v1/leases/{other['token']}/return", json={})
     owner.patch(f"{AT}/runs/3", json={"priority": 1})
     assert eventually(lambda: any(line.get("method") == "PATCH" for line in real.log()))
-    lines = [line for line in real.log() if line.get("path", "").startswith("/v1/claims")]
+    lines = [line for line in real.log() if line.get("path", "").startswith("/v1/leases")]
     assert len(lines) == 7
     for line in lines:
         wanted = (1, "worker-7") if lines.index(line) < 5 else (2, "worker-8")
@@ -226,7 +226,7 @@ def test_lines_of_the_log_about_work_name_run_experiment_and_worker(
 
 
 def test_the_token_of_a_claim_is_not_in_the_log(real: Real, owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     result(owner, token)
     assert eventually(lambda: any("result" in line.get("path", "") for line in real.log()))
     assert token not in real.lines.getvalue()

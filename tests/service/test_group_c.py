@@ -16,9 +16,9 @@ from tests.service.examples import eventually
 from tests.service.real import (
     AT,
     Real,
-    claimed,
     emptied,
-    journal,
+    event_log,
+    leased,
     refused,
     result,
     serving,
@@ -54,7 +54,7 @@ def state(client: httpx.Client, run: int = 1) -> str:
 
 @pytest.mark.soak
 def test_a1_every_route_but_health_asks_for_a_token(real: Real) -> None:
-    for path, operations in real.service.app.openapi()["paths"].items():
+    for path, operations in real.app.app.openapi()["paths"].items():
         for method in operations:
             at = path.replace("{experiment}", "bowl").replace("{run}", "1").replace("{number}", "1")
             at = at.replace("{token}", "x")
@@ -65,14 +65,14 @@ def test_a1_every_route_but_health_asks_for_a_token(real: Real) -> None:
 
 def test_a5_a_viewer_decides_nothing_and_a_steerer_claims_nothing(real: Real) -> None:
     viewer, steerer = real.client(Role.VIEWER), real.client(Role.STEERER)
-    before = journal(viewer)
+    before = event_log(viewer)
     refused(viewer.patch(f"{AT}/runs/2", json={"priority": 9}), 403, "steerer", "viewer")
     refused(viewer.post(f"{AT}/runs/2/cancel", json={}), 403, "steerer")
-    refused(viewer.post("/v1/claims", json={"worker": "w"}), 403, "worker")
-    refused(steerer.post("/v1/claims", json={"worker": "w"}), 403, "worker", "steerer")
+    refused(viewer.post("/v1/leases", json={"worker": "w"}), 403, "worker")
+    refused(steerer.post("/v1/leases", json={"worker": "w"}), 403, "worker", "steerer")
     assert steerer.patch(f"{AT}/runs/2", json={"priority": 9}).status_code == 200
     assert viewer.post(f"{AT}/what-if", json={"max_runs": 600}).status_code == 200
-    assert len(journal(viewer)) == len(before) + 1
+    assert len(event_log(viewer)) == len(before) + 1
 
 
 def test_a6_a_worker_sees_no_more_than_what_it_claimed(real: Real) -> None:
@@ -80,12 +80,12 @@ def test_a6_a_worker_sees_no_more_than_what_it_claimed(real: Real) -> None:
     for path in ("/v1/experiments", AT, f"{AT}/runs/1", f"{AT}/events", f"{AT}/export", "/metrics"):
         refused(worker.get(path), 403, "viewer", "worker")
     refused(worker.patch(f"{AT}/runs/1", json={"priority": 1}), 403, "steerer")
-    told = claimed(worker)
-    shown = worker.get(f"/v1/claims/{told['token']}/application").json()
+    told = leased(worker)
+    shown = worker.get(f"/v1/leases/{told['token']}/application").json()
     assert shown["experiment"] == "bowl"
     result(worker, told["token"])
-    refused(worker.get(f"/v1/claims/{told['token']}/application"), 409, "not held")
-    refused(worker.get("/v1/claims/unknown/application"), 404, "ever claimed")
+    refused(worker.get(f"/v1/leases/{told['token']}/application"), 409, "not held")
+    refused(worker.get("/v1/leases/unknown/application"), 404, "ever claimed")
 
 
 def test_a8_names_and_origins_of_others_are_refused_on_real_routes(owner: httpx.Client) -> None:
@@ -126,47 +126,47 @@ def test_c33_a_result_of_an_unknown_claim(owner: httpx.Client) -> None:
 
 
 def test_c34_a_result_under_a_stale_token_is_kept_as_late(owner: httpx.Client) -> None:
-    first = claimed(owner, "a", lease_s=0.05)
+    first = leased(owner, "a", lease_s=0.05)
     assert eventually(lambda: state(owner) == "queued")
-    second = claimed(owner, "b")
+    second = leased(owner, "b")
     assert (second["run"], second["attempt"]) == (first["run"], 2)
     refused(result(owner, first["token"], 99.0), 409, "given to another worker")
-    (late,) = journal(owner, "ResultRefused")
+    (late,) = event_log(owner, "ResultRefused")
     assert (late["worker"], late["measures"]) == ("a", {"height": 99.0})
     assert result(owner, second["token"], 2.0).status_code == 200
     assert owner.get(f"{AT}/runs/1").json()["value"] == 2.0
 
 
 def test_c35_the_same_result_twice(owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     assert result(owner, token).json() == {"recorded": True, "first_time": True}
     assert result(owner, token).json() == {"recorded": True, "first_time": False}
-    assert len(journal(owner, "RunCompleted")) == 1
+    assert len(event_log(owner, "RunCompleted")) == 1
 
 
 def test_c36_another_result_under_the_same_token(owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     result(owner, token, 1.0)
     refused(result(owner, token, 2.0), 409, "another result was recorded")
     assert owner.get(f"{AT}/runs/1").json()["value"] == 1.0
-    assert len(journal(owner, "ResultRefused")) == 1
+    assert len(event_log(owner, "ResultRefused")) == 1
 
 
 def test_c37_a_result_before_any_claim(owner: httpx.Client) -> None:
     # Without a claim there is no token; the nearest thing is the token of a run that waits again.
-    token = claimed(owner)["token"]
-    assert owner.post(f"/v1/claims/{token}/return", json={}).status_code == 204
+    token = leased(owner)["token"]
+    assert owner.post(f"/v1/leases/{token}/return", json={}).status_code == 204
     refused(result(owner, token), 409, "waits again")
     assert state(owner) == "queued"
-    assert owner.post(f"/v1/claims/{token}/return", json={}).status_code == 204
+    assert owner.post(f"/v1/leases/{token}/return", json={}).status_code == 204
 
 
 def test_c38_a_heartbeat_after_the_lease(owner: httpx.Client) -> None:
-    token = claimed(owner, lease_s=0.05)["token"]
+    token = leased(owner, lease_s=0.05)["token"]
     assert eventually(lambda: state(owner) == "queued")
-    refused(owner.post(f"/v1/claims/{token}/heartbeat"), 409, "stop it")
+    refused(owner.post(f"/v1/leases/{token}/heartbeat"), 409, "stop it")
     refused(
-        owner.post(f"/v1/claims/{token}/report", json={"measures": {"height": 1}}), 409, "stop it"
+        owner.post(f"/v1/leases/{token}/report", json={"measures": {"height": 1}}), 409, "stop it"
     )
     assert owner.get(f"{AT}/runs/1").json()["reported"] is None
 
@@ -175,7 +175,7 @@ def test_c38_a_heartbeat_after_the_lease(owner: httpx.Client) -> None:
 def test_c39_a_lease_that_cannot_be(owner: httpx.Client, lease: str) -> None:
     body = f'{{"worker": "w", "lease_s": {lease}}}'
     headers = {"Content-Type": "application/json"}
-    refused(owner.post("/v1/claims", content=body, headers=headers), 422)
+    refused(owner.post("/v1/leases", content=body, headers=headers), 422)
     assert state(owner) == "queued"
 
 
@@ -189,7 +189,7 @@ def test_c40_a_priority_that_cannot_be(owner: httpx.Client, priority: str) -> No
 
 
 def test_c41_a_run_that_does_not_wait_has_no_priority(owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     refused(owner.patch(f"{AT}/runs/1", json={"priority": 1}), 409, "run 1 is running")
     refused(owner.patch(f"{AT}/runs/1", json={"priority": "first"}), 409, "run 1 is running")
     refused(owner.post(f"{AT}/runs/1/hold"), 409, "run 1 is running")
@@ -211,26 +211,26 @@ def test_c42_cancelled_twice(owner: httpx.Client) -> None:
 
 
 def test_c43_a_result_of_a_run_that_was_cancelled(owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     owner.post(f"{AT}/runs/1/cancel", json={})
-    refused(owner.post(f"/v1/claims/{token}/heartbeat"), 409, "is cancelled")
+    refused(owner.post(f"/v1/leases/{token}/heartbeat"), 409, "is cancelled")
     refused(result(owner, token), 409, "is cancelled")
     assert state(owner) == "cancelled"
-    assert len(journal(owner, "ResultRefused")) == 1
+    assert len(event_log(owner, "ResultRefused")) == 1
 
 
 def test_c44_two_workers_of_one_name(owner: httpx.Client) -> None:
-    first, second = claimed(owner, "twin"), claimed(owner, "twin")
+    first, second = leased(owner, "twin"), leased(owner, "twin")
     assert first["run"] != second["run"]
     for token in (first["token"], second["token"]):
-        assert owner.post(f"/v1/claims/{token}/heartbeat").status_code == 200
+        assert owner.post(f"/v1/leases/{token}/heartbeat").status_code == 200
         assert result(owner, token).status_code == 200
 
 
 def test_c45_a_result_without_the_measure_that_was_declared(owner: httpx.Client) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     body = {"measures": {"hieght": 1.0}, "duration_s": 1.0}
-    assert owner.post(f"/v1/claims/{token}/result", json=body).status_code == 200
+    assert owner.post(f"/v1/leases/{token}/result", json=body).status_code == 200
     shown = owner.get(f"{AT}/runs/1").json()
     assert shown["state"] == "failed"
     assert "height" in shown["failure"]
@@ -245,10 +245,10 @@ def test_c45_a_result_without_the_measure_that_was_declared(owner: httpx.Client)
 def test_c46_a_measure_that_is_no_number_is_never_the_best(
     owner: httpx.Client, height: str, status: int
 ) -> None:
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     content = f'{{"measures": {{"height": {height}}}, "duration_s": 1}}'
     headers = {"Content-Type": "application/json"}
-    answer = owner.post(f"/v1/claims/{token}/result", content=content, headers=headers)
+    answer = owner.post(f"/v1/leases/{token}/result", content=content, headers=headers)
     assert answer.status_code == status
     if status == 200:
         shown = owner.get(f"{AT}/runs/1").json()
@@ -270,20 +270,20 @@ def test_c46_a_measure_that_is_no_number_is_never_the_best(
     ],
 )
 def test_c46_a_result_is_one_thing(owner: httpx.Client, body: dict[str, Any]) -> None:
-    token = claimed(owner)["token"]
-    refused(owner.post(f"/v1/claims/{token}/result", json=body), 422)
+    token = leased(owner)["token"]
+    refused(owner.post(f"/v1/leases/{token}/result", json=body), 422)
     assert state(owner) == "running"
 
 
 def test_c47_a_clock_that_jumps_ends_no_lease(
     real: Real, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = claimed(owner)["token"]
-    now_s = real.house.clock.now_s
+    token = leased(owner)["token"]
+    now_s = real.service.clock.now_s
     for jump in (3600.0, -3600.0):
-        monkeypatch.setattr(real.house.clock, "now_s", lambda jump=jump: now_s() + jump)
-        real.house.look_after()
-        assert owner.post(f"/v1/claims/{token}/heartbeat").status_code == 200
+        monkeypatch.setattr(real.service.clock, "now_s", lambda jump=jump: now_s() + jump)
+        real.service.look_after()
+        assert owner.post(f"/v1/leases/{token}/heartbeat").status_code == 200
     assert result(owner, token).status_code == 200
 
 
@@ -292,8 +292,8 @@ def test_c48_a_key_for_another_body(owner: httpx.Client) -> None:
     assert owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers=key).status_code == 200
     refused(owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers=key), 409, "another request")
     refused(owner.patch(f"{AT}/runs/3", json={"priority": 1}, headers=key), 409)
-    refused(owner.post("/v1/claims", json={"worker": "w"}, headers=key), 409, "another request")
-    assert len(journal(owner, "RunPrioritised")) == 1
+    refused(owner.post("/v1/leases", json={"worker": "w"}, headers=key), 409, "another request")
+    assert len(event_log(owner, "RunPrioritised")) == 1
     for wrong in ("", "a b", "x" * 201, "caf\xe9".encode("latin-1")):
         headers = {"Idempotency-Key": wrong}
         refused(owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers=headers), 400)  # type: ignore[dict-item]
@@ -301,26 +301,26 @@ def test_c48_a_key_for_another_body(owner: httpx.Client) -> None:
 
 def test_c49_claims_on_an_empty_queue_leave_nothing(real: Real, owner: httpx.Client) -> None:
     for _ in range(5):
-        claimed(owner)
-    n = len(journal(owner))
-    changes = real.house.store.changes
+        leased(owner)
+    n = len(event_log(owner))
+    changes = real.service.store.changes
     for i in range(200):
         headers = {"Idempotency-Key": f"k{i}"}
-        answer = owner.post("/v1/claims", json={"worker": "w"}, headers=headers)
+        answer = owner.post("/v1/leases", json={"worker": "w"}, headers=headers)
         assert answer.status_code == 204
         assert answer.content == b""
-    assert len(journal(owner)) == n
-    assert real.house.store.changes == changes
+    assert len(event_log(owner)) == n
+    assert real.service.store.changes == changes
 
 
 def test_a_claim_of_one_experiment_only(owner: httpx.Client) -> None:
     body = {"worker": "w", "experiment": "nothing"}
-    assert owner.post("/v1/claims", json=body).status_code == 204
-    assert owner.post("/v1/claims", json={**body, "experiment": "bowl"}).status_code == 200
+    assert owner.post("/v1/leases", json=body).status_code == 204
+    assert owner.post("/v1/leases", json={**body, "experiment": "bowl"}).status_code == 200
     for wrong in ("", "a\nb", "\x00"):
-        refused(owner.post("/v1/claims", json={"worker": wrong}), 422, "worker")
+        refused(owner.post("/v1/leases", json={"worker": wrong}), 422, "worker")
 
 
 def test_a_full_journal_can_be_exported(owner: httpx.Client) -> None:
     lines = owner.get(f"{AT}/export").text.splitlines()
-    assert [json.loads(line) for line in lines] == journal(owner)
+    assert [json.loads(line) for line in lines] == event_log(owner)

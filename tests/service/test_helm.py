@@ -61,35 +61,35 @@ def told(session: Any) -> list[Any]:
     runs = [
         (r.configuration, r.source, r.seed, r.reason, r.batch, r.outcome) for r in experiment.runs
     ]
-    return [runs, experiment.batches, experiment.advice]
+    return [runs, experiment.batches, experiment.warnings]
 
 
-@pytest.mark.parametrize("advice", ["accept", "ignore"])
-def test_a_service_steers_as_an_agent_does(tmp_path: Path, table: Path, advice: Any) -> None:
+@pytest.mark.parametrize("answer", ["accept", "ignore"])
+def test_a_service_steers_as_an_agent_does(tmp_path: Path, table: Path, answer: Any) -> None:
     store, said = tmp_path / "store.db", tables(table)
     with housed(store):
         session = opened(store, said)
-        session.hand_over(AutoSteering(4, 6, advice), "a test")
+        session.set_auto_steering(AutoSteering(4, 6, answer), "a test")
         session.start()
-        until(session, lambda: session.experiment.automatic is None)
-        journal = SqliteStore(store).load(session.id)
+        until(session, lambda: session.experiment.auto_steering is None)
+        event_log = SqliteStore(store).load(session.id)
     built = build_sweep(check_settings(said, "the test"))
     reference = open_sweep(built, MemoryStore(), "test", config_snapshot(said, ()))
-    ended = Follower(6, 4, advice=advice).steer(reference, SerialExecutor(built.application))
+    ended = Follower(6, 4, warnings=answer).steer(reference, SerialExecutor(built.application))
     mine, its = told(session), told(reference)
     assert mine[0] == its[0]
     assert [b.suggestions for b in mine[1]] == [b.suggestions for b in its[1]]
-    handed = [event for event in journal if isinstance(event, AutoSteeringChanged)]
+    handed = [event for event in event_log if isinstance(event, AutoSteeringChanged)]
     assert [event.reason for event in handed] == ["a test", ended]
-    assert [event.automatic for event in handed] == [AutoSteering(4, 6, advice), None]
+    assert [event.auto_steering for event in handed] == [AutoSteering(4, 6, answer), None]
 
 
 def test_nothing_happens_until_it_is_started(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
-    with housed(store) as house:
+    with housed(store) as service:
         session = opened(store, tables(table))
-        session.hand_over(AutoSteering(4, 6))
-        assert not house.queue.active()
+        session.set_auto_steering(AutoSteering(4, 6))
+        assert not service.queue.active()
         assert session.experiment.runs == ()
 
 
@@ -97,10 +97,10 @@ def test_a_person_who_decides_again_ends_it(tmp_path: Path, table: Path) -> None
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table, runs=144))
-        session.hand_over(AutoSteering(1, 1, "ignore"))
+        session.set_auto_steering(AutoSteering(1, 1, "ignore"))
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) >= 3)
-        session.hand_over(None, "enough of that")
+        session.set_auto_steering(None, "enough of that")
         n = len(session.experiment.runs)
         until(session, lambda: not session.experiment.runs_in(RunState.QUEUED, RunState.RUNNING))
         untried = {(x, y) for x in range(12) for y in range(12)} - {
@@ -124,13 +124,13 @@ def test_it_waits_for_the_answer_to_a_warning(tmp_path: Path) -> None:
             session.include({"x": x, "y": y})
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) == 4)
-        session.hand_over(AutoSteering(3, 1, "wait"))
-        until(session, lambda: session.experiment.open_advice is not None)
+        session.set_auto_steering(AutoSteering(3, 1, "wait"))
+        until(session, lambda: session.experiment.open_warning is not None)
         n = session.experiment.n_events
         time.sleep(0.3)  # some turns of the helm
         session.catch_up()
         assert session.experiment.n_events == n
-        session.answer_advice("ignored")
+        session.answer_warning("ignored")
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) == 7)
 
 
@@ -138,12 +138,12 @@ def test_a_passed_deadline_gives_it_back(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table))
-        session.hand_over(AutoSteering(3, 4))
+        session.set_auto_steering(AutoSteering(3, 4))
         session.change_budget(Sla(10, time.time() - 1))
         session.start()
-        until(session, lambda: session.experiment.automatic is None)
-        assert session.experiment.handed_over is not None
-        assert "deadline has passed" in session.experiment.handed_over.reason
+        until(session, lambda: session.experiment.auto_steering is None)
+        assert session.experiment.auto_steering_change is not None
+        assert "deadline has passed" in session.experiment.auto_steering_change.reason
         assert not session.execution().active
         assert not session.experiment.runs_in(RunState.COMPLETED)
 
@@ -152,8 +152,8 @@ def test_without_a_limit_it_is_not_handed_over(table: Path) -> None:
     built = build_sweep(check_settings(tables(table), "the test"))
     session = open_session(built.application, store=MemoryStore(), sla=Sla())
     with pytest.raises(ExperimentError, match="would not end by itself"):
-        session.hand_over(AutoSteering())
-    session.hand_over(None)
+        session.set_auto_steering(AutoSteering())
+    session.set_auto_steering(None)
     assert session.experiment.n_events == 1, "giving back what was not given is nothing"
 
 
@@ -170,14 +170,14 @@ def test_hooks_are_told_of_what_is_started_here(tmp_path: Path, table: Path) -> 
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, hooked(tmp_path, table, KEEP))
-        session.hand_over(AutoSteering(3, 3, "ignore"))
+        session.set_auto_steering(AutoSteering(3, 3, "ignore"))
         session.start()
-        until(session, lambda: session.experiment.automatic is None)
+        until(session, lambda: session.experiment.auto_steering is None)
         session.finish("enough")
     objects = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()]
     finished = [(t["finish"]["reason"], t["finish"]["finished"]) for t in objects if t["finish"]]
     assert finished == [("the budget of 7 runs is used up", False), ("enough", True)]
-    given = [advice.number for advice in session.experiment.advice]
+    given = [warning.number for warning in session.experiment.warnings]
     assert [t["warning"]["number"] for t in objects if t["kind"] == "warning"] == given
 
 
@@ -195,9 +195,9 @@ def test_where_nothing_is_executed_hooks_are_not_started_and_that_is_noted(
     store = tmp_path / "store.db"
     with housed(store, executes=False):
         session = opened(store, hooked(tmp_path, table, KEEP))
-        session.hand_over(AutoSteering(3, 3, "ignore"))
+        session.set_auto_steering(AutoSteering(3, 3, "ignore"))
         session.start()
-        until(session, lambda: session.experiment.automatic is None)
+        until(session, lambda: session.experiment.auto_steering is None)
         assert session.execution().notes == ("its hooks are not started by this service",)
     assert not (tmp_path / "told.jsonl").exists()
 
@@ -207,8 +207,8 @@ def test_a_failing_hook_is_noted_once(tmp_path: Path, table: Path) -> None:
     with housed(store):
         session = opened(store, hooked(tmp_path, table, "import sys; sys.exit('no mail today')"))
         session.start()
-        session.hand_over(AutoSteering(3, 3, "ignore"))
-        until(session, lambda: session.experiment.automatic is None)
+        session.set_auto_steering(AutoSteering(3, 3, "ignore"))
+        until(session, lambda: session.experiment.auto_steering is None)
         until(session, lambda: bool(session.execution().notes))
         (note,) = session.execution().notes
         assert note.startswith("the hook on_finish failed: the program ended with exit code 1")
@@ -218,13 +218,13 @@ def test_it_goes_on_after_a_restart(tmp_path: Path, table: Path) -> None:
     store = tmp_path / "store.db"
     with housed(store):
         session = opened(store, tables(table))
-        session.hand_over(AutoSteering(2, 4, "ignore"))
+        session.set_auto_steering(AutoSteering(2, 4, "ignore"))
         session.start()
         until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) >= 5)
     with housed(store):
         endpoint = find_endpoint(store)
         assert endpoint is not None
         again = RemoteSession(api_client_of(store, endpoint), session.id)
-        until(again, lambda: again.experiment.automatic is None)
+        until(again, lambda: again.experiment.auto_steering is None)
     ended = load_session(SqliteStore(store), session.id).experiment
     assert len(ended.runs_in(RunState.COMPLETED)) == 24

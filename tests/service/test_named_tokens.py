@@ -19,9 +19,9 @@ from tests.service.real import (
     NAME,
     TOKENS,
     Real,
-    claimed,
     emptied,
-    journal,
+    event_log,
+    leased,
     refused,
     result,
     serving,
@@ -42,8 +42,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
 @pytest.fixture
 def real(service: Real) -> Real:
     emptied(service)
-    for one in service.house.book.holders():
-        service.house.book.revoke(one.name)
+    for one in service.service.book.holders():
+        service.service.book.revoke(one.name)
     with_runs(service, 6)
     return service
 
@@ -57,11 +57,11 @@ def made(real: Real, name: str, role: str = "worker", **more: Any) -> httpx.Clie
 
 def other_experiment(real: Real) -> str:
     open_session(
-        Bowl(), store=real.house.store, sla=Sla(500), strategy="random", experiment_id="other"
+        Bowl(), store=real.service.store, sla=Sla(500), strategy="random", experiment_id="other"
     )
-    session = real.house.session("other")
+    session = real.service.session("other")
     session.submit(session.suggest(2))
-    real.house.queue.set_active("other", True)
+    real.service.queue.set_active("other", True)
     return "other"
 
 
@@ -76,19 +76,19 @@ ACTS = {
 def test_a6_only_its_own_claims_are_a_workers(real: Real) -> None:
     mine, other, shared = made(real, "mine"), made(real, "other"), real.client(Role.WORKER)
     tokens = {
-        "mine": claimed(mine, "mine/3")["token"],
-        "shared": claimed(shared, "anybody")["token"],
+        "mine": leased(mine, "mine/3")["token"],
+        "shared": leased(shared, "anybody")["token"],
     }
-    before = len(journal(real.client()))
+    before = len(event_log(real.client()))
     for act, body in ACTS.items():
         for client, whose in ((other, "mine"), (other, "shared"), (shared, "mine")):
-            answer = client.post(f"/v1/claims/{tokens[whose]}/{act}", json=body)
+            answer = client.post(f"/v1/leases/{tokens[whose]}/{act}", json=body)
             refused(answer, 403, "another token")
     for client, whose in ((other, "mine"), (shared, "mine"), (mine, "shared")):
-        refused(client.get(f"/v1/claims/{tokens[whose]}/application"), 403, "another token")
-    assert len(journal(real.client())) == before
-    assert mine.post(f"/v1/claims/{tokens['mine']}/heartbeat").status_code == 200
-    assert mine.get(f"/v1/claims/{tokens['mine']}/application").status_code == 200
+        refused(client.get(f"/v1/leases/{tokens[whose]}/application"), 403, "another token")
+    assert len(event_log(real.client())) == before
+    assert mine.post(f"/v1/leases/{tokens['mine']}/heartbeat").status_code == 200
+    assert mine.get(f"/v1/leases/{tokens['mine']}/application").status_code == 200
     assert result(mine, tokens["mine"]).json() == {"recorded": True, "first_time": True}
     assert result(shared, tokens["shared"]).status_code == 200
     assert result(other, "nothing").status_code == 404
@@ -104,18 +104,18 @@ def test_a5_a_viewer_changes_no_priority(real: Real) -> None:
 def test_a_worker_is_called_as_its_token_is(real: Real) -> None:
     mine, shared = made(real, "mine"), real.client(Role.WORKER)
     for worker in ("other", "mine2", "Mine", "x/mine", "/mine"):
-        refused(mine.post("/v1/claims", json={"worker": worker}), 403, "'mine'", "cannot call")
+        refused(mine.post("/v1/leases", json={"worker": worker}), 403, "'mine'", "cannot call")
     for worker in ("mine", "mine/3"):
-        refused(shared.post("/v1/claims", json={"worker": worker}), 403, "name of a token")
-    claimed(mine, "mine")
-    claimed(mine, "mine/3")
-    claimed(shared, "mine2")
-    workers = [one["worker"] for one in journal(real.client(), "RunStarted")]
+        refused(shared.post("/v1/leases", json={"worker": worker}), 403, "name of a token")
+    leased(mine, "mine")
+    leased(mine, "mine/3")
+    leased(shared, "mine2")
+    workers = [one["worker"] for one in event_log(real.client(), "RunStarted")]
     assert workers == ["mine", "mine/3", "mine2"]
 
 
 def test_no_token_takes_the_name_of_a_worker_that_is_at_work(real: Real) -> None:
-    claimed(real.client(Role.WORKER), "gpu/1")
+    leased(real.client(Role.WORKER), "gpu/1")
     answer = real.client().post("/v1/tokens", json={"name": "gpu"})
     refused(answer, 409, "a worker calls itself 'gpu' now")
     made(real, "gp")
@@ -124,11 +124,11 @@ def test_no_token_takes_the_name_of_a_worker_that_is_at_work(real: Real) -> None
 def test_a_token_for_one_experiment_gets_no_other(real: Real) -> None:
     other = other_experiment(real)
     mine = made(real, "mine", experiment=other)
-    assert claimed(mine, "mine")["experiment"] == other  # though the first one was there before
-    refused(mine.post("/v1/claims", json={"worker": "mine", "experiment": NAME}), 403, "alone")
-    claim = claimed(mine, "mine")
-    assert mine.post("/v1/claims", json={"worker": "mine"}).status_code == 204
-    assert result(mine, claim["token"]).status_code == 200
+    assert leased(mine, "mine")["experiment"] == other  # though the first one was there before
+    refused(mine.post("/v1/leases", json={"worker": "mine", "experiment": NAME}), 403, "alone")
+    lease = leased(mine, "mine")
+    assert mine.post("/v1/leases", json={"worker": "mine"}).status_code == 204
+    assert result(mine, lease["token"]).status_code == 200
     refused(mine.get(f"/v1/experiments/{other}"), 403, "viewer")
     refused(real.client().post("/v1/tokens", json={"name": "n", "experiment": "nope"}), 422)
 
@@ -142,34 +142,34 @@ def test_an_adapter_sees_its_experiment_and_nothing_else(real: Real) -> None:
     for path in ("/v1/experiments", f"{AT}/runs", f"{AT}/events", "/metrics", "/v1/tokens"):
         refused(adapter.get(path), 403)
     refused(adapter.post(f"{AT}/pause"), 403)
-    assert result(adapter, claimed(adapter, "mine/1")["token"]).status_code == 200
+    assert result(adapter, leased(adapter, "mine/1")["token"]).status_code == 200
     refused(real.client().post("/v1/tokens", json={"name": "a", "role": "adapter"}), 422)
     refused(real.client(Role.ADAPTER).get(AT), 403, "token of its own name")
 
 
 def test_a_revoked_token_is_refused_at_once_and_its_runs_wait_again(real: Real) -> None:
     mine, owner = made(real, "mine"), real.client()
-    claim = claimed(mine, "mine/1")
+    lease = leased(mine, "mine/1")
     assert owner.delete("/v1/tokens/mine").status_code == 204
-    refused(mine.post(f"/v1/claims/{claim['token']}/heartbeat"), 401, "none of ours")
-    refused(result(mine, claim["token"]), 401)
-    (returned,) = journal(owner, "RunReturned")
+    refused(mine.post(f"/v1/leases/{lease['token']}/heartbeat"), 401, "none of ours")
+    refused(result(mine, lease["token"]), 401)
+    (returned,) = event_log(owner, "RunReturned")
     assert "revoked" in returned["reason"]
     assert not returned.get("lost")
-    assert claimed(real.client(Role.WORKER))["run"] == claim["run"]
+    assert leased(real.client(Role.WORKER))["run"] == lease["run"]
     again = made(real, "mine")  # whoever has that name next
-    refused(result(again, claim["token"]), 409, "given to another worker")
+    refused(result(again, lease["token"]), 409, "given to another worker")
 
 
 def test_a_token_whose_time_has_run_out_is_refused_and_says_so(real: Real) -> None:
     mine = made(real, "mine", expires_s=CLOCK.wall_s + 60)
-    claim = claimed(mine, "mine")
+    lease = leased(mine, "mine")
     CLOCK.wait(60)
-    refused(result(mine, claim["token"]), 401, "run out")
+    refused(result(mine, lease["token"]), 401, "run out")
     fresh = made(real, "mine")
     refused(mine.get("/v1/caller"), 401, "none of ours")
     assert fresh.get("/v1/caller").json()["name"] == "mine"
-    assert journal(real.client(), "RunReturned")  # what was held under the old one
+    assert event_log(real.client(), "RunReturned")  # what was held under the old one
 
 
 def test_a_stream_ends_with_the_token_of_whoever_listens(real: Real) -> None:
@@ -208,15 +208,15 @@ def test_a_token_outlives_none_that_it_makes(real: Real) -> None:
         refused(steerer.post("/v1/tokens", json={"name": "w", **more}), 403, "no later")
     assert steerer.post("/v1/tokens", json={"name": "w", "expires_s": ends_s}).status_code == 200
     (found,) = [one for one in steerer.get("/v1/tokens").json() if one["name"] == "w"]
-    assert (found["made_by"], found["expires_s"]) == ("guest", ends_s)
+    assert (found["created_by"], found["expires_s"]) == ("guest", ends_s)
 
 
 def test_neither_list_nor_log_nor_refusal_shows_a_token(real: Real) -> None:
     owner = real.client()
     token = owner.post("/v1/tokens", json={"name": "mine"}).json()["token"]
-    digest = real.house.book.holders()[0].digest
+    digest = real.service.book.holders()[0].digest
     mine = real.client_with(token)
-    claimed(mine, "mine")
+    leased(mine, "mine")
     listed = owner.get("/v1/tokens")
     assert [one["name"] for one in listed.json()] == ["mine"]
     taken = owner.post("/v1/tokens", json={"name": "mine"})
@@ -263,14 +263,14 @@ def test_experiments_that_a_worker_leaves_out_are_left_to_others(real: Real) -> 
     other = other_experiment(real)
     worker = real.client(Role.WORKER)
     body = {"worker": "w", "without": [NAME]}
-    assert worker.post("/v1/claims", json=body).json()["experiment"] == other
+    assert worker.post("/v1/leases", json=body).json()["experiment"] == other
     body["without"] = [NAME, other]
-    assert worker.post("/v1/claims", json=body).status_code == 204
-    assert claimed(worker)["experiment"] == NAME
+    assert worker.post("/v1/leases", json=body).status_code == 204
+    assert leased(worker)["experiment"] == NAME
 
 
 def test_the_owner_speaks_of_every_claim(real: Real) -> None:
-    claim = claimed(made(real, "mine"), "mine")
+    lease = leased(made(real, "mine"), "mine")
     owner = real.client()
     assert owner.headers["authorization"] == f"Bearer {TOKENS.by_role[Role.OWNER]}"
-    assert owner.post(f"/v1/claims/{claim['token']}/heartbeat").status_code == 200
+    assert owner.post(f"/v1/leases/{lease['token']}/heartbeat").status_code == 200

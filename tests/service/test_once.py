@@ -28,8 +28,8 @@ from tests.service.real import (
     NAME,
     TOKENS,
     Real,
-    claimed,
-    journal,
+    event_log,
+    leased,
     refused,
     result,
     serving,
@@ -58,7 +58,7 @@ DECISIONS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("PATCH", f"{AT}/runs/2", {"priority": "first"}),
     ("POST", f"{AT}/runs/2/hold", None),
     ("POST", f"{AT}/runs/3/cancel", {"reason": "no"}),
-    ("POST", f"{AT}/agreement", {"max_runs": 9}),
+    ("POST", f"{AT}/sla", {"max_runs": 9}),
     ("POST", f"{AT}/levels", {"change": "close", "parameter": "mode", "value": "odd"}),
     ("POST", f"{AT}/steering", {"exploitation": 0.5}),
     ("POST", f"{AT}/plan", {"levels": {"x": [1]}}),
@@ -76,11 +76,11 @@ def test_the_same_key_does_it_once_also_after_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path) as real:
         with_runs(real)
         client = real.client()
-        before = len(journal(client))
+        before = len(event_log(client))
         first, again = all_of_them(client), all_of_them(client)
     with serving(tmp_path) as real:
         client = real.client()
-        later, stored = all_of_them(client), journal(client)
+        later, stored = all_of_them(client), event_log(client)
     assert not any(one["again"] for one in first)
     assert all(one["again"] for one in [*again, *later])
     for answers in (first, again, later):
@@ -115,7 +115,7 @@ def test_an_experiment_is_opened_once_for_each_key(
         return open_from_event(*given, **more)
 
     monkeypatch.setattr(house_module, "open_from_event", slowly)
-    opened = journal(owner, "ExperimentOpened")[0]
+    opened = event_log(owner, "ExperimentOpened")[0]
     described = {**opened, "experiment_id": ""}
     del described["type"]
     with ThreadPoolExecutor(8) as pool:
@@ -144,7 +144,7 @@ def test_the_same_key_at_once_from_eight_threads(owner: httpx.Client) -> None:
         answers = [one.json() for one in pool.map(send, range(8))]
     assert len({str(one["events"]) for one in answers}) == 1
     assert sum(not one["again"] for one in answers) == 1
-    assert len(journal(owner, "RunSubmitted")) == 6
+    assert len(event_log(owner, "RunSubmitted")) == 6
 
 
 # The version that was looked at
@@ -174,11 +174,11 @@ def test_a_repeated_request_is_not_judged_by_its_version_again(owner: httpx.Clie
 
 def test_what_workers_do_leaves_the_version(owner: httpx.Client) -> None:
     tag = owner.get(AT).headers["etag"]
-    told = claimed(owner)
-    owner.post(f"/v1/claims/{told['token']}/report", json={"measures": {"height": 3}})
+    told = leased(owner)
+    owner.post(f"/v1/leases/{told['token']}/report", json={"measures": {"height": 3}})
     result(owner, told["token"])
     result(owner, told["token"], 99.0)
-    owner.post(f"/v1/claims/{claimed(owner)['token']}/return", json={})
+    owner.post(f"/v1/leases/{leased(owner)['token']}/return", json={})
     assert owner.get(AT).headers["etag"] == tag
     answer = owner.patch(f"{AT}/runs/3", json={"priority": 1}, headers={"If-Match": tag})
     assert answer.status_code == 200
@@ -205,48 +205,48 @@ def test_of_eight_decisions_on_one_version_exactly_one_is_taken(owner: httpx.Cli
 
 
 def test_a_claim_asked_for_again_is_the_same_run(real: Real, owner: httpx.Client) -> None:
-    first = claimed(owner, headers=KEY)
-    assert claimed(owner, headers=KEY) == first
-    assert claimed(owner, headers={"Idempotency-Key": "two"})["run"] == 2
-    assert len(journal(owner, "RunStarted")) == 2
-    refused(owner.post("/v1/claims", json={"worker": "other"}, headers=KEY), 409, "another request")
+    first = leased(owner, headers=KEY)
+    assert leased(owner, headers=KEY) == first
+    assert leased(owner, headers={"Idempotency-Key": "two"})["run"] == 2
+    assert len(event_log(owner, "RunStarted")) == 2
+    refused(owner.post("/v1/leases", json={"worker": "other"}, headers=KEY), 409, "another request")
     result(owner, first["token"])
     refused(
-        owner.post("/v1/claims", json={"worker": "w", "lease_s": 30.0}, headers=KEY),
+        owner.post("/v1/leases", json={"worker": "w", "lease_s": 30.0}, headers=KEY),
         409, "not held any more",
     )  # fmt: skip
-    assert real.house.queue.depth()["queued"] == 3
+    assert real.service.queue.depth()["queued"] == 3
 
 
 def test_a_claim_is_the_same_after_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path) as real:
         with_runs(real)
-        first = claimed(real.client(), headers=KEY)
+        first = leased(real.client(), headers=KEY)
     with serving(tmp_path) as real:
         client = real.client()
-        assert claimed(client, headers=KEY) == first
-        assert len(journal(client, "RunStarted")) == 1
+        assert leased(client, headers=KEY) == first
+        assert len(event_log(client, "RunStarted")) == 1
         assert result(client, first["token"]).status_code == 200
 
 
 def test_a_claim_asked_for_again_renews_its_lease(real: Real, owner: httpx.Client) -> None:
     passed_s = 0.0
-    steady_s = real.house.queue._steady_s
-    real.house.queue._steady_s = lambda: steady_s() + passed_s
-    first = claimed(owner, headers=KEY)
+    steady_s = real.service.queue._steady_s
+    real.service.queue._steady_s = lambda: steady_s() + passed_s
+    first = leased(owner, headers=KEY)
     for _ in range(6):
         passed_s += 20.0
-        assert claimed(owner, headers=KEY) == first
-    assert len(journal(owner, "RunReturned")) == 0
+        assert leased(owner, headers=KEY) == first
+    assert len(event_log(owner, "RunReturned")) == 0
     passed_s += 31.0
-    refused(owner.post(f"/v1/claims/{first['token']}/heartbeat"), 409, "stop it")
+    refused(owner.post(f"/v1/leases/{first['token']}/heartbeat"), 409, "stop it")
 
 
 def test_a_claim_that_was_lost_is_not_given_under_its_key(owner: httpx.Client) -> None:
-    claimed(owner, lease_s=0.05, headers=KEY)
-    assert eventually(lambda: journal(owner, "RunReturned"))
+    leased(owner, lease_s=0.05, headers=KEY)
+    assert eventually(lambda: event_log(owner, "RunReturned"))
     body = {"worker": "w", "lease_s": 0.05}
-    told = refused(owner.post("/v1/claims", json=body, headers=KEY), 409, "under a new one")
+    told = refused(owner.post("/v1/leases", json=body, headers=KEY), 409, "under a new one")
     assert told["error"] == "LeaseLostError"
 
 
@@ -279,15 +279,15 @@ def test_an_answer_that_is_lost_is_asked_for_again(real: Real, owner: httpx.Clie
     link = lossy(real, lambda _request, sent: sent % 2 == 1)  # every first answer
     told = link.change("POST", f"{AT}/runs", {"values": {"x": 3, "y": 2, "mode": "odd"}})
     assert told["again"]
-    assert len(journal(owner, "RunSubmitted")) == 6
-    claims = HttpLeaseSource(link, only=NAME, worker="w")
+    assert len(event_log(owner, "RunSubmitted")) == 6
+    leases = HttpLeaseSource(link, only=NAME, worker="w")
     runs = []
     for _ in range(3):
-        claim = claims.claim()
-        assert claim is not None
-        runs.append(claim.run_id)
+        lease = leases.lease()
+        assert lease is not None
+        runs.append(lease.run_id)
     assert runs == [1, 2, 3]
-    assert len(journal(owner, "RunStarted")) == 3
+    assert len(event_log(owner, "RunStarted")) == 3
     link.close()
 
 
@@ -323,27 +323,27 @@ def test_a_claim_that_was_never_answered_is_asked_for_by_the_next_call(
     real: Real, owner: httpx.Client
 ) -> None:
     link = lossy(real, lambda _request, sent: sent <= 2, tries=2)
-    claims = HttpLeaseSource(link, worker="w")
+    leases = HttpLeaseSource(link, worker="w")
     with pytest.raises(ServiceError):
-        claims.claim()
-    claim = claims.claim()
-    assert claim is not None
-    assert (claim.run_id, claim.attempt) == (1, 1)
-    assert len(journal(owner, "RunStarted")) == 1
+        leases.lease()
+    lease = leases.lease()
+    assert lease is not None
+    assert (lease.run_id, lease.attempt) == (1, 1)
+    assert len(event_log(owner, "RunStarted")) == 1
     link.close()
 
 
 def test_a_claim_that_was_lost_meanwhile_is_made_anew(real: Real, owner: httpx.Client) -> None:
     link = lossy(real, lambda _request, sent: sent == 1, tries=1)
-    claims = HttpLeaseSource(link, worker="w", lease_s=0.05)
+    leases = HttpLeaseSource(link, worker="w", lease_s=0.05)
     with pytest.raises(ServiceError):
-        claims.claim()
-    assert eventually(lambda: journal(owner, "RunReturned"))
-    claim = claims.claim()
-    assert claim is not None
-    assert (claim.run_id, claim.attempt) == (1, 2)
+        leases.lease()
+    assert eventually(lambda: event_log(owner, "RunReturned"))
+    lease = leases.lease()
+    assert lease is not None
+    assert (lease.run_id, lease.attempt) == (1, 2)
     with pytest.raises(LeaseLostError):
-        claims.heartbeat(journal(owner, "RunStarted")[0]["token"])
+        leases.heartbeat(event_log(owner, "RunStarted")[0]["token"])
     link.close()
 
 
@@ -358,7 +358,7 @@ class Restarting:
         self.told: list[str] = []
         self.n_claims = 0
 
-    def claim(self) -> RunLease | None:
+    def lease(self) -> RunLease | None:
         self.n_claims += 1
         if self.n_claims == 1:
             raise ServiceError("the service does not answer")
@@ -380,20 +380,20 @@ class Restarting:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_worker_keeps_its_result_until_it_can_be_told(lost: bool) -> None:
-    claims = Restarting([StoreFullError("no room"), ServiceError("away")], lost)
+    leases = Restarting([StoreFullError("no room"), ServiceError("away")], lost)
     waits: list[float] = []
-    worker = Worker(claims, lambda _claim: SerialExecutor(Bowl()))  # type: ignore[arg-type]
-    done = worker.work(lambda: claims.n_claims > 2, waits.append)
+    worker = Worker(leases, lambda _lease: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    done = worker.work(lambda: leases.n_claims > 2, waits.append)
     assert done == (0 if lost else 1)
-    assert claims.told == ([] if lost else ["t"])
+    assert leases.told == ([] if lost else ["t"])
     assert len(waits) == 4  # away, no room, away, nothing to do
 
 
 def test_a_worker_that_shall_stop_does_not_wait_for_ever() -> None:
-    claims = Restarting([ServiceError("away")] * 9)
-    worker = Worker(claims, lambda _claim: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    leases = Restarting([ServiceError("away")] * 9)
+    worker = Worker(leases, lambda _lease: SerialExecutor(Bowl()))  # type: ignore[arg-type]
     with pytest.raises(ServiceError, match="away"):
-        worker.work(lambda: len(claims._refusals) < 5 and claims.n_claims > 1, lambda _s: None)
+        worker.work(lambda: len(leases._refusals) < 5 and leases.n_claims > 1, lambda _s: None)
 
 
 def test_a_full_disk_is_said_to_the_client(real: Real) -> None:
@@ -402,5 +402,5 @@ def test_a_full_disk_is_said_to_the_client(real: Real) -> None:
     )
     link = ApiClient(real.url, "t", transport=full)
     with pytest.raises(StoreFullError, match="no space"):
-        link.change("POST", "/v1/claims", {})
+        link.change("POST", "/v1/leases", {})
     link.close()

@@ -61,7 +61,7 @@ def test_every_route_says_what_it_does_and_how_it_refuses() -> None:
             assert {"409", "412"} <= answers, path
             assert "idempotency-key" in names
         is_reading = method == "get" or path.endswith("what-if")
-        if not is_reading and not path.startswith("/v1/claims/"):
+        if not is_reading and not path.startswith("/v1/leases/"):
             assert "idempotency-key" in names, path
 
 
@@ -129,7 +129,7 @@ def test_whatever_comes_is_answered_as_the_document_says(
 
     def what_there_is(draw: Any) -> dict[str, Any]:
         known = {"experiment": NAME, "run": draw(st.integers(1, 20)), "number": 1, "token": "x"}
-        answer = owner.post("/v1/claims", json={"worker": "w", "lease_s": 0.05})
+        answer = owner.post("/v1/leases", json={"worker": "w", "lease_s": 0.05})
         if "{token}" in path and answer.status_code == 200:
             known["token"] = answer.json()["token"]
         return {name: value for name, value in known.items() if f"{{{name}}}" in path}

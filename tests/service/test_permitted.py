@@ -56,17 +56,17 @@ def table(folder: Path) -> dict[str, Any]:
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[ExperimentService, str]]:
     store, log = SqliteStore(folder / "store.db"), ServiceLog(level="error")
-    house = ExperimentService(store, log, programs=True)
-    service = make_service(house, TOKENS, log)
-    with HttpServer(service.asgi, bind(), log, drain=service.context.drain, drain_s=2) as server:
-        yield house, server.url
+    service = ExperimentService(store, log, programs=True)
+    app = make_service(service, TOKENS, log)
+    with HttpServer(app.asgi, bind(), log, drain=app.context.drain, drain_s=2) as server:
+        yield service, server.url
     store.close()
 
 
-def opened(house: ExperimentService, tables: dict[str, Any], name: str) -> str:
+def opened(service: ExperimentService, tables: dict[str, Any], name: str) -> str:
     """Open an experiment as a steerer would, with two runs that wait."""
-    found = house.open_settings(tables, name, IdempotentRequest()).experiment_id
-    session = house.session(found)
+    found = service.open_settings(tables, name, IdempotentRequest()).experiment_id
+    session = service.session(found)
     session.submit(session.suggest(2))
     return found
 
@@ -77,21 +77,21 @@ def worked(
     """Work until nothing waits for this worker: results told, sentences, claims made."""
     link, ended = ApiClient(url, TOKENS.by_role[Role.WORKER]), threading.Event()
     said: list[str] = []
-    claims: list[Any] = []
+    leases: list[Any] = []
     claiming = HttpLeaseSource(link, worker="w", only=only)
 
-    def make(claim: Any) -> Any:
-        claims.append(claim)
-        if len(claims) > 20:  # it would go on for ever
+    def make(lease: Any) -> Any:
+        leases.append(lease)
+        if len(leases) > 20:  # it would go on for ever
             ended.set()
-        return executor_of(link, claim, permitted)
+        return executor_of(link, lease, permitted)
 
     worker = Worker(claiming, make, refused=said.append)
     try:
         told = worker.work(ended.is_set, lambda _s: ended.set())
     finally:
         link.close()
-    return told, said, len(claims)
+    return told, said, len(leases)
 
 
 @pytest.mark.parametrize("kind", ["command", "function"])
@@ -100,9 +100,9 @@ def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
 ) -> None:
     canary = tmp_path / "canary"
     tables = command(canary) if kind == "command" else function(tmp_path, canary)
-    with serving(tmp_path) as (house, url):
-        evil = opened(house, tables, "evil")
-        good = opened(house, table(tmp_path), "good")  # later, so that the evil one comes first
+    with serving(tmp_path) as (service, url):
+        evil = opened(service, tables, "evil")
+        good = opened(service, table(tmp_path), "good")  # later, so that the evil one comes first
         canary.unlink(missing_ok=True)  # the service builds a function to open its experiment
         told, said, n_claims = worked(url, ExecutionPolicy())
         assert told == 2  # the other experiment goes on
@@ -111,21 +111,21 @@ def test_a_worker_starts_no_program_that_its_operator_does_not_allow(
         assert len(said) == 1
         assert f"'{evil}'" in said[0]
         assert "--allow-programs" in said[0]
-        session = house.session(evil)
+        session = service.session(evil)
         session.catch_up()
         assert [str(run.state) for run in session.experiment.runs] == ["queued", "queued"]
         assert [run.lost for run in session.experiment.runs] == [0, 0]  # it does not fail of this
-        lines = [json.loads(line) for line in house.store.lines(evil)]
+        lines = [json.loads(line) for line in service.store.lines(evil)]
         (returned,) = [line for line in lines if line["type"] == "RunReturned"]
         assert returned["reason"] == said[0]
-        assert house.store.length(good) > 1
+        assert service.store.length(good) > 1
         assert worked(url, ExecutionPolicy(programs=True))[0] == 2
         assert canary.exists()
 
 
 def test_a_worker_of_one_experiment_says_why_it_ends(tmp_path: Path) -> None:
-    with serving(tmp_path) as (house, url):
-        evil = opened(house, command(tmp_path / "canary"), "evil")
+    with serving(tmp_path) as (service, url):
+        evil = opened(service, command(tmp_path / "canary"), "evil")
         with pytest.raises(
             ExecutionRefusedError, match="a command that starts 'sh', which this worker does not"
         ):
@@ -134,8 +134,8 @@ def test_a_worker_of_one_experiment_says_why_it_ends(tmp_path: Path) -> None:
 
 
 def recipe(tmp_path: Path, tables: dict[str, Any]) -> Any:
-    with serving(tmp_path) as (house, _):
-        return house.store.opened(opened(house, tables, "e"))
+    with serving(tmp_path) as (service, _):
+        return service.store.opened(opened(service, tables, "e"))
 
 
 def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from tests.service.real import (
     NAME,
     TOKENS,
     Real,
-    claimed,
-    journal,
+    event_log,
+    leased,
     refused,
     result,
     serving,
@@ -77,20 +77,20 @@ def read(client: httpx.Client, n: int, **headers: str) -> list[tuple[int, dict[s
 
 def test_a_stream_is_the_journal_with_its_positions(real: Real) -> None:
     client = real.client(Role.VIEWER)
-    stored = journal(client)
+    stored = event_log(client)
     assert read(client, len(stored)) == list(enumerate(stored))
     assert read(client, 3, Last_Event_ID="1") == list(enumerate(stored))[2:5]
 
 
 def test_what_comes_is_told_as_it_comes(real: Real) -> None:
     owner = real.client()
-    n = len(journal(owner))
+    n = len(event_log(owner))
     told: list[tuple[int, dict[str, Any]]] = []
     follower = threading.Thread(
         target=lambda: told.extend(read(real.client(), 2, Last_Event_ID=str(n - 1)))
     )
     follower.start()
-    token = claimed(owner)["token"]
+    token = leased(owner)["token"]
     result(owner, token)
     follower.join(PATIENCE_S)
     assert [(at, one["type"]) for at, one in told] == [(n, "RunStarted"), (n + 1, "RunCompleted")]
@@ -127,15 +127,15 @@ def test_a_session_follows_across_restarts_and_misses_nothing(tmp_path: Path) ->
         follower = threading.Thread(target=lambda: remote.follow(heard.append, done.is_set))
         follower.start()
         client = real.client()
-        result(client, claimed(client)["token"])
+        result(client, leased(client)["token"])
         assert eventually(lambda: len(heard) == 2)
     for n in (4, 6):  # twice ended and begun again, at the same address
         with serving(tmp_path, port=port) as real:
             client = real.client()
-            result(client, claimed(client)["token"])
+            result(client, leased(client)["token"])
             assert eventually(lambda n=n: len(heard) == n)
             if n == 6:
-                stored = real.house.store.load(NAME)
+                stored = real.service.store.load(NAME)
                 done.set()
                 follower.join(PATIENCE_S)
     assert not follower.is_alive()
@@ -211,9 +211,9 @@ def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
                 f"Authorization: Bearer {TOKENS.by_role[Role.OWNER]}\r\n\r\n".encode()
             )
             assert slow.recv(1)
-            stored = journal(owner)
+            stored = event_log(owner)
             assert read(owner, len(stored)) == list(enumerate(stored))
-            assert result(owner, claimed(owner)["token"]).status_code == 200
+            assert result(owner, leased(owner)["token"]).status_code == 200
             began_s = time.monotonic()
             real.server.stop()
             assert time.monotonic() - began_s < 8.0  # drain_s, and uvicorn's own turn

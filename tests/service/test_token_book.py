@@ -141,8 +141,8 @@ def test_an_answer_that_was_lost_is_given_anew_to_the_same_request_alone() -> No
 
 def test_a_book_is_bounded(path: Path) -> None:
     rows = [
-        {"name": f"n{i}", "role": "worker", "digest": f"{i:064x}", "made_s": 1.0,
-         "experiment_id": None, "expires_s": None, "made_by": None}
+        {"name": f"n{i}", "role": "worker", "digest": f"{i:064x}", "created_s": 1.0,
+         "experiment_id": None, "expires_s": None, "created_by": None}
         for i in range(MOST_HOLDERS)
     ]  # fmt: skip
     path.write_text(json.dumps({"tokens": rows}))
@@ -156,8 +156,8 @@ def test_a_book_is_bounded(path: Path) -> None:
 
 
 ROW = {
-    "name": "a", "role": "worker", "digest": "0" * 64, "made_s": 1.0,
-    "experiment_id": None, "expires_s": None, "made_by": None,
+    "name": "a", "role": "worker", "digest": "0" * 64, "created_s": 1.0,
+    "experiment_id": None, "expires_s": None, "created_by": None,
 }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class Told:
             raise answer
         return answer
 
-    def claim(self) -> RunLease | None:
+    def lease(self) -> RunLease | None:
         self._next("claim")
         if self.left == 0:
             return None
@@ -85,64 +85,64 @@ class Told:
 
 
 def worked(
-    claims: Told, make: Callable[[RunLease], Any] = lambda _: SerialExecutor(Bowl()), **more: Any
+    leases: Told, make: Callable[[RunLease], Any] = lambda _: SerialExecutor(Bowl()), **more: Any
 ) -> Told:
     """Let a worker work until nothing waits; its waits are counted, not slept."""
     clock, done = HandClock(), threading.Event()
 
     def idle(seconds: float) -> None:
         clock.wait(seconds)
-        if claims.asked[-1] == "claim" and claims.left == 0:
+        if leases.asked[-1] == "claim" and leases.left == 0:
             done.set()
 
-    worker = Worker(claims, make, steady_s=clock.steady_s, **more)  # type: ignore[arg-type]
+    worker = Worker(leases, make, steady_s=clock.steady_s, **more)  # type: ignore[arg-type]
     worker.work(done.is_set, idle)
-    return claims
+    return leases
 
 
 def test_a_service_that_is_away_does_not_make_a_run_fail() -> None:
     answers: list[Any] = [ServiceError("away"), ServiceError("away"), None]
 
-    def make(_claim: RunLease) -> SerialExecutor:
+    def make(_lease: RunLease) -> SerialExecutor:
         answer = answers.pop(0)
         if answer is not None:
             raise answer
         return SerialExecutor(Bowl())
 
-    claims = worked(Told(3), make)
-    assert [one.failure for one in claims.told] == [None]
-    assert len(claims.returned) == 2
+    leases = worked(Told(3), make)
+    assert [one.failure for one in leases.told] == [None]
+    assert len(leases.returned) == 2
 
 
 def test_a_run_that_is_lost_before_it_began_is_left_alone() -> None:
-    def make(_claim: RunLease) -> SerialExecutor:
+    def make(_lease: RunLease) -> SerialExecutor:
         raise LeaseLostError("run 1 is cancelled; stop it")
 
-    claims = worked(Told(1), make)
-    assert claims.told == []
-    assert claims.returned == []
+    leases = worked(Told(1), make)
+    assert leases.told == []
+    assert leases.returned == []
 
 
 @pytest.mark.parametrize("error", [ServiceError("away"), StoreFullError("full")])
 def test_a_result_is_told_until_it_is_taken(error: Exception) -> None:
-    claims = worked(Told(complete=[error] * 20 + [None]))
-    assert [one.measures is not None for one in claims.told] == [True]
+    leases = worked(Told(complete=[error] * 20 + [None]))
+    assert [one.measures is not None for one in leases.told] == [True]
 
 
 def test_a_result_that_the_service_cannot_read_is_a_failed_run_not_a_lost_worker() -> None:
-    claims = worked(Told(complete=[AssistantError("measures: too many of them"), None]))
-    (told,) = claims.told
+    leases = worked(Told(complete=[AssistantError("measures: too many of them"), None]))
+    (told,) = leases.told
     assert told.measures is None
     assert told.failure is not None
     assert "too many of them" in told.failure
 
 
 def test_a_long_failure_is_told_short() -> None:
-    claims = HttpLeaseSource(
+    leases = HttpLeaseSource(
         ApiClient("http://service", "t", transport=_answering({"recorded": True}))
     )
-    claims.complete("t", ExecutionResult(1, None, "x" * 100_000, 1.0))
-    claims.complete("t", ExecutionResult(1, {"series": (1.0, float("nan"))}, None, 1.0))
+    leases.complete("t", ExecutionResult(1, None, "x" * 100_000, 1.0))
+    leases.complete("t", ExecutionResult(1, {"series": (1.0, float("nan"))}, None, 1.0))
     first, second = _SENT
     assert len(first["failure"]) <= 4000
     assert second["measures"] == {"series": None}
@@ -164,34 +164,34 @@ def _answering(body: Any) -> httpx.MockTransport:
 
 
 def test_a_worker_ends_when_the_service_has_gone_for_good() -> None:
-    claims = Told(0, claim=[None, ServiceError("away")])
+    leases = Told(0, lease=[None, ServiceError("away")])
     clock = HandClock()
-    worker = Worker(claims, lambda _: None, steady_s=clock.steady_s)  # type: ignore[arg-type]
+    worker = Worker(leases, lambda _: None, steady_s=clock.steady_s)  # type: ignore[arg-type]
     with pytest.raises(ServiceError, match="away"):
         worker.work(lambda: False, clock.wait)
     assert GONE_S <= clock.steady - 500.0 <= GONE_S + 2
 
 
 def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
-    claims = Told(0, claim=[AccessDeniedError("no valid token")])
+    leases = Told(0, lease=[AccessDeniedError("no valid token")])
     with pytest.raises(AccessDeniedError):
-        worked(claims)
-    assert claims.asked == ["claim"]
+        worked(leases)
+    assert leases.asked == ["claim"]
 
 
 def test_a_service_that_is_away_is_not_idle() -> None:
     """``work --until-idle`` ends when nothing waits, not when nobody answers."""
-    claims, done, paused = Told(1, claim=[ServiceError("away")] * 3 + [None]), [False], []
-    worker = Worker(claims, lambda _: SerialExecutor(Bowl()))  # type: ignore[arg-type]
+    leases, done, paused = Told(1, lease=[ServiceError("away")] * 3 + [None]), [False], []
+    worker = Worker(leases, lambda _: SerialExecutor(Bowl()))  # type: ignore[arg-type]
     told = worker.work(lambda: done[0], lambda _: done.__setitem__(0, True), paused.append)
     assert (told, len(paused)) == (1, 3)
 
 
 def test_a_worker_may_start_before_its_service() -> None:
-    claims = Told(1, claim=[ServiceError("away")] * 20 + [None])
-    assert len(worked(claims).told) == 1
+    leases = Told(1, lease=[ServiceError("away")] * 20 + [None])
+    assert len(worked(leases).told) == 1
     clock = HandClock()
-    worker = Worker(Told(0, claim=[ServiceError("away")]), None, steady_s=clock.steady_s)  # type: ignore[arg-type]
+    worker = Worker(Told(0, lease=[ServiceError("away")]), None, steady_s=clock.steady_s)  # type: ignore[arg-type]
     with pytest.raises(ServiceError, match="away"):
         worker.work(lambda: False, clock.wait)
     assert clock.steady - 500.0 < NOT_YET_S + 2
@@ -202,9 +202,9 @@ def test_an_interrupted_worker_ends_as_interrupted_though_nobody_answers() -> No
         def collect(self) -> tuple[ExecutionResult, ...]:
             raise KeyboardInterrupt
 
-    claims = Told(give_back=[ServiceError("away")])
+    leases = Told(give_back=[ServiceError("away")])
     with pytest.raises(KeyboardInterrupt):
-        worked(claims, lambda _: Interrupted(Bowl()))
+        worked(leases, lambda _: Interrupted(Bowl()))
 
 
 def test_a_run_that_was_lost_is_stopped() -> None:
@@ -218,22 +218,22 @@ def test_a_run_that_was_lost_is_stopped() -> None:
             return super().collect()
 
     class Quick(Told):
-        def claim(self) -> RunLease | None:
-            claim = super().claim()
-            return claim and RunLease("e", claim.run_id, claim.token, 1, VALUES, 0, None, 0.06)
+        def lease(self) -> RunLease | None:
+            lease = super().lease()
+            return lease and RunLease("e", lease.run_id, lease.token, 1, VALUES, 0, None, 0.06)
 
         def heartbeat(self, token: str) -> float:
             assert started.wait(10)
             raise LeaseLostError("run 1 is cancelled; stop it")
 
-    claims = Quick()
+    leases = Quick()
     main = threading.get_ident()
     workers: list[Worker] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: workers[0].abandon())
     try:
         done = threading.Event()
         worker = Worker(
-            claims,  # type: ignore[arg-type]
+            leases,  # type: ignore[arg-type]
             lambda _: Long(Bowl()),
             lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
         )
@@ -244,7 +244,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
         worker.abandon()  # nothing is executed now: nothing happens
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert claims.told == []
+    assert leases.told == []
 
 
 LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
@@ -253,20 +253,20 @@ LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
 class LongRuns(Told):
     """Claims of runs that go on until somebody wants their end."""
 
-    def claim(self) -> RunLease | None:
-        claim = super().claim()
-        return claim and replace(claim, values=LONG)
+    def lease(self) -> RunLease | None:
+        lease = super().lease()
+        return lease and replace(lease, values=LONG)
 
 
 def test_what_a_run_reports_is_told_and_a_refusal_ends_it() -> None:
     for answer in (LeaseLostError("run 1 is completed; stop it"), UnknownLeaseError("unknown")):
-        claims = LongRuns(1, report=[answer], heartbeat=[answer])
-        worked(claims, lambda _: SerialExecutor(Climb()))
-        assert "report" in claims.asked
-        assert claims.told == []
-        assert claims.returned == []
+        leases = LongRuns(1, report=[answer], heartbeat=[answer])
+        worked(leases, lambda _: SerialExecutor(Climb()))
+        assert "report" in leases.asked
+        assert leases.told == []
+        assert leases.returned == []
         again = LongRuns(2, report=[answer], heartbeat=[answer])
-        assert claimed(again, SerialExecutor(Climb())) == 0
+        assert leased(again, SerialExecutor(Climb())) == 0
         assert again.told == []
 
 
@@ -276,12 +276,12 @@ def test_a_report_that_is_not_taken_does_not_end_the_run() -> None:
             super().report(token, measures)
             raise ServiceError("away")
 
-        def claim(self) -> RunLease | None:
-            claim = Told.claim(self)
-            return claim and replace(claim, values=VALUES)
+        def lease(self) -> RunLease | None:
+            lease = Told.lease(self)
+            return lease and replace(lease, values=VALUES)
 
-    claims = worked(Later(1), lambda _: SerialExecutor(Climb()))
-    assert [one.failure for one in claims.told] == [None]
+    leases = worked(Later(1), lambda _: SerialExecutor(Climb()))
+    assert [one.failure for one in leases.told] == [None]
 
 
 def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
@@ -293,16 +293,16 @@ def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
             if measures == {"height": 999.0}:
                 told.set()
 
-    claims = Slow(0)
-    beats = LeaseHeartbeat(claims)
+    leases = Slow(0)
+    beats = LeaseHeartbeat(leases)
     beats.report("other", {"height": 1.0})  # nobody holds it: nothing is told
     beats.hold("a", 30.0)
     for n in range(1000):
         beats.report("a", {"height": float(n)})
     assert told.wait(30)
     beats.end()
-    assert len(claims.reports) <= 2
-    assert claims.reports[-1] == ("a", {"height": 999.0})
+    assert len(leases.reports) <= 2
+    assert leases.reports[-1] == ("a", {"height": 999.0})
 
 
 def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:
@@ -331,21 +331,21 @@ def test_a_service_that_was_stopped_takes_no_run_from_a_worker_that_lives(tmp_pa
     clock = HandClock()
     store = SqliteStore(tmp_path / "store.db")
     with_runs(store, clock, 1)
-    house = ExperimentService(
+    service = ExperimentService(
         store, ServiceLog(level="error"), clock=clock, steady_s=clock.steady_s
     )
-    claim = house.queue.claim("worker", 2.0)
-    assert claim is not None
+    lease = service.queue.lease("worker", 2.0)
+    assert lease is not None
     clock.wait(0.4)
-    house.look_after()
+    service.look_after()
     clock.wait(600)  # SIGSTOP, SIGCONT
-    house.look_after()
-    assert house.queue.heartbeat(claim.token) == 2.0
+    service.look_after()
+    assert service.queue.heartbeat(lease.token) == 2.0
     for _ in range(5):  # and one that is silent while the service listens
         clock.wait(0.5)
-        house.look_after()
+        service.look_after()
     with pytest.raises(LeaseLostError):
-        house.queue.heartbeat(claim.token)
+        service.queue.heartbeat(lease.token)
 
 
 def test_a_service_that_ends_gives_back_what_its_workers_hold(tmp_path: Path) -> None:
@@ -353,12 +353,12 @@ def test_a_service_that_ends_gives_back_what_its_workers_hold(tmp_path: Path) ->
     store = SqliteStore(tmp_path / "store.db")
     session = with_runs(store, clock, 3)
     queue: RunQueue = queue_of(store, clock)
-    claims = [queue.claim(name, 30.0) for name in ("ours", "ours", "theirs")]
+    leases = [queue.lease(name, 30.0) for name in ("ours", "ours", "theirs")]
     assert queue.give_back_of("ours", "the service ended") == 2
     session.catch_up()
     assert [str(run.state) for run in session.experiment.runs] == ["queued", "queued", "running"]
     assert [run.lost for run in session.experiment.runs] == [0, 0, 0]
-    assert all(claims)
+    assert all(leases)
 
 
 # -- a session's own process -------------------------------------------------------------------
@@ -370,22 +370,22 @@ class Both(SerialExecutor):
     capacity = 2
 
 
-def claimed(claims: Told, executor: SerialExecutor) -> int:
-    return run_leased(claims, executor, pause=lambda _: None)
+def leased(leases: Told, executor: SerialExecutor) -> int:
+    return run_leased(leases, executor, pause=lambda _: None)
 
 
 def test_a_session_waits_for_its_service_too() -> None:
     away: list[Any] = [ServiceError("away")] * 3
-    claims = Told(2, claim=[*away, None], complete=[*away, None])
-    assert claimed(claims, SerialExecutor(Bowl())) == 2
-    assert [one.failure for one in claims.told] == [None, None]
+    leases = Told(2, lease=[*away, None], complete=[*away, None])
+    assert leased(leases, SerialExecutor(Bowl())) == 2
+    assert [one.failure for one in leases.told] == [None, None]
 
 
 def test_a_session_does_not_wait_for_ever() -> None:
     clock = HandClock()
-    claims = Told(1, complete=[ServiceError("away")])
+    leases = Told(1, complete=[ServiceError("away")])
     with pytest.raises(ServiceError, match="away"):
-        run_leased(claims, SerialExecutor(Bowl()), pause=clock.wait, steady_s=clock.steady_s)
+        run_leased(leases, SerialExecutor(Bowl()), pause=clock.wait, steady_s=clock.steady_s)
     assert NOT_YET_S <= clock.steady - 500.0 < NOT_YET_S + 2
 
 
@@ -393,10 +393,10 @@ def test_a_run_that_comes_back_to_the_process_that_lost_it_is_told_once() -> Non
     """Its lease ran out while it went on here, and it was claimed again here."""
 
     class Twice(Told):
-        def claim(self) -> RunLease | None:
-            claim = super().claim()
-            return claim and replace(claim, run_id=2 if self.left == 0 else 1)
+        def lease(self) -> RunLease | None:
+            lease = super().lease()
+            return lease and replace(lease, run_id=2 if self.left == 0 else 1)
 
-    claims = Twice(3)
-    assert claimed(claims, Both(Bowl())) == 2
-    assert [one.run_id for one in claims.told] == [1, 2]
+    leases = Twice(3)
+    assert leased(leases, Both(Bowl())) == 2
+    assert [one.run_id for one in leases.told] == [1, 2]

@@ -172,7 +172,7 @@ def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path:
             tables = parse_settings(block(page, "toml").replace(AT, url), "", tmp_path, "asked")
             opened = link.change("POST", "/v1/experiments", {"settings": {**tables, "runs": 6}})
             at = f"/v1/experiments/{opened['experiment']}"
-            link.change("POST", f"{at}/automatic", {"automatic": {"initial": 6}})
+            link.change("POST", f"{at}/auto-steering", {"auto_steering": {"initial": 6}})
             over = until(lambda: link.get(at)["runs"]["completed"] == 6)
             assert over, (link.get(at), (tmp_path / "service.log").read_text())
             assert link.get(at)["runs"]["failed"] == 0

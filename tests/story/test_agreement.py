@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def terms(out: str) -> dict[str, dict[str, object]]:
-    return {use["term"]: use for use in json.loads(out)["agreement"]}
+    return {use["term"]: use for use in json.loads(out)["sla"]}
 
 
 def test_the_same_agreement_in_a_script_and_on_the_command_line(
@@ -104,14 +104,14 @@ def test_a_spent_cost_ends_a_sweep_and_more_of_it_goes_on(cli: Cli, table: Path)
     code, _, err = cli("resume", "--cost-limit", "1500")
     assert code == 2
     assert "has no run left: the cost of 1,500 s is used up; agree on more" in err
-    before = len(json.loads(cli("journal", "--json")[1])["events"])
+    before = len(json.loads(cli("events", "--json")[1])["events"])
     code, out, _ = cli("resume", "--cost-limit", "3000", "--json")
     assert code == 0
     use = terms(out)["cost"]
     assert use["limit"] == 3000
     assert use["used"] >= 3000  # type: ignore[operator]
     assert use["over"] == pytest.approx(use["used"] - 3000)  # type: ignore[operator]
-    assert len(json.loads(cli("journal", "--json")[1])["events"]) > before
+    assert len(json.loads(cli("events", "--json")[1])["events"]) > before
     code, out, _ = cli("resume", "--cost-limit", "100000", "--json")
     assert json.loads(out)["finished"].startswith("the space is exhausted")
     assert terms(out)["cost"]["used"] == 60 * 31 * 3  # every configuration, once
@@ -177,7 +177,7 @@ def test_what_cannot_be_agreed_is_said_in_one_sentence(
 
 def test_what_cannot_be_agreed_later_stores_nothing(cli: Cli, table: Path, tmp_path: Path) -> None:
     assert cli("sweep", "--table", str(table), "--runs", "3")[0] == 0
-    events = cli("journal", "--json")[1]
+    events = cli("events", "--json")[1]
     for command, arguments, said in (
         ("steer", ("--goal", "3"), "has used its 3 runs"),
         ("resume", ("--deadline", "1h"), "has used its 3 runs"),
@@ -191,7 +191,7 @@ def test_what_cannot_be_agreed_later_stores_nothing(cli: Cli, table: Path, tmp_p
         assert code == 2, err
         assert said in err
         assert len(err.strip().splitlines()) == 1, err
-    assert cli("journal", "--json")[1] == events
+    assert cli("events", "--json")[1] == events
 
 
 def test_options_overrule_the_terms_of_a_file(cli: Cli, table: Path, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ table = "measured.csv"
     )
     changed = ("--goal", "none", "--cost-measure", "duration_s", "--cost-limit", "none")
     assert cli("sweep", "sweep.toml", *changed)[0] == 0
-    opened = json.loads(cli("journal", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
+    opened = json.loads(cli("events", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
     sla = opened["sla"]
     assert (sla["goal"], sla["max_cost"], sla["run_limit_s"]) == (None, None, 600.0)
     assert sla["tariff"]["measure"] == "duration_s"
@@ -244,7 +244,7 @@ levels = [0, 60]
     assert code == 0
     found = json.loads(out)
     assert found["runs"] == {"submitted": 2, "completed": 1, "failed": 1}
-    (failed,) = json.loads(cli("journal", "--kind", "RunFailed", "--json")[1])["events"]
+    (failed,) = json.loads(cli("events", "--kind", "RunFailed", "--json")[1])["events"]
     assert failed["failure"].startswith("stopped at the limit of ")
     assert failed["duration_s"] < 30
 

@@ -115,7 +115,7 @@ def in_one_process(folder: Path) -> Session:
     session = open_sweep(built, MemoryStore(), "solver", "")
     with make_executor(built.application, 1) as executor:
         settings = built.settings
-        agent = Follower(settings.initial, settings.batch, advice=settings.advice)
+        agent = Follower(settings.initial, settings.batch, warnings=settings.warnings)
         session.finish(agent.steer(session, executor))
     return session
 

@@ -88,14 +88,14 @@ def make(program: httpx.Client, process: subprocess.Popen[str], most: int = 100)
     """Make so many runs at most; return how many there were until the end was told."""
     for made in range(most):
         answer = until(
-            lambda: (got := program.post("/v1/claims")).status_code != 204 and got, process
+            lambda: (got := program.post("/v1/leases")).status_code != 204 and got, process
         )
         if answer.status_code == 410:
             return made
-        claim = answer.json()
-        values = claim["values"]
+        lease = answer.json()
+        values = lease["values"]
         measures = {"time_s": values["threads"] + 80 / values["threads"] + len(values["mode"])}
-        path = f"/v1/claims/{claim['token']}/result"
+        path = f"/v1/leases/{lease['token']}/result"
         assert program.post(path, json={"measures": measures}).status_code == 200
     return most
 

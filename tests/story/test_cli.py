@@ -63,7 +63,7 @@ def test_a_sweep_over_a_table_finds_its_best_and_exhausts_it(cli: Cli, table: Pa
     assert found["best"]["value"] == 0
     assert found["runs"] == {"submitted": 12, "completed": 12, "failed": 0}
     assert "exhausted" in found["finished"]
-    assert found["verdict"] == "no_today"
+    assert found["verdict"] == "no_baseline"
 
 
 def test_a_sweep_over_a_log_compares_with_today(cli: Cli, log: Path) -> None:
@@ -71,11 +71,11 @@ def test_a_sweep_over_a_log_compares_with_today(cli: Cli, log: Path) -> None:
                          "--order", "fcfs,sjf", "--json")  # fmt: skip
     assert code == 0, err
     found = json.loads(out)
-    assert found["today"]["run"] == 1
-    assert found["today"]["values"]["small_procs"] == 0
-    assert found["today"]["values"]["order"] == "fcfs"
+    assert found["baseline"]["run"] == 1
+    assert found["baseline"]["values"]["small_procs"] == 0
+    assert found["baseline"]["values"]["order"] == "fcfs"
     # by hand: jobs 1, 3 and 4 run at once (FCFS blocks nothing but job 2 until t=430 ... EASY)
-    assert found["today"]["measures"]["n_jobs"] == 4
+    assert found["baseline"]["measures"]["n_jobs"] == 4
     assert Path(found["report"]).exists()
 
 
@@ -98,12 +98,12 @@ def test_a_stored_experiment_is_listed_suggested_from_and_reported(
     code, out, _ = cli("report", "latest", "--out", "again.html", "--json")
     assert code == 0
     assert (tmp_path / "again.html").exists()
-    before = json.loads(cli("journal", "--json")[1])
+    before = json.loads(cli("events", "--json")[1])
     code, out, _ = cli("suggest", stored[0]["id"], "--json")
     assert code == 0
     assert json.loads(out)["recorded"] is False
     assert len(json.loads(out)["suggestions"]) == 5
-    assert json.loads(cli("journal", "--json")[1]) == before
+    assert json.loads(cli("events", "--json")[1]) == before
     code, out, _ = cli("resume", "--runs", "8", "--json")
     assert code == 0
     assert json.loads(out)["runs"]["submitted"] == 8
@@ -261,7 +261,7 @@ BAD_CALLS = {
     "unknown parameter of levels": (("sweep", "--levels", "smal_procs=1,2"), "small_procs"),
     "empty levels": (("sweep", "--levels", "small_procs="), "--levels"),
     "only a comma": (("sweep", "--levels", "small_procs=,"), "small_procs"),
-    "today not among the levels": (("sweep", "--levels", "small_procs=16,32"), "today"),
+    "today not among the levels": (("sweep", "--levels", "small_procs=16,32"), "baseline"),
     "dangerous exclusion": (("sweep", "--exclude", "__import__('os')"), "exclusion"),
     "unknown name in exclusion": (("sweep", "--exclude", "procz > 3"), "procz"),
     "log and table": (("sweep", "--log", "a", "--table", "b"), "not both"),
@@ -376,7 +376,7 @@ def test_text_that_looks_like_markup_is_text(cli: Cli, tmp_path: Path) -> None:
     assert "[/red]name" in err
     assert "t[b].csv" in err
     assert cli("experiments")[0] == 0
-    assert "[bold]y" in cli("journal", "--kind", "ExperimentOpened", "--json")[1]
+    assert "[bold]y" in cli("events", "--kind", "ExperimentOpened", "--json")[1]
 
 
 def test_a_long_name_is_no_trouble(cli: Cli, tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_own_constraints_come_beside_those_of_the_application(cli: Cli, tmp_path
         'runs = 2\n[objective]\nconstraints = [{measure = "max_wait_s", at_most = 1e9}]\n'
     )
     assert cli("sweep", "s.toml", "--json")[0] in (0, 3)
-    opened = json.loads(cli("journal", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
+    opened = json.loads(cli("events", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
     named = [c["measure"] for c in opened["objective"]["constraints"]]
     assert named == ["small_jobs_max_wait_s", "n_rejected", "max_wait_s"]
 

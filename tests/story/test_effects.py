@@ -156,7 +156,7 @@ def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
 
 def test_including_on_resume_is_checked_before_anything_is_stored(cli: Cli) -> None:
     cli("sweep", "--table", "table.csv", "--runs", "5", "--name", "mine")
-    before = cli("journal", "--json")[1]
+    before = cli("events", "--json")[1]
     first = json.loads(before)["events"]
     taken = next(e for e in first if e["type"] == "RunSubmitted")
     assert taken
@@ -174,7 +174,7 @@ def test_including_on_resume_is_checked_before_anything_is_stored(cli: Cli) -> N
     code, _, err = cli("resume", "--runs", "7", "--include", text, "--include", text)
     assert code == 2
     assert "is run 6 already" in err
-    assert cli("journal", "--json")[1] == before
+    assert cli("events", "--json")[1] == before
     code, out, _ = cli("resume", "--runs", "6", "--include", text, "--json")
     assert code == 0
     assert json.loads(out)["runs"]["submitted"] == 6

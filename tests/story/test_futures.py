@@ -28,7 +28,7 @@ levels = {order = ["fcfs", "sjf"], backfill = ["easy", "none"]}
 generator = "lublin"
 count = 3
 duration = "12h"
-judge = "worst"
+aggregate = "worst"
 
 [objective]
 minimise = "mean_bounded_slowdown"
@@ -84,7 +84,7 @@ def test_one_run_is_tried_and_a_wrong_setting_is_one_sentence(
     (tmp_path / "wrong.toml").write_text(SWEEP.replace('"worst"', '"best"'))
     assert run(["sweep", "wrong.toml"]) == 2
     said = capsys.readouterr().err
-    assert "application.futures.judge" in said
+    assert "application.futures.aggregate" in said
     assert "'mean', 'quantile' or 'worst'" in said
 
 
@@ -93,7 +93,7 @@ def test_the_template_says_how(tmp_path: Path) -> None:
     text = (tmp_path / "new.toml").read_text()
     start = text.index("# [application.futures]")
     tables = tomllib.loads(text[start:].split("\n\n")[0].replace("# ", "", 1).replace("\n# ", "\n"))
-    assert set(tables["application"]["futures"]) == {"generator", "count", "duration", "judge"}
+    assert set(tables["application"]["futures"]) == {"generator", "count", "duration", "aggregate"}
     assert build_sweep(check_settings(tables, "x")).application.name == "scheduling"
 
 
@@ -106,7 +106,7 @@ def test_the_guide_shows_settings_and_a_script_that_are_right(
     chosen = check_settings(tomllib.loads(blocks["toml"]), "the guide").application
     assert isinstance(chosen, SchedulingSettings)
     assert chosen.futures is not None
-    assert (chosen.futures.judge, chosen.futures.quantile) == ("quantile", 0.9)
+    assert (chosen.futures.aggregate, chosen.futures.quantile) == ("quantile", 0.9)
     exec(blocks["python"], {})
     judged, each = capsys.readouterr().out.splitlines()
     assert float(judged) == max(json.loads(each))

@@ -111,26 +111,26 @@ def test_an_experiment_starts_from_an_old_one(cli: Cli, table: Path) -> None:
 
 def test_the_journal_shows_every_decision(cli: Cli, table: Path) -> None:
     assert cli("sweep", "--table", str(table), "--runs", "4")[0] == 0
-    _, out, _ = cli("journal", "--json")
+    _, out, _ = cli("events", "--json")
     kinds = [event["type"] for event in json.loads(out)["events"]]
     assert kinds[0] == "ExperimentOpened"
     assert kinds.count("RunCompleted") == 4
     assert kinds[-1] == "ExperimentFinished"
-    _, out, _ = cli("journal", "--kind", "RunSubmitted")
+    _, out, _ = cli("events", "--kind", "RunSubmitted")
     assert len(out.splitlines()) == 4
-    code, _, err = cli("journal", "--kind", "Nothing")
+    code, _, err = cli("events", "--kind", "Nothing")
     assert code == 2
     assert "RunSubmitted" in err
 
 
 def test_a_warning_is_said_and_answered(cli: Cli, table: Path) -> None:
     sweep = ("sweep", "--table", str(table), "--runs", "9", "--initial", "5", "--batch", "1")
-    code, _, err = cli(*sweep, "--advice", "accept")
+    code, _, err = cli(*sweep, "--warnings", "accept")
     assert code == 0
     assert "warning" in err
-    _, out, _ = cli("journal", "--kind", "AdviceAnswered", "--json")
+    _, out, _ = cli("events", "--kind", "AdviceAnswered", "--json")
     assert {event["answer"] for event in json.loads(out)["events"]} == {"accepted"}
-    code, _, err = cli(*sweep, "--advice", "obey")
+    code, _, err = cli(*sweep, "--warnings", "obey")
     assert code == 2
     assert "advice" in err
 
@@ -147,5 +147,5 @@ def test_a_deadline_may_be_the_only_limit(cli: Cli, table: Path) -> None:
     code, out, _ = cli("sweep", "--table", str(table), "--deadline", "1h", "--json")
     assert code == 0
     assert json.loads(out)["runs"]["submitted"] == 12
-    opened = json.loads(cli("journal", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
+    opened = json.loads(cli("events", "--kind", "ExperimentOpened", "--json")[1])["events"][0]
     assert opened["sla"]["max_runs"] is None

@@ -118,7 +118,7 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
     assert collected() == by_cli
 
     store = tmp_path / "browser.db"
-    with housed(store) as house:
+    with housed(store) as service:
         opened = open_from(Form("file", str(sweep_file)), store)
         endpoint = find_endpoint(store)
         assert endpoint is not None
@@ -132,7 +132,7 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
         session.submit(session.initial_evaluation(3))
         until(over)
         session.finish(reason)
-        assert house.notes(session.id) == ()
+        assert service.notes(session.id) == ()
     by_browser = collected()
     assert by_browser == by_cli
 
@@ -200,12 +200,12 @@ def test_resume_refuses_a_hook_that_is_gone_and_says_the_way_out(
     monkeypatch.chdir(hook.parent)
     assert cli("sweep", str(sweep_file), "--runs", "2", "--on-finish", "./hook.sh")[0] == 0
     hook.unlink()
-    before = cli("journal", "--json")[1]
+    before = cli("events", "--json")[1]
     code, _, err = cli("resume", "--runs", "4")
     assert code == 2
     assert "on_finish cannot be started" in err
     assert "say --no-hooks to go on without" in err
-    assert cli("journal", "--json")[1] == before
+    assert cli("events", "--json")[1] == before
     assert cli("resume", "--runs", "4", "--no-hooks")[0] == 0
 
 

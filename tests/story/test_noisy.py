@@ -27,7 +27,7 @@ seed = 2
 [application]
 function = "tune:measure"
 noisy = true
-today = {x = 0, y = 0}
+baseline = {x = 0, y = 0}
 
 [objective]
 minimise = "value"
@@ -70,18 +70,18 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
 
 
 def test_the_command_line_and_the_browser_confirm_alike(folder: Path) -> None:
-    with housed(folder / "browser.db") as house:
+    with housed(folder / "browser.db") as service:
         opened = open_from(Form("file", "sweep.toml"), folder / "browser.db")
-        opened.session.hand_over(AutoSteering(4, 4, "ignore"))
-        house.queue.set_active(opened.session.id, True)
-        until(lambda: house.look(opened.session.id).experiment.automatic is None)
-        handed = house.look(opened.session.id).experiment.handed_over
+        opened.session.set_auto_steering(AutoSteering(4, 4, "ignore"))
+        service.queue.set_active(opened.session.id, True)
+        until(lambda: service.look(opened.session.id).experiment.auto_steering is None)
+        handed = service.look(opened.session.id).experiment.auto_steering_change
         assert handed is not None
         assert "the budget of 14 runs is used up" in handed.reason
     in_browser = SqliteStore(folder / "browser.db").load(opened.session.id)
     assert run(["sweep", "sweep.toml", "--json"]) == 0
-    journal = SqliteStore(folder / "store.db")
-    by_cli = journal.load(journal.experiments()[0].id)
+    event_log = SqliteStore(folder / "store.db")
+    by_cli = event_log.load(event_log.experiments()[0].id)
     assert told(by_cli)[:-1] == told(in_browser)
     sources = [line[0] for line in told(by_cli) if isinstance(line, tuple) and len(line) == 4]
     assert sources[-2:] == ["replicate"] * 2
@@ -118,10 +118,10 @@ def test_past_results_may_be_replicates(folder: Path, capsys: pytest.CaptureFixt
     said = " ".join(capsys.readouterr().err.split())
     assert "3 results from before were taken in, 1 left out: they are there already" in said
     assert run(["sweep", "sweep.toml", "--from", "latest", "--runs", "3", "--json"]) == 0
-    journal = SqliteStore(folder / "store.db")
+    event_log = SqliteStore(folder / "store.db")
     sources = [
         line[0]
-        for line in told(journal.load(journal.experiments()[0].id))
+        for line in told(event_log.load(event_log.experiments()[0].id))
         if isinstance(line, tuple) and len(line) == 4
     ]
     assert sources.count("imported") == 3 + 14  # replicates come along

@@ -81,7 +81,7 @@ def test_the_readmes_shell_script_is_steered(cli: Cli, tmp_path: Path, repositor
     assert code == 0, err
     found = json.loads(out)
     assert found["runs"] == {"submitted": 20, "completed": 20, "failed": 0}
-    assert found["today"]["value"] == 900 + 30 + (16 - 48) ** 2 // 8
+    assert found["baseline"]["value"] == 900 + 30 + (16 - 48) ** 2 // 8
     values = found["best"]["values"]
     threads, block = values["threads"], values["block"]
     assert found["best"]["value"] == 900 // threads + 30 * threads + (block - 48) ** 2 // 8
@@ -165,7 +165,7 @@ BAD_FILES = {
         COMMAND.replace("command =", 'measures = {pattern = "("}\ncommand ='),
         "no regular expression",
     ),
-    "bad today": (COMMAND.replace("command =", "today = {x = 7}\ncommand ="), "7"),
+    "bad today": (COMMAND.replace("command =", "baseline = {x = 7}\ncommand ="), "7"),
     "one file, two workers": (
         "workers = 2" + COMMAND.replace("command =", 'measures = {file = "o.json"}\ncommand ='),
         "{scratch}",

@@ -56,8 +56,8 @@ def test_a_steered_platform_is_reported_beside_today(
     told = json.loads(capsys.readouterr().out)
     application = AiPlatform(days=2.0, models=10)
     best = application.evaluate(told["best"]["values"], 0)["cost_per_day"]
-    today = application.evaluate(application.baseline, 0)["cost_per_day"]
-    assert told["best"]["value"] == best < today
+    baseline = application.evaluate(application.baseline, 0)["cost_per_day"]
+    assert told["best"]["value"] == best < baseline
     page = (tmp_path / "report.html").read_text()
     for name in ("What to change", "training_capacity", "late_share", "sla_misses"):
         assert name in page

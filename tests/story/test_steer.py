@@ -30,7 +30,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return store
 
 
-def journal(store: Path) -> tuple[object, ...]:
+def event_log(store: Path) -> tuple[object, ...]:
     opened = SqliteStore(store)
     return opened.load(opened.experiments()[0].id)
 
@@ -61,7 +61,7 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
     ]
     assert run(["resume", "--json"]) == 0
     capsys.readouterr()
-    assert run(["journal", "--kind", "RunSubmitted", "--json"]) == 0
+    assert run(["events", "--kind", "RunSubmitted", "--json"]) == 0
     later = json.loads(capsys.readouterr().out)["events"][4:]
     assert any(run["reason"].endswith("; size=8 is preferred.") for run in later)
     assert all(run["configuration"]["level_ids"][1] != 2 for run in later)
@@ -127,12 +127,12 @@ range = {low = 0, high = 9, step = 1}
 def test_what_cannot_be_is_refused_whole(
     swept: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    before = journal(swept)
+    before = event_log(swept)
     budget = ["--runs", "9"] if words else []
     assert run(["steer", *budget, *words]) == 2
     told = capsys.readouterr().err.strip().splitlines()[-1]
     assert said in told
-    assert journal(swept) == before
+    assert event_log(swept) == before
 
 
 def test_a_finished_experiment_needs_a_budget_to_be_steered(
@@ -146,13 +146,13 @@ def test_a_finished_experiment_needs_a_budget_to_be_steered(
     assert "zebra" in capsys.readouterr().err
     assert run(["steer", "--replicate", "1"]) == 2
     assert "for example --runs 14" in capsys.readouterr().err
-    assert not any(isinstance(event, SpaceChanged) for event in journal(swept))
+    assert not any(isinstance(event, SpaceChanged) for event in event_log(swept))
 
 
 def test_an_option_that_is_given_twice_is_refused(
     swept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = journal(swept)
+    before = event_log(swept)
     twice = ["--option", "start=5", "--option", "start=6"]
     assert run(["steer", "--runs", "9", *twice]) == 2
     assert "--option gives 'start' twice, as 5 and as 6; give it once" in capsys.readouterr().err
@@ -161,4 +161,4 @@ def test_an_option_that_is_given_twice_is_refused(
     assert "--levels gives 'size' twice" in capsys.readouterr().err
     assert run(["steer", "--runs", "9", "--strategy", "random", "--option", "beta=1"]) == 2
     assert "strategy 'random' has no options, so no 'beta'" in capsys.readouterr().err
-    assert journal(swept) == before
+    assert event_log(swept) == before

@@ -30,7 +30,7 @@ def sweep_file(script: str, **more: Any) -> Path:
     path = Path("sweep.toml")
     path.write_text(
         f"{top}[application]\ncommand = ['sh', 'program.sh', '{{size}}', '{{seed}}']\n"
-        "today = {size = 2}\n"
+        "baseline = {size = 2}\n"
         "[objective]\nminimise = 'time_ms'\nunit = 'ms'\n"
         "constraints = [{measure = 'memory_mb', at_most = 600.0}]\n"
         "[[parameters]]\nname = 'size'\nlevels = [1, 2, 4]\n"
@@ -52,7 +52,7 @@ def test_todays_configuration_is_run_once_and_nothing_is_stored(
     path = sweep_file(f"echo x >> ran\n{GOOD}", runs=7)
     assert run(["try", str(path), "--json"]) == 0
     said = told(capsys)
-    assert (said["ok"], said["today"], said["configuration"]) == (True, True, {"size": 2})
+    assert (said["ok"], said["baseline"], said["configuration"]) == (True, True, {"size": 2})
     assert (said["value"], said["unit"], said["feasible"]) == (2.0, "ms", True)
     assert said["constraints"] == [
         {"text": "memory_mb at most 600", "measure": "memory_mb", "value": 512.0, "met": True}
@@ -121,13 +121,13 @@ def test_each_failure_says_what_to_change(
     script: str,
     more: dict[str, Any],
     reason: str,
-    advice: str,
+    warning: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["try", str(sweep_file(script, **more)), "--json"]) == 4
     failure = told(capsys)["failure"]
     assert reason in failure["reason"]
-    assert advice in failure["advice"]
+    assert warning in failure["advice"]
 
 
 def test_a_program_that_was_not_started_is_named() -> None:
@@ -171,7 +171,7 @@ def test_a_table_begins_with_a_row_that_was_measured(capsys: pytest.CaptureFixtu
 def test_the_built_in_example_is_tried_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["try", "--runs", "10", "--json"]) == 0
     said = told(capsys)
-    assert said["today"]
+    assert said["baseline"]
     assert said["configuration"]["small_procs"] == 0
     assert said["feasible"] is False, "today violates the wait of small jobs"
 

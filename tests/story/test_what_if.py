@@ -118,15 +118,15 @@ def test_what_cannot_be_is_refused_with_one_sentence(
 def test_a_warning_is_accepted_on_the_command_line(
     store: SqliteStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    advice = load_session(store, "hills").experiment.open_advice
-    assert advice is not None
-    which = [one.kind for one in advice.alternatives].index("strategy")
-    chosen = advice.alternatives[which]
+    warning = load_session(store, "hills").experiment.open_warning
+    assert warning is not None
+    which = [one.kind for one in warning.alternatives].index("strategy")
+    chosen = warning.alternatives[which]
     assert run(["steer", "--accept", str(which + 1), "--exploitation", "0.5"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == f"Warning 1 is accepted: {chosen.text}."
     experiment = load_session(store, "hills").experiment
-    assert experiment.open_advice is None
+    assert experiment.open_warning is None
     assert chosen.steering is not None
     assert experiment.steering.strategy == chosen.steering.strategy
     assert experiment.steering.exploitation == 0.5
@@ -141,7 +141,7 @@ def test_a_warning_is_accepted_on_the_command_line(
 def test_a_warning_is_ignored_or_changed(
     store: SqliteStore, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    was = load_session(store, "hills").experiment.open_advice
+    was = load_session(store, "hills").experiment.open_warning
     assert was is not None
     assert was.outlook is not None
     assert was.outlook.goal is not None
@@ -165,10 +165,10 @@ def test_suggest_lists_what_could_be_done(
     stored.append("hills", 0, warned_events[:-3])  # without the last batch, its check and warning
     assert run(["suggest", "-n", "4"]) == 0
     told = capsys.readouterr().out
-    advice = load_session(stored, "hills").experiment.open_advice
-    assert advice is not None
-    assert f"warning: {advice.text}" in told
-    first = advice.alternatives[0]
+    warning = load_session(stored, "hills").experiment.open_warning
+    assert warning is not None
+    assert f"warning: {warning.text}" in told
+    first = warning.alternatives[0]
     assert first.chance is not None
     assert f"  1. {first.text}: the chance would be {100 * first.chance:.0f} %" in told
     assert "copperline steer hills --accept 1 (or --ignore)" in told
@@ -179,23 +179,23 @@ def test_looking_again_does_not_lapse_a_warning(
 ) -> None:
     before = store.load("hills")
     known = load_session(store, "hills").experiment
-    advice, batch = known.open_advice, known.open_batch
-    assert advice is not None
+    warning, batch = known.open_warning, known.open_batch
+    assert warning is not None
     assert batch is not None
     assert run(["suggest", "--json", "-n", "9"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["batch"], told["recorded"]) == (batch.number, False)
     assert len(told["suggestions"]) == len(batch.suggestions)
-    assert told["warning"] == advice.text
+    assert told["warning"] == warning.text
     assert [one["number"] for one in told["alternatives"]] == list(
-        range(1, len(advice.alternatives) + 1)
+        range(1, len(warning.alternatives) + 1)
     )
     assert run(["suggest"]) == 0
     assert "it is shown again" in capsys.readouterr().out
     for command in ("forecast", "steer"):
         assert run([command]) == 0
         told_in_words = capsys.readouterr().out
-        for number, one in enumerate(advice.alternatives, 1):
+        for number, one in enumerate(warning.alternatives, 1):
             assert f"  {number}. {one.text}: the chance would be" in told_in_words
         assert run([command, "--json"]) == 0
         warning = json.loads(capsys.readouterr().out)["warning"]
@@ -212,7 +212,7 @@ def test_a_sweep_waits_at_a_warning_until_it_is_answered(
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + y}\n" for x in range(20) for y in range(20))
     (tmp_path / "table.csv").write_text(f"x,y,objective\n{rows}")
     words = ["--table", "table.csv", "--goal", "-50", "--strategy", "grasp", "--runs", "50"]
-    assert run(["sweep", *words, "--advice", "wait", "--name", "waits"]) == 0
+    assert run(["sweep", *words, "--warnings", "wait", "--name", "waits"]) == 0
     told = capsys.readouterr().out
     assert "warning: " in told
     assert "--ignore)" in told
@@ -229,7 +229,7 @@ def test_a_sweep_waits_at_a_warning_until_it_is_answered(
     assert run(["resume"]) == 0
     assert state() == (n, False)
     assert run(["steer", "--ignore"]) == 0
-    assert run(["resume", "--advice", "ignore"]) == 0
+    assert run(["resume", "--warnings", "ignore"]) == 0
     assert state() == (50, True)
 
 
@@ -237,12 +237,12 @@ def test_the_report_says_what_was_proposed_and_answered(
     store: SqliteStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = load_session(store, "hills")
-    advice = session.experiment.open_advice
-    assert advice is not None
-    session.answer_advice("accepted", alternative=0)
+    warning = session.experiment.open_warning
+    assert warning is not None
+    session.answer_warning("accepted", alternative=0)
     assert run(["report", "--out", str(tmp_path / "report.html")]) == 0
     text = (tmp_path / "report.html").read_text()
-    for one in advice.alternatives:
+    for one in warning.alternatives:
         assert f"{one.text}: the chance would be" in text
-    assert f"accepted: {advice.alternatives[0].text}" in text
+    assert f"accepted: {warning.alternatives[0].text}" in text
     assert "when studies that looked like this one mostly missed the goal" in text

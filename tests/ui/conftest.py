@@ -27,13 +27,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     monkeypatch.setattr(state.ServiceConnection, "__init__", noted)
     yield path
-    for office in made:
-        office.companion.end()
+    for connection in made:
+        connection.companion.end()
     state.service_connection.clear()
 
 
 @pytest.fixture
-def house(store: Path) -> Iterator[ExperimentService]:
+def service(store: Path) -> Iterator[ExperimentService]:
     """The store is served and what is started is executed, in this process."""
     with housed(store) as opened:
         yield opened

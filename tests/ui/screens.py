@@ -39,9 +39,9 @@ def sound(page: AppTest) -> AppTest:
 
 
 def desk_in(page: AppTest, store: Path) -> ExperimentViewModel:
-    desk = service_connection(str(store)).desk(page.session_state["experiment"])
-    desk.refresh(now=True)
-    return desk
+    view_model = service_connection(str(store)).view_model(page.session_state["experiment"])
+    view_model.refresh(now=True)
+    return view_model
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -53,11 +53,11 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def until_done(page: AppTest, store: Path) -> AppTest:
     """Wait until nothing waits, goes on or steers itself; draw the page again."""
-    desk = desk_in(page, store)
+    view_model = desk_in(page, store)
 
     def done() -> bool:
-        experiment = desk.refresh(now=True).experiment
-        return experiment.automatic is None and not experiment.runs_in(
+        experiment = view_model.refresh(now=True).experiment
+        return experiment.auto_steering is None and not experiment.runs_in(
             RunState.QUEUED, RunState.RUNNING
         )
 

@@ -87,7 +87,7 @@ def test_bad_terms_are_refused_beside_their_field() -> None:
     ],
 )
 def test_the_service_and_the_command_line_end_at_the_same_run(
-    house: ExperimentService,
+    service: ExperimentService,
     store: Path,
     table: Path,
     tmp_path: Path,
@@ -96,15 +96,15 @@ def test_the_service_and_the_command_line_end_at_the_same_run(
 ) -> None:
     form = Form("table", str(table), runs=12, seed=5, terms=terms, strategy="random")
     opened = open_from(form, store)
-    opened.session.hand_over(AutoSteering(3, 3, "ignore"))
+    opened.session.set_auto_steering(AutoSteering(3, 3, "ignore"))
     until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered: Any = SqliteStore(store).load(opened.session.id)
 
     other = tmp_path / "cli.db"
     how = ("--runs", "12", "--seed", "5", "--initial", "3", "--batch", "3", "--strategy", "random")
     assert run(["sweep", "--table", str(table), *how, *options, "--store", str(other)]) == 0
-    journal = SqliteStore(other)
-    by_cli: Any = journal.load(journal.experiments()[0].id)
+    event_log = SqliteStore(other)
+    by_cli: Any = event_log.load(event_log.experiments()[0].id)
     assert told(by_cli)[:-1] == told(steered)
     reason = [event.reason for event in steered if isinstance(event, AutoSteeringChanged)][-1]
     assert by_cli[-1].reason == reason

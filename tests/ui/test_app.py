@@ -21,7 +21,7 @@ from tests.ui.screens import at_page, desk_in, first_page, go, press, shown, unt
 
 
 @pytest.fixture
-def opened(house: ExperimentService, store: Path, table: Path) -> NewExperiment:
+def opened(service: ExperimentService, store: Path, table: Path) -> NewExperiment:
     return open_from(Form("table", str(table), runs=10), store)
 
 
@@ -57,7 +57,7 @@ def refuse() -> None:
     raise ServiceError("no service came up for the store")
 
 
-def test_an_experiment_that_is_not_there_is_said_in_a_sentence(house: ExperimentService) -> None:
+def test_an_experiment_that_is_not_there_is_said_in_a_sentence(service: ExperimentService) -> None:
     assert "no experiment 'no-such'" in at_page("no-such").error[0].value.lower()
 
 
@@ -70,7 +70,7 @@ def test_every_page_can_be_drawn_before_the_first_result(opened: NewExperiment, 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_drawn_of_a_finished_experiment_and_changes_nothing(
-    house: ExperimentService, store: Path, table: Path, name: str
+    service: ExperimentService, store: Path, table: Path, name: str
 ) -> None:
     assert run(["sweep", "--table", str(table), "--name", "older", "--runs", "9"]) == 0
     (one,) = SqliteStore(store).experiments()
@@ -104,7 +104,7 @@ def test_runs_wait_until_they_are_started_and_pause(opened: NewExperiment, store
 def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Path) -> None:
     page = at_page(opened.session.id, "steering")
     page.selectbox(key="auto-advice").set_value("ignore")
-    page = press(page, "automatic")
+    page = press(page, "auto_steering")
     assert "steers itself" in shown(page)
     page = until_done(press(page, "start-runs"), store)
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 10
@@ -112,10 +112,10 @@ def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Pa
 
 
 def test_a_person_takes_it_back(opened: NewExperiment, store: Path) -> None:
-    opened.session.hand_over(AutoSteering(advice="ignore"))
-    page = press(at_page(opened.session.id, "steering"), "automatic")
+    opened.session.set_auto_steering(AutoSteering(warnings="ignore"))
+    page = press(at_page(opened.session.id, "steering"), "auto_steering")
     assert "You decide again" in shown(page)
-    assert desk_in(page, store).experiment.automatic is None
+    assert desk_in(page, store).experiment.auto_steering is None
 
 
 def test_what_another_program_did_meanwhile_is_seen(opened: NewExperiment, store: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_another_program_did_meanwhile_is_seen(opened: NewExperiment, store
 
 def test_an_interrupted_program_is_taken_over(opened: NewExperiment, store: Path) -> None:
     opened.session.submit(opened.session.initial_evaluation(3))
-    execution._start_next(opened.session._journal)
+    execution._start_next(opened.session._event_log)
     page = at_page(opened.session.id)
     assert "Executed by another program" in shown(page)
     page = until_done(press(page, "start-runs"), store)
@@ -135,7 +135,7 @@ def test_an_interrupted_program_is_taken_over(opened: NewExperiment, store: Path
 
 
 def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
-    house: ExperimentService, store: Path, opened: NewExperiment, table: Path
+    service: ExperimentService, store: Path, opened: NewExperiment, table: Path
 ) -> None:
     session = open_session(Bowl(), store=SqliteStore(store))
     session.submit(session.initial_evaluation(2))
@@ -144,8 +144,8 @@ def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
     table.write_text("x,y,objective\n1,1,2\n2,1,1\n")
     page = press(at_page(opened.session.id), "start-runs")
     assert "is not what it was" in page.error[0].value
-    house.session(session.id).catch_up()
-    assert not house.session(session.id).experiment.runs_in(RunState.FAILED, RunState.RUNNING)
+    service.session(session.id).catch_up()
+    assert not service.session(session.id).experiment.runs_in(RunState.FAILED, RunState.RUNNING)
 
 
 def test_while_the_service_is_away_the_page_stays_and_comes_back(

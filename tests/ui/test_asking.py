@@ -14,16 +14,16 @@ ASKING = "its program asks for runs itself, "
 
 
 @pytest.mark.parametrize(
-    ("heard_s", "words"),
+    ("last_call_s", "words"),
     [(None, "not heard of yet"), (0.2, "last heard less than a second ago"),
      (312.0, "last heard about 5 min 12 s ago")],
 )  # fmt: skip
 def test_it_says_when_the_program_was_heard_and_names_no_worker(
-    heard_s: float | None, words: str
+    last_call_s: float | None, words: str
 ) -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(10))
     session.submit(session.suggest(2))
-    asking = ExecutionStatus(active=True, executes=True, by_program=True, heard_s=heard_s)
+    asking = ExecutionStatus(active=True, executes=True, external=True, last_call_s=last_call_s)
     told = state_words(ExperimentSnapshot(session.experiment, asking))
     assert told.endswith(f"Running; {ASKING}{words}")
     assert f"{ASKING}{words}" in idle_words(asking)

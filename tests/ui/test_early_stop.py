@@ -75,15 +75,15 @@ def told(events: tuple[Event, ...]) -> list[object]:
 
 @pytest.mark.soak
 def test_four_ways_to_stop_a_run_end_in_the_same_journal(
-    house: ExperimentService, store: Path, tmp_path: Path
+    service: ExperimentService, store: Path, tmp_path: Path
 ) -> None:
-    house.programs = True
+    service.programs = True
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     endpoint = find_endpoint(store)
     assert endpoint is not None
     link = ApiClient(endpoint.url, endpoint.token)
-    journals = []
+    event_logs = []
     ways: list[Callable[[RemoteSession, Path], None]] = [
         by_script, by_http, by_command, by_browser,
     ]  # fmt: skip
@@ -117,9 +117,9 @@ def test_four_ways_to_stop_a_run_end_in_the_same_journal(
         shown = json.loads(json.dumps(link.get(f"/v1/experiments/{session.id}/runs/1")))
         assert (shown["stopped"], shown["value"]) == ("flat by now", 7.0)
         assert shown["reported_s"] is not None
-        journals.append(told(session.events()))
+        event_logs.append(told(session.events()))
     link.close()
-    assert journals[1:] == journals[:1] * 3
+    assert event_logs[1:] == event_logs[:1] * 3
 
 
 def alive(pid: int) -> bool:

@@ -352,7 +352,7 @@ def _bare_add(seat: Seat, runs: tuple[dict[str, Level], ...]) -> str:
 # -- the scoreboard ----------------------------------------------------------------------------
 
 
-def _board(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def _board(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     overview.prediction_record_section(experiment)
     return None
 

@@ -30,14 +30,14 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
+def service() -> House:
     return House()
 
 
-def drawn(store: Path, house: House) -> AppTest:
+def drawn(store: Path, service: House) -> AppTest:
     def page() -> object:
         stored = SqliteStore(store).experiments() if store.exists() else ()
-        return experiments.page(store, stored, house.chosen.append, house.opened.append)
+        return experiments.page(store, stored, service.chosen.append, service.opened.append)
 
     return shown(page)
 
@@ -60,22 +60,22 @@ def labels(page: AppTest) -> list[str]:
 # -- the first thing that a newcomer sees ----------------------------------------------------------
 
 
-def test_without_an_experiment_there_is_one_thing_to_press(store: Path, house: House) -> None:
-    page = drawn(store, house)
+def test_without_an_experiment_there_is_one_thing_to_press(store: Path, service: House) -> None:
+    page = drawn(store, service)
     assert page.subheader[0].value == "No experiment yet"
     assert labels(page) == ["Start the example", "Start the AI platform", "Set up my own"]
     assert not store.exists(), "looking makes nothing"
     page = press(page, "start-example")
     assert page.session_state["went"] == "overview"
-    (new,) = house.opened
-    assert new.automatic is not None
+    (new,) = service.opened
+    assert new.auto_steering is not None
     assert new.session.experiment.sla.max_runs == 24
     assert len(SqliteStore(store).experiments()) == 1
 
 
-def test_the_example_is_done_in_well_under_a_minute(store: Path, house: House) -> None:
-    press(drawn(store, house), "start-example")
-    new = house.opened[0]
+def test_the_example_is_done_in_well_under_a_minute(store: Path, service: House) -> None:
+    press(drawn(store, service), "start-example")
+    new = service.opened[0]
     started_s = time.monotonic()
     executor, session = SerialExecutor(new.application), new.session
     session.run_queued(executor)
@@ -83,8 +83,8 @@ def test_the_example_is_done_in_well_under_a_minute(store: Path, house: House) -
     while session.remaining_runs:
         session.run_queued(executor)
         batch = session.suggest(min(5, session.remaining_runs))
-        if session.experiment.open_advice is not None:
-            session.answer_advice("ignored")
+        if session.experiment.open_warning is not None:
+            session.answer_warning("ignored")
         session.submit(batch)
     session.run_queued(executor)
     assert time.monotonic() - started_s < 60
@@ -94,29 +94,29 @@ def test_the_example_is_done_in_well_under_a_minute(store: Path, house: House) -
     assert best.outcome.feasible
 
 
-def test_the_platform_is_started_with_a_click(store: Path, house: House) -> None:
-    page = press(drawn(store, house), "start-platform")
+def test_the_platform_is_started_with_a_click(store: Path, service: House) -> None:
+    page = press(drawn(store, service), "start-platform")
     assert page.session_state["went"] == "overview"
-    (new,) = house.opened
-    assert new.automatic is not None
+    (new,) = service.opened
+    assert new.auto_steering is not None
     assert new.application.name == "ai_platform"
     assert new.session.experiment.sla.max_runs == 60
 
 
-def test_an_own_one_leads_to_new(store: Path, house: House) -> None:
-    assert press(drawn(store, house), "new-experiment").session_state["went"] == "new"
+def test_an_own_one_leads_to_new(store: Path, service: House) -> None:
+    assert press(drawn(store, service), "new-experiment").session_state["went"] == "new"
 
 
 # -- the list --------------------------------------------------------------------------------------
 
 
-def test_the_list_says_how_far_each_is(store: Path, house: House, table: Path) -> None:
+def test_the_list_says_how_far_each_is(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "first", deadline="2h")
     one.session.include({"x": 1, "y": 1})
     one.session.run_queued(SerialExecutor(one.application))
     two = opened(store, table, "second [x](y)")
     two.session.include({"x": 4, "y": 4})
-    page = drawn(store, house)
+    page = drawn(store, service)
     rows = page.dataframe[0].value
     assert list(rows["name"]) == ["second [x](y)", "first"]
     assert list(rows["state"]) == ["◔ 1 run waiting", "◑ ready for suggestions"]
@@ -130,23 +130,23 @@ def test_the_list_says_how_far_each_is(store: Path, house: House, table: Path) -
     assert labels(page)[0] == r"Open second \[x](y)"
 
 
-def test_one_is_opened_by_its_id(store: Path, house: House, table: Path) -> None:
+def test_one_is_opened_by_its_id(store: Path, service: House, table: Path) -> None:
     for name in ("a", "b", "c"):
         opened(store, table, name)
     ids = [one.id for one in SqliteStore(store).experiments()]
-    page = drawn(store, house)
+    page = drawn(store, service)
     page = choose(page, 2)
     assert labels(page)[0] == "Open a"
     page = press(page, f"open-{ids[2]}")
-    assert house.chosen == [ids[2]]
+    assert service.chosen == [ids[2]]
     assert page.session_state["went"] == "overview"
 
 
 def test_what_comes_meanwhile_does_not_move_what_was_chosen(
-    store: Path, house: House, table: Path
+    store: Path, service: House, table: Path
 ) -> None:
     first = opened(store, table, "first")
-    page = choose(drawn(store, house), 0)
+    page = choose(drawn(store, service), 0)
     assert not any("since" in label for label in labels(page))
     opened(store, table, "second")
     page = sound(page.run())
@@ -154,15 +154,15 @@ def test_what_comes_meanwhile_does_not_move_what_was_chosen(
     assert "Open first" in labels(page)
     assert "1 change since - refresh" in labels(page)
     press(page, f"open-{first.session.id}")
-    assert house.chosen == [first.session.id]
+    assert service.chosen == [first.session.id]
     page = press(page, "experiments-refresh")
     assert list(page.dataframe[0].value["name"]) == ["second", "first"]
     assert not any("since" in label for label in labels(page))
 
 
-def test_an_experiment_that_goes_on_is_one_change(store: Path, house: House, table: Path) -> None:
+def test_an_experiment_that_goes_on_is_one_change(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "first")
-    page = drawn(store, house)
+    page = drawn(store, service)
     one.session.include({"x": 1, "y": 1})
     one.session.run_queued(SerialExecutor(one.application))
     page = sound(page.run())
@@ -171,10 +171,10 @@ def test_an_experiment_that_goes_on_is_one_change(store: Path, house: House, tab
     assert list(page.dataframe[0].value["best"]) == ["19"]
 
 
-def test_it_is_duplicated_into_new(store: Path, house: House, table: Path) -> None:
+def test_it_is_duplicated_into_new(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "mine", strategy="random", exclude="x == 1", deadline="2h")
     before = SqliteStore(store).experiments()
-    page = press(drawn(store, house), f"duplicate-{one.session.id}")
+    page = press(drawn(store, service), f"duplicate-{one.session.id}")
     assert page.session_state["went"] == "new"
     form = page.session_state["new-form"]
     assert form.name == "mine again"
@@ -186,16 +186,16 @@ def test_it_is_duplicated_into_new(store: Path, house: House, table: Path) -> No
 
 
 def test_one_that_was_opened_from_python_cannot_be_duplicated(
-    store: Path, house: House, table: Path
+    store: Path, service: House, table: Path
 ) -> None:
     session = open_session(Lookup.read(table), store=SqliteStore(store), name="bare", sla=Sla(3))
-    page = press(drawn(store, house), f"duplicate-{session.id}")
+    page = press(drawn(store, service), f"duplicate-{session.id}")
     assert "opened from Python" in page.error[0].value
     assert page.session_state["went"] == ""
 
 
 def test_a_journal_is_read_once_for_each_state(
-    store: Path, house: House, table: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, service: House, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for i in range(experiments.PER_PAGE + 5):
         opened(store, table, f"e{i}")
@@ -207,7 +207,7 @@ def test_a_journal_is_read_once_for_each_state(
         return load(self, experiment_id, since)
 
     monkeypatch.setattr(SqliteStore, "load", noted)
-    page = drawn(store, house)
+    page = drawn(store, service)
     assert len(read) == experiments.PER_PAGE, "only those that are shown"
     sound(page.run())
     assert len(read) == experiments.PER_PAGE
@@ -218,13 +218,13 @@ def test_a_journal_is_read_once_for_each_state(
 
 
 def test_a_store_that_cannot_be_read_is_said_in_a_sentence(
-    store: Path, house: House, table: Path
+    store: Path, service: House, table: Path
 ) -> None:
     opened(store, table, "first")
     gone = (StoredExperiment("no-such", "gone", 0.0, 3),)
 
     def page() -> object:
-        return experiments.page(store, gone, house.chosen.append, house.opened.append)
+        return experiments.page(store, gone, service.chosen.append, service.opened.append)
 
     assert "No experiment 'no-such'" in shown(page).error[0].value
 
@@ -260,7 +260,7 @@ def test_a_glance_follows_an_experiment_to_its_end(store: Path, table: Path) -> 
 
 
 def test_a_warning_that_waits_for_an_answer_is_in_the_list(
-    store: Path, house: House, table: Path
+    store: Path, service: House, table: Path
 ) -> None:
     new = opened(store, table, "one", runs=6)
     session, executor = new.session, SerialExecutor(new.application)
@@ -269,12 +269,12 @@ def test_a_warning_that_waits_for_an_answer_is_in_the_list(
     session.run_queued(executor)
     session.initial_evaluation(1)
     session.suggest(2)
-    advice = session.experiment.open_advice
-    assert advice is not None
-    assert summarise_experiment(looked_at(new)).warning == advice.text
-    rows = drawn(store, house).dataframe[0].value
-    assert list(rows["warning"]) == [f"▲ {advice.text}"]
-    session.answer_advice("ignored")
+    warning = session.experiment.open_warning
+    assert warning is not None
+    assert summarise_experiment(looked_at(new)).warning == warning.text
+    rows = drawn(store, service).dataframe[0].value
+    assert list(rows["warning"]) == [f"▲ {warning.text}"]
+    session.answer_warning("ignored")
     assert summarise_experiment(looked_at(new)).warning == ""
 
 
@@ -304,12 +304,12 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     assert summarise_experiment(looked_at(easy)).gain == "as today"
     session.submit(session.initial_evaluation(10))
     session.run_queued(executor)
-    best, today = session.experiment.best, session.experiment.baseline
+    best, baseline = session.experiment.best, session.experiment.baseline
     assert best is not None
-    assert today is not None
+    assert baseline is not None
     assert best.outcome is not None
-    assert today.outcome is not None
-    share = 1 - best.outcome.value / today.outcome.value
+    assert baseline.outcome is not None
+    share = 1 - best.outcome.value / baseline.outcome.value
     assert summarise_experiment(looked_at(easy)).gain == f"{100 * share:.1f} % better"
 
 

@@ -38,9 +38,9 @@ from assistant.ui.sla_fields import SlaFields
 SCRIPT = "sh program.sh {size} {mode} {seed}"
 ROWS = (
     ParameterRow(
-        0, "size", levels=("1", "2", "4"), unit="MB", today="2", description="how much at once"
+        0, "size", levels=("1", "2", "4"), unit="MB", baseline="2", description="how much at once"
     ),
-    ParameterRow(1, "mode", levels=("a b", "c"), kind="names", today="c"),
+    ParameterRow(1, "mode", levels=("a b", "c"), kind="names", baseline="c"),
 )
 OWN = Form(
     "command",
@@ -110,7 +110,7 @@ def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
         low, n, step = draw(st.integers(-5, 5)), draw(st.integers(0, 5)), draw(st.integers(1, 3))
         row = replace(
             row, how="steps", low=str(low), high=str(low + n * step), step=str(step),
-            today=str(low),
+            baseline=str(low),
         )  # fmt: skip
     elif how == "ratio":
         row = replace(
@@ -120,7 +120,7 @@ def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
             high="64",
             step="7",
             is_integer=draw(st.booleans()),
-            today="1",
+            baseline="1",
         )
     else:
         kind = draw(
@@ -132,7 +132,7 @@ def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
         levels = draw(NUMBERS if kind.startswith("numbers") else WORDS)
         if kind.startswith("yes"):
             levels = ["yes", "no"]
-        row = replace(row, kind=kind, levels=tuple(levels), today=levels[-1])
+        row = replace(row, kind=kind, levels=tuple(levels), baseline=levels[-1])
     return row
 
 
@@ -146,7 +146,7 @@ def forms(draw: st.DrawFn) -> Form:
         words="sh program.sh " + " ".join(f"{{{name}}}" for name in names),
         limit=draw(st.sampled_from(["", "1m", "90"])),
         noisy=draw(st.sampled_from([None, True, False])),
-        has_today=draw(st.booleans()),
+        has_baseline=draw(st.booleans()),
         environment=draw(st.sampled_from(["", "A=1\nB={seed}", "X= y=z "])),
         stdin=draw(st.sampled_from(["", "n {seed}\n"])),
         measures=draw(st.sampled_from(["usual", "last_line", "json", "file"])),
@@ -210,7 +210,7 @@ def forms(draw: st.DrawFn) -> Form:
         initial=draw(st.sampled_from([0, 10, 4])),
         batch=draw(st.sampled_from([None, 3])),
         extra_tables=draw(
-            st.sampled_from([{}, {"watch": {"quantile": 0.2}}, {"advice": "accept"}])
+            st.sampled_from([{}, {"warning_policy": {"quantile": 0.2}}, {"warnings": "accept"}])
         ),
     )
 
@@ -226,7 +226,7 @@ def alike(one: BuiltSweep, other: BuiltSweep) -> None:
     assert one.watch == other.watch
     assert one.application.name == other.application.name
     assert one.application.baseline == other.application.baseline
-    assert one.settings.agreement(0.0) == other.settings.agreement(0.0)
+    assert one.settings.sla(0.0) == other.settings.sla(0.0)
 
 
 @settings(
@@ -290,7 +290,7 @@ def test_the_tables_of_ones_own_program() -> None:
             "kind": "command",
             "cwd": str(Path.cwd()),
             "command": ["sh", "program.sh", "{size}", "{mode}", "{seed}"],
-            "today": {"size": 2, "mode": "c"},
+            "baseline": {"size": 2, "mode": "c"},
         },
         "objective": {
             "minimise": "time_ms",
@@ -336,7 +336,8 @@ def test_futures_are_fields_and_come_back_as_fields() -> None:
     )
     told = write_tables(form).tables["application"]["futures"]
     assert told == {
-        "generator": "lublin", "count": 2, "duration": "12h", "judge": "quantile", "quantile": 0.5,
+        "generator": "lublin", "count": 2, "duration": "12h", "aggregate": "quantile",
+        "quantile": 0.5,
     }  # fmt: skip
     assert form_of(write_tables(form).tables).cluster.futures == form.cluster.futures
     built = build_form(form)[1].application
@@ -374,16 +375,23 @@ def test_what_no_field_shows_is_kept_as_it_is() -> None:
         "application": {"kind": "lookup", "table": str(Path("m.csv").absolute())},
         "objective": {"weighted": {"objective": 2.0}},
         "hooks": {"on_finish": ["true"], "cwd": "/"},
-        "watch": {"quantile": 0.2},
+        "warning_policy": {"quantile": 0.2},
         "plan": {"x": [1, 2]},
         "run": [{"x": 2, "y": 1}],
-        "advice": "wait",
+        "warnings": "wait",
     }
     form = form_of(tables)
     assert form.wish.direction == "kept"
-    assert set(form.extra_tables) == {"objective", "hooks", "watch", "plan", "run", "advice"}
+    assert set(form.extra_tables) == {
+        "objective",
+        "hooks",
+        "warning_policy",
+        "plan",
+        "run",
+        "warnings",
+    }
     told = write_tables(replace(form, runs=9)).tables
-    for key in ("objective", "hooks", "watch", "plan", "run", "advice"):
+    for key in ("objective", "hooks", "warning_policy", "plan", "run", "warnings"):
         assert told[key] == tables[key]
     assert told["runs"] == 9
 
@@ -560,8 +568,8 @@ def program(**more: Any) -> Form:
         (row(how="steps", low="1", high="6", step="2"), "new-p0-levels", "does not reach 6"),
         (row(how="ratio", low="0", high="6", step="3"), "new-p0-levels", "0 < low"),
         (row(how="steps", low="1", high="5", step="2", kind="names"), "new-p0-levels", "numbers"),
-        (row(today=""), "new-p0-today", "Choose today's level of size"),
-        (row(today="3"), "new-p0-today", "no level 3"),
+        (row(baseline=""), "new-p0-baseline", "Choose today's level of size"),
+        (row(baseline="3"), "new-p0-baseline", "no level 3"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_refused_beside_its_field_and_nothing_is_stored(
@@ -583,7 +591,8 @@ def test_every_fault_is_found_at_once() -> None:
     )  # fmt: skip
     places = [fault.place for fault in write_tables(bad).faults]
     assert places == [
-        "new-deadline", "new-goal", "new-command", "new-p1-today", "new-p0-levels", "new-p1-name",
+        "new-deadline", "new-goal", "new-command",
+        "new-p1-baseline", "new-p0-levels", "new-p1-name",
     ]  # fmt: skip
     missing = {fault.place for fault in write_tables(bad).faults if fault.missing}
-    assert missing == {"new-command", "new-p1-today", "new-p1-name"}
+    assert missing == {"new-command", "new-p1-baseline", "new-p1-name"}

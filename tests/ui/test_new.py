@@ -31,7 +31,7 @@ scheduling_presets = importlib.import_module("assistant.applications.scheduling"
 OWN = Form(
     "command",
     program=ProgramFields("sh p.sh {size}"),
-    rows=(ParameterRow(0, "size", levels=("1", "2"), today="2"),),
+    rows=(ParameterRow(0, "size", levels=("1", "2"), baseline="2"),),
     wish=ObjectiveFields("minimise", "m", bounds=(Bound(0, "memory_mb", "600"),)),
 )
 
@@ -159,8 +159,8 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     page = type_in(
         page,
         {
-            f"p{one}-levels": ["1", "2"], f"p{one}-unit": "MB", f"p{one}-today": "2",
-            f"p{two}-kind": "names", f"p{two}-levels": ["a", "b c"], f"p{two}-today": "b c",
+            f"p{one}-levels": ["1", "2"], f"p{one}-unit": "MB", f"p{one}-baseline": "2",
+            f"p{two}-kind": "names", f"p{two}-levels": ["a", "b c"], f"p{two}-baseline": "b c",
             "exclude": "size == 1 and mode == 'a'",
         },
     )  # fmt: skip
@@ -189,7 +189,7 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     assert draft(page) == before
     (file,) = [code.value for code in page.code if code.language == "toml"]
     tables = tomllib.loads(file)
-    assert tables["application"]["today"] == {"size": 2, "mode": "b c"}
+    assert tables["application"]["baseline"] == {"size": 2, "mode": "b c"}
     assert tables["objective"] == {
         "maximise": "m", "unit": "x",
         "constraints": [{"measure": "memory_mb", "at_most": 600.0}],
@@ -200,7 +200,7 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     page = press(page, "new-start")
     assert opened[0].session.experiment.opened.name == "mine"
     assert opened[0].session.experiment.sla.max_runs == 40
-    assert opened[0].automatic is None
+    assert opened[0].auto_steering is None
 
 
 def test_rows_come_and_go_and_keep_what_is_typed_in_the_others(
@@ -278,7 +278,7 @@ def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[NewEx
     assert "new-futures-count" not in {field.key for field in page.text_input}
     page = type_in(page, {"futures": "lublin"})
     page = type_in(
-        page, {"futures-count": "2", "futures-duration": "12h", "futures-judge": "worst"}
+        page, {"futures-count": "2", "futures-duration": "12h", "futures-aggregate": "worst"}
     )
     assert not page.error
     page = type_in(page, {"futures-count": "two"})
@@ -290,7 +290,7 @@ def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[NewEx
     page = press(page, "new-start")
     (one,) = opened
     assert isinstance(one.application, FutureScheduling)
-    assert (one.application.futures.count, one.application.futures.judge) == (2, "worst")
+    assert (one.application.futures.count, one.application.futures.aggregate) == (2, "worst")
 
 
 def test_another_question_begins_with_its_own_levels_and_follows_today(
@@ -533,7 +533,8 @@ def test_a_function_is_not_loaded_while_it_is_filled_in(
         "import pathlib\npathlib.Path('loaded').touch()\ndef f(x):\n    return x\n"
     )
     form = Form(
-        "function", program=ProgramFields(function="mine:f", folder=str(tmp_path), has_today=False),
+        "function",
+        program=ProgramFields(function="mine:f", folder=str(tmp_path), has_baseline=False),
         rows=(ParameterRow(0, "x", levels=("1", "2")),), wish=ObjectiveFields("minimise", "y"),
     )  # fmt: skip
     page = begun(store, opened, form)
@@ -549,7 +550,7 @@ def test_a_function_is_not_loaded_while_it_is_filled_in(
 # -- trying ----------------------------------------------------------------------------------------
 
 GOOD: dict[str, Any] = {
-    "ok": True, "today": True, "objective": "minimise m", "unit": "ms", "value": 12.0,
+    "ok": True, "baseline": True, "objective": "minimise m", "unit": "ms", "value": 12.0,
     "feasible": False, "duration_s": 3.0, "budget": "40 runs take about 2 min 00 s", "note": "",
     "constraints": [{"text": "memory at most 600", "met": False, "measure": "memory_mb"}],
     "measures": {"m": 12.0, "memory_mb": 700.0, "level": [1.0, 2.0], "other": None},
@@ -639,7 +640,7 @@ def test_a_copy_knows_how_long_its_runs_take_until_something_else_is_run(
 
 @pytest.mark.parametrize(
     ("place", "step"),
-    [("new-path", 0), ("new-p12-today", 1), ("new-procs", 1), ("new-c3", 2), ("new-cost", 2),
+    [("new-path", 0), ("new-p12-baseline", 1), ("new-procs", 1), ("new-c3", 2), ("new-cost", 2),
      ("new-strategy", 3), ("new-name", 4), ("new-start", 4)],
 )  # fmt: skip
 def test_every_place_has_its_step(place: str, step: int) -> None:

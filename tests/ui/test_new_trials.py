@@ -22,7 +22,7 @@ def form(tmp_path: Path) -> Form:
     (tmp_path / "prog.py").write_text(PROGRAM)
     program = ProgramFields(words=f"{sys.executable} prog.py {{x}}", folder=str(tmp_path))
     return Form(
-        "command", program=program, rows=(ParameterRow(0, "x", levels=("1", "2"), today="1"),)
+        "command", program=program, rows=(ParameterRow(0, "x", levels=("1", "2"), baseline="1"),)
     )
 
 

@@ -85,8 +85,8 @@ def by_script(opened: NewExperiment) -> None:
 def by_browser(store: Path, opened: NewExperiment) -> None:
     name = opened.session.id
     page = press(at_page(name, "suggestions"), "suggest")
-    desk = desk_in(page, store)
-    edits = {0: {"take": False}, 2: {"x": str(other_x(desk.experiment, 2))}}
+    view_model = desk_in(page, store)
+    edits = {0: {"take": False}, 2: {"x": str(other_x(view_model.experiment, 2))}}
     page.session_state[page.data_editor[0].key] = {
         "edited_rows": edits, "added_rows": [], "deleted_rows": [],
     }  # fmt: skip
@@ -95,7 +95,7 @@ def by_browser(store: Path, opened: NewExperiment) -> None:
     page = press(chosen(page, 3), "queue-first")
     page = press(chosen(page, 2), "queue-hold")
     page = press(page, "start-runs")
-    until(lambda: len(desk.refresh(now=True).experiment.runs_in(RunState.COMPLETED)) == 3)
+    until(lambda: len(view_model.refresh(now=True).experiment.runs_in(RunState.COMPLETED)) == 3)
     page = press(page, "pause-runs")
     page = sound(page.run())
     if [one for one in page.button if one.key == "queue-refresh"]:
@@ -103,7 +103,7 @@ def by_browser(store: Path, opened: NewExperiment) -> None:
     page = press(chosen(page, 2), "queue-release")
     page = until_done(press(page, "start-runs"), store)
     page = go(page, "overview")
-    best = desk.refresh(now=True).experiment.best
+    best = view_model.refresh(now=True).experiment.best
     assert best is not None
     page = press(sound(page.selectbox(key=f"rated-{name}").set_value(best.id).run()), "rate-Good")
     page = go(page, "steering")
@@ -180,37 +180,48 @@ def by_http(store: Path, opened: NewExperiment) -> None:
 
 
 def test_browser_script_and_rest_end_in_the_same_journal(
-    house: ExperimentService, store: Path, table: Path
+    service: ExperimentService, store: Path, table: Path
 ) -> None:
     one, two, three = (fresh(store, table) for _ in range(3))
     by_script(one)
     by_browser(store, two)
     by_http(store, three)
     kept = SqliteStore(store)
-    journal = told(kept.load(one.session.id))
-    assert journal[-1] == "ExperimentFinished"
-    assert told(kept.load(two.session.id)) == journal
-    assert told(kept.load(three.session.id)) == journal
+    event_log = told(kept.load(one.session.id))
+    assert event_log[-1] == "ExperimentFinished"
+    assert told(kept.load(two.session.id)) == event_log
+    assert told(kept.load(three.session.id)) == event_log
 
 
 @pytest.mark.parametrize("answer", ["accept", "ignore"])
 def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
-    house: ExperimentService, store: Path, tmp_path: Path, answer: Any
+    service: ExperimentService, store: Path, tmp_path: Path, answer: Any
 ) -> None:
     table = tmp_path / "bowl.csv"
     cells = [(x, y) for x in range(12) for y in range(12)]
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x, y in cells)
     table.write_text(f"x,y,objective\n{rows}")
     opened = open_from(Form("table", str(table), runs=32, seed=3), store)
-    opened.session.hand_over(AutoSteering(4, 4, answer))
+    opened.session.set_auto_steering(AutoSteering(4, 4, answer))
     page = until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered = SqliteStore(store).load(page.session_state["experiment"])
 
     other = tmp_path / "cli.db"
-    options = ["--runs", "32", "--seed", "3", "--initial", "4", "--batch", "4", "--advice", answer]
+    options = [
+        "--runs",
+        "32",
+        "--seed",
+        "3",
+        "--initial",
+        "4",
+        "--batch",
+        "4",
+        "--warnings",
+        answer,
+    ]
     assert run(["sweep", "--table", str(table), *options, "--store", str(other)]) == 0
-    journal = SqliteStore(other)
-    by_cli = journal.load(journal.experiments()[0].id)
+    event_log = SqliteStore(other)
+    by_cli = event_log.load(event_log.experiments()[0].id)
 
     assert told(by_cli)[-1] == "ExperimentFinished"  # the service leaves that to the person
     assert told(by_cli)[:-1] == told(steered)

@@ -79,7 +79,7 @@ def test_a_changed_field_says_that_what_is_shown_is_older() -> None:
     page = sound(page.run())
     assert "the settings have changed since" in lines(page)
     assert tiles(page) == before
-    page = press(page, "platform-play-today")
+    page = press(page, "platform-play-baseline")
     assert "the settings have changed since" not in lines(page)
 
 

@@ -170,7 +170,7 @@ def test_a_completed_run_in_full() -> None:
     assert levels.to_dict("list") == {
         "parameter": ["x", "y", "mode"],
         "level": ["2", "0", "plain"],
-        "today": ["0", "2", "the same"],
+        "baseline": ["0", "2", "the same"],
     }
     assert measures["measure"].tolist() == ["height", "series", "unknown"]
     assert measures["value"].tolist() == ["1", "1, 2 (2 numbers)", "unknown"]
@@ -427,7 +427,7 @@ def test_over_futures_the_first_is_drawn_and_that_is_said() -> None:
         "application": {
             "levels": {"order": ["fcfs", "sjf"]},
             "split": False,
-            "futures": {"generator": "lublin", "count": 2, "duration": "6h", "judge": "worst"},
+            "futures": {"generator": "lublin", "count": 2, "duration": "6h", "aggregate": "worst"},
         },
     }
     built = build_sweep(check_settings(tables, "test"))

@@ -161,7 +161,7 @@ def test_failed_violating_waiting_suggested_best_and_today_are_marked() -> None:
     session.suggest(1)
     experiment = session.experiment
     marks = marked(experiment, "predicted")
-    assert {"failed", "violates a constraint", "waiting", "suggested", "best", "today"} <= marks
+    assert {"failed", "violates a constraint", "waiting", "suggested", "best", "baseline"} <= marks
     session.close_level("order", "wfp3")
     session.exclude("procs == 1 and window == 60")
     fold = Fold(("procs",), ("order", "window"))

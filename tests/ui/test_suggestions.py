@@ -148,10 +148,10 @@ def test_the_warning_comes_first_and_accepting_shows_the_new_batch() -> None:
     session = load_session(store, "hills")
     page = staged(suggestions.page, session)
     n = len(session.experiment.batches)
-    assert page.warning[0].value == session.experiment.advice[-1].text
+    assert page.warning[0].value == session.experiment.warnings[-1].text
     page = press(page, "accept-1-0")
     assert "Accepted" in page.success[0].value
-    assert session.experiment.open_advice is None
+    assert session.experiment.open_warning is None
     assert len(session.experiment.batches) >= n
 
 
@@ -435,7 +435,7 @@ def test_the_explanation_tells_levels_and_reason() -> None:
 # -- nothing typed is lost -----------------------------------------------------------------------
 
 
-def two_pages(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def two_pages(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     import streamlit as st
 
     from assistant.ui.pages import suggestions
@@ -443,7 +443,7 @@ def two_pages(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     if st.session_state.get("elsewhere"):
         st.write("another page")
         return None
-    return suggestions.page(desk, experiment)
+    return suggestions.page(view_model, experiment)
 
 
 def edited(session: Session) -> tuple[AppTest, dict[str, Any]]:

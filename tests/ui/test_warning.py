@@ -30,29 +30,29 @@ def drawn(session: Session) -> AppTest:
 
 
 def test_alternatives_stand_with_their_chances_and_one_is_accepted(stored: Session) -> None:
-    advice = stored.experiment.open_advice
-    assert advice is not None
+    warning = stored.experiment.open_warning
+    assert warning is not None
     page = drawn(stored)
-    assert page.warning[0].value == advice.text
+    assert page.warning[0].value == warning.text
     shown = " ".join(one.value for one in page.markdown)
-    for one in advice.alternatives:
+    for one in warning.alternatives:
         assert one.chance is not None
         assert f"{one.text[1:]}, chance {percent(one.chance)}" in shown
-    which = [one.kind for one in advice.alternatives].index("strategy")
+    which = [one.kind for one in warning.alternatives].index("strategy")
     page = press(page, f"accept-1-{which}")
     assert "Accepted" in page.success[0].value
     experiment = stored.experiment
-    assert experiment.open_advice is None
-    assert experiment.steering == advice.alternatives[which].steering
-    assert not page.warning or page.warning[0].value != advice.text
+    assert experiment.open_warning is None
+    assert experiment.steering == warning.alternatives[which].steering
+    assert not page.warning or page.warning[0].value != warning.text
 
 
 def test_it_is_ignored_or_changed(stored: Session) -> None:
     page = drawn(stored)
     press(page, "ignore-1")
     experiment = stored.experiment
-    advice = experiment.advice[0]
-    given = experiment.answer_to(advice)
+    warning = experiment.warnings[0]
+    given = experiment.answer_to(warning)
     assert given is not None
     assert given.answer == "ignored"
 

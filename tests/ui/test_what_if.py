@@ -56,7 +56,10 @@ def ran() -> tuple[Event, ...]:
     session.run_queued(SerialExecutor(Hills()))
     session.submit(session.suggest(8))
     session.run_queued(SerialExecutor(Hills()))
-    assert len(find_regions(session.experiment.knowledge, session.experiment.watch.regions)) == 2
+    assert (
+        len(find_regions(session.experiment.knowledge, session.experiment.warning_policy.regions))
+        == 2
+    )
     return session.events()
 
 
@@ -429,7 +432,9 @@ def served(folder: Path, events: tuple[Event, ...]) -> Iterator[RemoteSession]:
 
 def test_through_a_service_it_is_the_same(ran: tuple[Event, ...], tmp_path: Path) -> None:
     local = stored(ran)
-    anchor = find_regions(local.experiment.knowledge, local.experiment.watch.regions)[1].best
+    anchor = find_regions(local.experiment.knowledge, local.experiment.warning_policy.regions)[
+        1
+    ].best
     draft = WhatIfDraft(
         budget=80, share=70, goal="4", strategy="random",
         weights=((anchor.configuration.level_ids, 0.5),),
@@ -587,12 +592,12 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
     page = fill(staged(what_if.page, session), split=True, share=70)
     weight = next(one for one in page.number_input if one.label == "Weight of region 2")
     weight.set_value(3.0).run()
-    regions = find_regions(session.experiment.knowledge, session.experiment.watch.regions)
+    regions = find_regions(session.experiment.knowledge, session.experiment.warning_policy.regions)
     weighed = regions[1].members
     for e in (0, 1, 3, 4):  # better neighbours of region 2 than of region 1
         session.include({"a": 1, "b": 2, "c": 1, "d": 3, "e": e, "mode": "good"})
     session.run_queued(SerialExecutor(Hills()))
-    after = find_regions(session.experiment.knowledge, session.experiment.watch.regions)
+    after = find_regions(session.experiment.knowledge, session.experiment.warning_policy.regions)
     (at_now,) = [one.id for one in after if set(one.members) & set(weighed)]
     page.run()
     assert not page.exception
@@ -602,11 +607,11 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
 
 
 def test_what_is_filled_in_stays_when_the_page_is_left(session: Session) -> None:
-    def draw(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+    def draw(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         if st.session_state.get("elsewhere"):
             st.query_params.clear()
             return None
-        return what_if.page(desk, experiment)
+        return what_if.page(view_model, experiment)
 
     page = fill(staged(draw, session), budget=60, split=True, share=40, deadline="2h")
     shown = page.info[0].value

@@ -199,7 +199,7 @@ class FleetPlacement(BatchApplication):
         kinds: kinds of machines, in the order in which placement considers them.
         levels: levels by parameter, instead of the usual ones; empty levels close a parameter, and
             naming an option of a placement rule opens it.
-        today: current values of parameters that differ from the usual ones.
+        current: current values of parameters that differ from the usual ones.
         options: options of placement in every run; gangs are placed at once unless set otherwise.
         wait_cost_per_h: cost per hour between the submission of a job and the placement of its
             first instance.
@@ -214,7 +214,7 @@ class FleetPlacement(BatchApplication):
     workloads: tuple[Workload, ...] = field(default_factory=lambda: (usual_workload(),))
     kinds: tuple[MachineKind, ...] = field(default_factory=usual_machines)
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
-    today: Mapping[str, Level] = field(default_factory=dict)
+    current: Mapping[str, Level] = field(default_factory=dict)
     options: Mapping[str, float] = field(default_factory=dict)
     wait_cost_per_h: float = 10.0
     beyond_at_most: float = 0.05
@@ -244,7 +244,7 @@ class FleetPlacement(BatchApplication):
                 )
         counts = [kind.spec.name + COUNT for kind in self.kinds]
         allowed_names = (*ABOUT, *counts, *self._options)
-        for name in (*self.levels, *self.today):
+        for name in (*self.levels, *self.current):
             if name not in allowed_names:
                 raise ApplicationError(
                     f"the application placement has no parameter '{name}'"
@@ -278,8 +278,8 @@ class FleetPlacement(BatchApplication):
         return options
 
     def _now(self, name: str) -> Level:
-        if name in self.today:
-            return self.today[name]
+        if name in self.current:
+            return self.current[name]
         if name in TODAY:
             return TODAY[name]
         if name in self._options:

@@ -284,8 +284,8 @@ def list_tokens(store: StoreOption = None, as_json: Json = False) -> int:
     table = table_of("name", "role", "experiment", "made (UTC)", "by", "ends", left=6)
     for token in rows:
         table.add_row(
-            token["name"], token["role"], token["experiment"] or "all", _day(token["made_s"]),
-            token["made_by"] or "the operator", _end(token),
+            token["name"], token["role"], token["experiment"] or "all", _day(token["created_s"]),
+            token["created_by"] or "the operator", _end(token),
         )  # fmt: skip
     OUT.print(table)
     return 0
@@ -351,24 +351,24 @@ class _RemoteTokens:
 
 
 class _LocalTokens:
-    def __init__(self, house: ExperimentService) -> None:
-        self._house = house
+    def __init__(self, service: ExperimentService) -> None:
+        self._service = service
 
     def make(
         self, name: str, role: str, experiment: str | None, ends_s: float | None
     ) -> TokenRecord:
-        house = self._house
-        token = house.issue_token(name, Role(role), experiment_id=experiment, expires_s=ends_s)
-        holder = house.book.get(name)
+        service = self._service
+        token = service.issue_token(name, Role(role), experiment_id=experiment, expires_s=ends_s)
+        holder = service.book.get(name)
         if holder is None:
             raise ServiceError("another process writes the tokens of this store; make it again")
         return {**_token_record(holder), "token": token}
 
     def all(self) -> list[TokenRecord]:
-        return [_token_record(holder) for holder in self._house.book.holders()]
+        return [_token_record(holder) for holder in self._service.book.holders()]
 
     def revoke(self, name: str) -> None:
-        self._house.revoke_token(name)
+        self._service.revoke_token(name)
 
 
 def _token_record(holder: ApiToken) -> TokenRecord:
@@ -376,9 +376,9 @@ def _token_record(holder: ApiToken) -> TokenRecord:
         "name": holder.name,
         "role": str(holder.role),
         "experiment": holder.experiment_id,
-        "made_s": holder.made_s,
+        "created_s": holder.created_s,
         "expires_s": holder.expires_s,
-        "made_by": holder.made_by,
+        "created_by": holder.created_by,
     }
 
 

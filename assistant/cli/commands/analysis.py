@@ -580,7 +580,12 @@ def _forecast_object(
         **asdict(_measured(session, forecast)),
         "charts": {
             "fan": charts_forecast.best_with_fan(
-                data.points, forecast.fan, today=data.today_value, goal=goal, end=left, title=title
+                data.points,
+                forecast.fan,
+                baseline=data.baseline_value,
+                goal=goal,
+                end=left,
+                title=title,
             )
         },
     }

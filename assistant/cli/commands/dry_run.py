@@ -81,7 +81,7 @@ class DryRunFailure:
     """
 
     reason: str
-    advice: str
+    hint: str
     command: tuple[str, ...] = ()
     folder: str = ""
     code: int | None = None
@@ -99,7 +99,7 @@ class DryRunReport:
 
     experiment: Experiment
     values: Mapping[str, Level]
-    is_today: bool
+    is_baseline: bool
     seed: int
     duration_s: float
     outcome: Outcome | None
@@ -150,7 +150,7 @@ class DryRunReport:
             "objective": str(objective),
             "unit": objective.unit,
             "configuration": dict(self.values),
-            "today": self.is_today,
+            "baseline": self.is_baseline,
             "seed": self.seed,
             "duration_s": self.duration_s,
             "value": None if outcome is None else outcome.value,
@@ -184,7 +184,7 @@ def failure_of(
     directory of the user's program, empty for other applications.
     """
     if not isinstance(error, ProgramError):
-        return DryRunFailure(reason, _general_advice(application, error))
+        return DryRunFailure(reason, _general_hint(application, error))
     return DryRunFailure(
         reason,
         failure_hint(error),
@@ -236,7 +236,7 @@ def _signalled(number: int) -> str:
     return "It crashed, or something ended it."
 
 
-def _general_advice(application: str, error: Exception | None) -> str:
+def _general_hint(application: str, error: Exception | None) -> str:
     if application == "lookup":
         return (
             "Take a row of the table (--include NAME=VALUE,...), or exclude the combinations "
@@ -288,7 +288,7 @@ def _number(value: float | tuple[float, ...]) -> float:
 def _failure_object(failure: DryRunFailure) -> dict[str, Any]:
     return {
         "reason": failure.reason,
-        "advice": failure.advice,
+        "advice": failure.hint,
         "command": list(failure.command),
         "folder": failure.folder,
         "exit_code": failure.code,
@@ -394,9 +394,9 @@ def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool)
         outcome = judged.outcome
     else:
         failure = _failure(built.application, judged.failure, watched.error)
-    is_today = run.configuration == experiment.opened.baseline
+    is_baseline = run.configuration == experiment.opened.baseline
     took_s = completion.duration_s
-    return DryRunReport(experiment, values, is_today, run.seed, took_s, outcome, failure, note)
+    return DryRunReport(experiment, values, is_baseline, run.seed, took_s, outcome, failure, note)
 
 
 def _settled(
@@ -450,7 +450,7 @@ def _submitted(
     if include is not None:
         text = built.settings.model_copy(update={"run": []})
         included = first_configurations(
-            BuiltSweep(text, built.application, built.space, built.objective, built.watch),
+            BuiltSweep(text, built.application, built.space, built.objective, built.warning_policy),
             [include],
         )
         if included:
@@ -538,7 +538,7 @@ def _print_failure(failure: DryRunFailure) -> None:
             OUT.print(f"  the end of {name}:")
             for line in lines:
                 OUT.print(f"    {line}", soft_wrap=True)
-    OUT.print(f"What to change: {failure.advice}", soft_wrap=True)
+    OUT.print(f"What to change: {failure.hint}", soft_wrap=True)
     OUT.print("Nothing was stored.")
 
 

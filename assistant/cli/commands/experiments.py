@@ -60,7 +60,7 @@ def suggest(
     recorded = session.experiment.finished is None
     if not recorded:
         session = _afterwards(session)
-    before = session.experiment.open_advice
+    before = session.experiment.open_warning
     open_batch = session.experiment.open_batch if before is not None and recorded else None
     batch = open_batch or session.suggest(n)
     current = session.experiment
@@ -147,7 +147,7 @@ def report(
     return 0
 
 
-def journal(
+def print_events(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     kind: Annotated[
         list[str] | None,

@@ -31,7 +31,7 @@ from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store
 from assistant.client.api import ApiClient
 from assistant.client.worker import LEASE_S, HttpLeaseSource, Worker
 from assistant.config.application import CommandSettings
-from assistant.config.snapshot import rebuild
+from assistant.config.snapshot import rebuild, stored_settings
 from assistant.config.sweep_file import check_settings
 from assistant.core.codec import decode_event
 from assistant.core.errors import (
@@ -76,7 +76,7 @@ class ExecutionPolicy:
         if self.programs or not opened.recipe:
             return
         try:
-            tables = json.loads(opened.recipe)
+            tables = stored_settings(opened)
         except (ValueError, RecursionError) as error:
             raise SettingsError(
                 f"the recipe of '{opened.experiment_id}' is none: {error}"
@@ -136,16 +136,16 @@ WorkerDemand = Mapping[str, int]
 """Required number of workers by experiment; the empty name stands for any experiment."""
 
 
-def worker_demand(house: ExperimentService) -> WorkerDemand:
+def worker_demand(service: ExperimentService) -> WorkerDemand:
     """Return the required number of workers per experiment, from its number of parallel runs.
 
     None for experiments that were opened from Python, because only that Python can run their
     program, and none for those with an external client.
     """
     demand: dict[str, int] = {}
-    for experiment_id, runs in house.queue.demand().items():
-        opened = house.store.opened(experiment_id)
-        if opened.recipe and not house.queue.is_outside(experiment_id):
+    for experiment_id, runs in service.queue.demand().items():
+        opened = service.store.opened(experiment_id)
+        if opened.recipe and not service.queue.is_external(experiment_id):
             demand[experiment_id] = min(opened.workers, runs)
     return demand
 
@@ -301,18 +301,18 @@ def serve(
         listening = bind(host, port, tokens=tokens_path(path))  # refused before tokens are made
         tokens = read_or_make_tokens(tokens_path(path)).with_owner()
         book = ApiTokenStore(token_store_path(path))
-        house = ExperimentService(
+        service = ExperimentService(
             opened, log, book=book, programs=allow_programs, files=files, adapters=adapters
         )
-        service = make_service(house, tokens, log, names=tuple(name or ()))
-        server = HttpServer(service.asgi, listening, log, drain=service.context.drain)
+        app = make_service(service, tokens, log, names=tuple(name or ()))
+        server = HttpServer(app.asgi, listening, log, drain=app.context.drain)
         key.publish(server.url, tokens.by_role[Role.OWNER])
         if log_level in ("debug", "info"):
             say(f"Serving '{path}' at {server.url}; tokens are in '{tokens_path(path)}'.")
-        house.executes = execute
+        service.executes = execute
 
         def demand() -> WorkerDemand:
-            by_experiment = worker_demand(house) if execute else {}
+            by_experiment = worker_demand(service) if execute else {}
             return {"": workers, **by_experiment} if workers else by_experiment
 
         with worker_supervisor(demand, server.url, tokens.by_role[Role.WORKER]) as names:
@@ -320,7 +320,7 @@ def serve(
                 _end_with(parent)
             server.run()
         for worker_name in names:  # ended by this process, so they have not failed
-            house.queue.give_back_of(worker_name, "the service was ended")
+            service.queue.give_back_of(worker_name, "the service was ended")
         opened.close()
     return 0
 
@@ -377,7 +377,7 @@ def work(
             "what stands in it"
         )
     permitted = ALLOW_ALL if url is None else ExecutionPolicy(allow_programs, tuple(program or ()))
-    claims = HttpLeaseSource(link, only=experiment, worker=name, lease_s=lease)
+    leases = HttpLeaseSource(link, only=experiment, worker=name, lease_s=lease)
     ended = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -395,8 +395,8 @@ def work(
         signal.signal(number, end)
     main = threading.get_ident()
     worker = Worker(
-        claims,
-        lambda claim: executor_of(link, claim, permitted),
+        leases,
+        lambda lease: executor_of(link, lease, permitted),
         refused=say,
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
@@ -438,19 +438,19 @@ class _IdleLimit:
 
 
 def executor_of(
-    link: ApiClient, claim: RunLease, permitted: ExecutionPolicy = ALLOW_ALL
+    link: ApiClient, lease: RunLease, permitted: ExecutionPolicy = ALLOW_ALL
 ) -> Executor:
     """Return the executor for the run of a lease.
 
     Raises ExecutionRefusedError by the policy, and AssistantError if it cannot be built here.
     """
-    reply = link.get(f"/v1/claims/{claim.token}/application")
+    reply = link.get(f"/v1/leases/{lease.token}/application")
     opened = decode_event(_line(reply["opened"]))
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service tells of an experiment what is none")
     if has_external_client(opened):
         raise AccessDeniedError(
-            f"the program of experiment '{claim.experiment_id}' asks for its runs itself, and no "
+            f"the program of experiment '{lease.experiment_id}' asks for its runs itself, and no "
             "worker can make them"
         )
     permitted.check(opened)

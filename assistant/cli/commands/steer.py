@@ -200,7 +200,7 @@ def steer(
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
     if not terms.is_given and not is_asked and not is_answered:
-        if stored.experiment.open_advice is not None and finished is None:
+        if stored.experiment.open_warning is not None and finished is None:
             _show_warning(stored, store, as_json)
             return 0
         raise SettingsError(
@@ -254,18 +254,18 @@ def _answer(session: Session, accept: int | None, change: float | None, ignore: 
     if sum(answers) > 1:
         raise SettingsError("a warning has one answer: give --accept, --change or --ignore")
     if accept is None:
-        session.answer_advice("ignored" if ignore else "changed", change)
+        session.answer_warning("ignored" if ignore else "changed", change)
         return
-    advice = session.experiment.open_advice
-    n = 1 if advice is None or advice.basis == "paper" else len(advice.alternatives)
-    if advice is not None and not 1 <= accept <= n:
+    warning = session.experiment.open_warning
+    n = 1 if warning is None or warning.basis == "paper" else len(warning.alternatives)
+    if warning is not None and not 1 <= accept <= n:
         raise SettingsError(
             f"--accept {accept}: the warning proposes {n}, numbered from 1"
             if n
             else f"--accept {accept}: the warning proposes nothing; --ignore or --change it"
         )
-    is_paper = advice is not None and advice.basis == "paper"
-    session.answer_advice("accepted", alternative=None if is_paper else accept - 1)
+    is_paper = warning is not None and warning.basis == "paper"
+    session.answer_warning("accepted", alternative=None if is_paper else accept - 1)
 
 
 def weight_of(text: str) -> tuple[int, float]:
@@ -313,8 +313,8 @@ def _print_changes(
 def _sentence(session: Session, event: Event) -> str | None:
     match event:
         case WarningAnswered(number=number, answer=given, alternative=which):
-            advice = session.experiment.advice[number - 1]
-            detail = "" if which is None else f": {advice.alternatives[which].text}"
+            warning = session.experiment.warnings[number - 1]
+            detail = "" if which is None else f": {warning.alternatives[which].text}"
             if given == "changed" and event.exploitation is not None:
                 detail = f" to a share of {event.exploitation:.0%} inside the regions"
             return f"Warning {number} is {given}{detail}."
@@ -470,7 +470,7 @@ def resume(
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     include: Include = None,
-    advice: WarningAnswer = None,
+    warnings: WarningAnswer = None,
     no_hooks: Annotated[
         bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
     ] = False,
@@ -491,7 +491,7 @@ def resume(
         )
         with ExecutionLock(store_path(store), session.id):
             return _resume(
-                session, runs, terms, include or [], advice, no_hooks, store, report, as_json
+                session, runs, terms, include or [], warnings, no_hooks, store, report, as_json
             )
 
 
@@ -500,7 +500,7 @@ def _resume(
     runs: int | None,
     terms: SlaOptions,
     include: list[str],
-    advice: str | None,
+    warnings: str | None,
     no_hooks: bool,
     store: Path | None,
     report: Path | None,
@@ -512,9 +512,9 @@ def _resume(
         )
     built = rebuild_sweep(session.experiment.opened)
     check_capacity(built.settings.place, built.settings.workers)
-    if advice is not None:
-        own_advice = check_settings({"advice": advice}, "the options").advice
-        settings = built.settings.model_copy(update={"advice": own_advice})
+    if warnings is not None:
+        own_warnings = check_settings({"warnings": warnings}, "the options").warnings
+        settings = built.settings.model_copy(update={"warnings": own_warnings})
         built = replace(built, settings=settings)
     hooks = HookCommands() if no_hooks else _own_hooks(session)
     mine = further_configurations(session.experiment, include)

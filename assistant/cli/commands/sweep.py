@@ -5,7 +5,6 @@ An external client can execute the runs: open the experiment, show its progress,
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,7 +71,7 @@ from assistant.cli.options import (
     sweep_tables,
 )
 from assistant.client.remote_session import RemoteSession
-from assistant.config.snapshot import config_snapshot, open_sweep, past_results
+from assistant.config.snapshot import config_snapshot, open_sweep, past_results, stored_settings
 from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import Event, ExperimentOpened, WarningIssued, is_external_application
@@ -116,7 +115,7 @@ def refuse_elsewhere(built: BuiltSweep) -> None:
 
 def open_external_sweep(path: Path, tables: Mapping[str, Any], name: str) -> RemoteSession:
     """Open an experiment for an external client, and write a file with the client's access."""
-    return _registered(path, tables, name, {"automatic": None})
+    return _registered(path, tables, name, {"auto_steering": None})
 
 
 def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession:
@@ -124,7 +123,7 @@ def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession
 
     Raises ExperimentError if a later experiment of its name is not finished either.
     """
-    session = _registered(path, json.loads(opened.recipe), opened.name, {"resume": True})
+    session = _registered(path, stored_settings(opened), opened.name, {"resume": True})
     if session.id != opened.experiment_id:
         raise ExperimentError(
             f"the program would go on with '{session.id}', a later experiment of the name "
@@ -145,7 +144,7 @@ def run_external_sweep(
     experiment = session.experiment
     if results:
         session.import_results(results, replicates=True)
-    is_new = experiment.automatic is None
+    is_new = experiment.auto_steering is None
     if is_new:
         session.submit_baseline()
     configurations = {run.configuration for run in experiment.runs}
@@ -153,14 +152,14 @@ def run_external_sweep(
         if experiment.space.from_values(values) not in configurations:
             session.include(values)
     if is_new:
-        session.hand_over(AutoSteering(settings.batch, settings.initial, settings.advice))
+        session.set_auto_steering(AutoSteering(settings.batch, settings.initial, settings.warnings))
     session.start()
     try:
         with LiveView(session, ERR) as view:
 
             def on_event(event: Event) -> None:
                 if isinstance(event, WarningIssued):
-                    view.on_advice(event.advice)
+                    view.on_warning(event.warning)
                 run_id = getattr(event, "run_id", None)
                 if run_id is not None:
                     view.on_change(session.experiment.run(run_id))
@@ -180,8 +179,8 @@ def _linger(session: RemoteSession) -> None:
     ended = session.experiment.finished
     until_s = time.monotonic() + GRACE_S
     while ended is not None and time.monotonic() < until_s:
-        heard_s = session.execution().heard_s
-        if heard_s is not None and heard_s < session.now_s() - ended.at_s:
+        last_call_s = session.execution().last_call_s
+        if last_call_s is not None and last_call_s < session.now_s() - ended.at_s:
             return
         time.sleep(LOOK_S)
 
@@ -302,7 +301,7 @@ def sweep(
         float | None,
         typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
     ] = None,
-    advice: WarningAnswer = None,
+    warnings: WarningAnswer = None,
     results: Annotated[
         list[Path] | None,
         typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
@@ -346,7 +345,7 @@ def sweep(
         reading=reading or [], too_wide=too_wide, exclude=exclude or [],
         runs=runs, initial=initial, batch=batch, strategy=strategy, options=option, also=also,
         seed=seed,
-        workers=workers, name=name, exploitation=exploitation, advice=advice,
+        workers=workers, name=name, exploitation=exploitation, warnings=warnings,
         results=[str(path) for path in results] if results else None, replicates=replicates,
         hooks=hook_tables(tables, on_warning, on_finish, on_failure, hook_timeout),
     )  # fmt: skip
@@ -451,7 +450,7 @@ def _finish(
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
-        if session.experiment.open_advice is not None and session.experiment.finished is None:
+        if session.experiment.open_warning is not None and session.experiment.finished is None:
             print_warning(session.experiment, OUT, path)
             OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
     has_answer = data.answer.verdict not in ("no_runs", "nothing_feasible")
@@ -479,7 +478,7 @@ def _run(
     quiet: bool,
 ) -> None:
     settings = built.settings
-    agent = Follower(settings.initial, settings.batch, advice=settings.advice)
+    agent = Follower(settings.initial, settings.batch, warnings=settings.warnings)
     try:
         with (
             Notifier(hooks, say) as notifier,
@@ -494,8 +493,8 @@ def _run(
                 submitted = {run.configuration for run in session.experiment.runs}
                 if session.experiment.space.from_values(values) not in submitted:
                     session.include(values)
-            ended = agent.steer(session, executor, view.on_change, view.on_advice)
-            if settings.advice == "wait" and session.experiment.open_advice is not None:
+            ended = agent.steer(session, executor, view.on_change, view.on_warning)
+            if settings.warnings == "wait" and session.experiment.open_warning is not None:
                 notifier.steering_ended(ended)  # not finished: it continues after an answer
             else:
                 session.finish(ended)

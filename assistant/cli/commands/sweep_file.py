@@ -128,7 +128,7 @@ def _write_new_files(texts: dict[Path, str]) -> None:
         raise SettingsError(f"cannot write '{error.filename}': {error.strerror}") from error
 
 
-_OF_THE_PROGRAM = ("today", "noisy", "limit")
+_OF_THE_PROGRAM = ("baseline", "noisy", "limit")
 _KEYS = ("parameters", "objective", *_OF_THE_PROGRAM)
 
 

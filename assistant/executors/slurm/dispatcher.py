@@ -337,7 +337,7 @@ class PilotServer:
     """TCP server for pilots in its own thread; raises SettingsError if it cannot listen."""
 
     def __init__(self, desk: PilotDispatcher, host: str) -> None:
-        self._desk = desk
+        self._view_model = desk
         try:
             family, *_ = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
             self._socket = socket.create_server((host, 0), family=family, backlog=256)
@@ -359,7 +359,7 @@ class PilotServer:
 
     def close(self) -> None:
         """Stop listening and close all connections."""
-        self._desk.on_change = lambda: None
+        self._view_model.on_change = lambda: None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(30.0)
@@ -410,7 +410,7 @@ class PilotServer:
         try:
             async with asyncio.timeout(STRANGER_S):
                 header, secret = await self._header(reader)
-                is_newest = self._desk.admit(header)
+                is_newest = self._view_model.admit(header)
         finally:
             self._strangers -= 1
         name, session = header.pilot, header.session
@@ -432,11 +432,11 @@ class PilotServer:
                     header, secret = await self._header(reader)
                 if header.pilot != name:
                     return
-                self._desk.admit(header)
+                self._view_model.admit(header)
         finally:
             if self._plugged.get(name) is writer:
                 del self._plugged[name]
-                self._desk.plugged(name, session, there=False)
+                self._view_model.plugged(name, session, there=False)
 
     async def _header(self, reader: asyncio.StreamReader) -> tuple[FrameHeader, bytes]:
         """Return the next header and the secret of its signature. Raises FrameError if invalid."""
@@ -444,7 +444,7 @@ class PilotServer:
             header = decode_header((await reader.readuntil(b"\n"))[:-1])
         except asyncio.LimitOverrunError as error:
             raise FrameError("no header of a frame") from error
-        secret = self._desk.secret(header.pilot)
+        secret = self._view_model.secret(header.pilot)
         if secret is None or not header.is_signed(secret, "ask"):
             raise FrameError("nobody's signature")
         return header, secret
@@ -457,7 +457,7 @@ class PilotServer:
         session = secrets.token_hex(16)
         while True:
             change = self._change
-            answer = self._desk.answer(header, body, session)
+            answer = self._view_model.answer(header, body, session)
             left_s = until_s - self._loop.time()
             if answer["do"] != "wait" or left_s <= 0:
                 return answer

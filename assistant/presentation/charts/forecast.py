@@ -50,7 +50,7 @@ def best_with_fan(
     points: Sequence[RunPoint],
     fan: Sequence[FanPoint],
     *,
-    today: float | None,
+    baseline: float | None,
     goal: float | None,
     end: float | None,
     title: str,
@@ -60,7 +60,7 @@ def best_with_fan(
     Args:
         points: completed runs.
         fan: forecast of further runs, counted from the last point.
-        today: value of the current configuration, None if unknown.
+        baseline: value of the current configuration, None if unknown.
         goal: goal, drawn as a rule; None if there is none.
         end: further runs until the budget ends, drawn as a vertical rule; None if unknown.
         title: name of the value with its unit.
@@ -77,7 +77,7 @@ def best_with_fan(
         for point, low in zip(fan, lows, strict=True)
     ]
     beside = [*lows, *(x for point in fan for x in (point.median, point.high)), *_known(goal)]
-    spec = best_so_far(points, today, title, beside)
+    spec = best_so_far(points, baseline, title, beside)
     scale = scale_of([*(p.value for p in points), *beside])
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
     x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
@@ -492,7 +492,7 @@ def fans(
     """Draw the best value so far with its forecasts before and after a change."""
     if then is None:
         return best_with_fan(
-            points, now.fan, today=None, goal=now.goal, end=now.end, title=title
+            points, now.fan, baseline=None, goal=now.goal, end=now.end, title=title
         )  # fmt: skip
     n, both = len(points), (*now.fan, *then.fan)
     goals = [goal for goal in (now.goal, then.goal) if goal is not None]

@@ -138,7 +138,7 @@ REGION_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e0
 
 Kind = Literal[
     "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
-    "evaluated", "best", "today", "closed", "excluded",
+    "evaluated", "best", "baseline", "closed", "excluded",
 ]  # fmt: skip
 """Kind of a mark on a map, also its text in the legend."""
 
@@ -152,11 +152,11 @@ _SHAPES: Mapping[Kind, str] = {
     "good member": "circle",
     "evaluated": "M-1,-.35L1,-.35L1,.35L-1,.35Z",
     "best": "M0,-1.3L.35,-.4L1.25,-.4L.5,.15L.8,1.1L0,.5L-.8,1.1L-.5,.15L-1.25,-.4L-.35,-.4Z",
-    "today": "diamond",
+    "baseline": "diamond",
     "closed": "M-1,1L1,-1",
     "excluded": "M-1,1L1,-1M-1,-1L1,1",
 }
-_ABOVE: tuple[Kind, ...] = ("best", "today")
+_ABOVE: tuple[Kind, ...] = ("best", "baseline")
 _OF_RUNS: tuple[Kind, ...] = (
     "measured", "violates a constraint", "good member", "evaluated", "failed", "running", "waiting",
     "suggested",

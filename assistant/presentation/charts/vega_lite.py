@@ -68,7 +68,7 @@ class TradePoint:
     second: float
     on_front: bool
     feasible: bool
-    is_today: bool
+    is_baseline: bool
 
 
 def scale_of(values: Sequence[float]) -> Spec:
@@ -79,7 +79,7 @@ def scale_of(values: Sequence[float]) -> Spec:
 
 
 def best_so_far(
-    points: Sequence[RunPoint], today: float | None, title: str, beside: Sequence[float] = ()
+    points: Sequence[RunPoint], baseline: float | None, title: str, beside: Sequence[float] = ()
 ) -> Spec:
     """Draw runs as dots, the best value so far as a step line, and the baseline as a rule.
 
@@ -144,20 +144,20 @@ def best_so_far(
             "encoding": {"x": x, "y": {"field": "best", **y}},
         },
     ]
-    if today is not None:
+    if baseline is not None:
         layers.append(
             {
-                "data": {"values": [{"today": today, "label": "today"}]},
+                "data": {"values": [{"baseline": baseline, "label": "baseline"}]},
                 "layer": [
                     {
                         "mark": {"type": "rule", "strokeDash": [5, 4], "color": MUTED},
-                        "encoding": {"y": {"field": "today", **y}},
+                        "encoding": {"y": {"field": "baseline", **y}},
                     },
                     {
                         "mark": {"type": "text", "align": "right", "dy": -6, "color": MUTED},
                         "encoding": {
                             "x": {"value": "width"},
-                            "y": {"field": "today", **y},
+                            "y": {"field": "baseline", **y},
                             "text": {"field": "label"},
                         },
                     },
@@ -238,7 +238,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
             "second": p.second,
             "kind": "on the front" if p.on_front else "dominated",
             "constraints": "met" if p.feasible else "violated",
-            "label": "today" if p.is_today else "",
+            "label": "baseline" if p.is_baseline else "",
         }
         for p in sorted(points, key=lambda p: p.on_front)  # the front is on top
     ]

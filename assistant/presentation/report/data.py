@@ -48,7 +48,7 @@ class BaselineChange:
     parameter: str
     unit: str
     description: str
-    today: str | None
+    baseline: str | None
     best: str
     differs: bool
 
@@ -58,7 +58,7 @@ class MeasureRow:
     """The values of one measure in the baseline and in the best configuration."""
 
     name: str
-    today: str | None
+    baseline: str | None
     best: str
     change: str
 
@@ -80,7 +80,7 @@ class RunRow:
     failure: str | None
     stopped: str
     is_best: bool
-    is_today: bool
+    is_baseline: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +118,16 @@ class ReportData:
     points: tuple[RunPoint, ...]
     front: tuple[FrontRow, ...]
     trade: tuple[TradePoint, ...]
-    today_value: float | None
+    baseline_value: float | None
     effects: tuple[ParameterEffect, ...]
     adjusted: EffectsSection | None
     runs: tuple[RunRow, ...]
     parameters: tuple[str, ...]
     regions: tuple[RegionRow, ...]
-    advice: tuple[WarningRow, ...]
+    warning: tuple[WarningRow, ...]
     confidence: float | None
     deadline_s: float | None
-    agreement: tuple[TermUsage, ...]
+    sla: tuple[TermUsage, ...]
     forecast: ForecastSection | None
     trust: PredictionSection | None
 
@@ -143,7 +143,10 @@ def collect(
         now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
     """
     opened = experiment.opened
-    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
+    best, baseline = (
+        _summary(experiment, experiment.best),
+        _summary(experiment, experiment.baseline),
+    )
     second = opened.objective.second
     waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
     last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
@@ -172,43 +175,46 @@ def collect(
         finished=experiment.finished.reason if experiment.finished else None,
         facts=opened.facts,
         changes=changes(experiment),
-        measures=_measures(best, today, opened.objective.measures),
+        measures=_measures(best, baseline, opened.objective.measures),
         points=run_points(experiment),
         front=front_rows(experiment),
         trade=trade_points(experiment),
-        today_value=today.outcome.value if today else None,
+        baseline_value=baseline.outcome.value if baseline else None,
         effects=level_qualities(experiment),
         adjusted=effects_section(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
         parameters=tuple(p.name for p in experiment.space.parameters),
         regions=region_rows(experiment, last_s),
-        advice=warning_rows(experiment),
+        warning=warning_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
-        agreement=sla_terms(experiment),
+        sla=sla_terms(experiment),
         forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
         trust=prediction_section(experiment),
     )
 
 
-def _standing(experiment: Experiment, run: Run | None) -> ConfigurationSummary | None:
-    return None if run is None else experiment.standing(run)
+def _summary(experiment: Experiment, run: Run | None) -> ConfigurationSummary | None:
+    return None if run is None else experiment.summary(run)
 
 
 def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
     """Compare the best configuration with the baseline, one row per parameter in order."""
-    best, today = _standing(experiment, experiment.best), _standing(experiment, experiment.baseline)
+    best, baseline = (
+        _summary(experiment, experiment.best),
+        _summary(experiment, experiment.baseline),
+    )
     if best is None:
         return ()
     space = experiment.space
     new = space.values(best.configuration)
-    old = space.values(today.configuration) if today else None
+    old = space.values(baseline.configuration) if baseline else None
     return tuple(
         BaselineChange(
             parameter=p.name,
             unit=p.unit,
             description=p.description,
-            today=setting(old[p.name], p.unit) if old else None,
+            baseline=setting(old[p.name], p.unit) if old else None,
             best=setting(new[p.name], p.unit),
             differs=old is not None and old[p.name] != new[p.name],
         )
@@ -217,15 +223,15 @@ def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
 
 
 def _measures(
-    best: ConfigurationSummary | None, today: ConfigurationSummary | None, first: tuple[str, ...]
+    best: ConfigurationSummary | None, baseline: ConfigurationSummary | None, first: tuple[str, ...]
 ) -> tuple[MeasureRow, ...]:
     if best is None:
         return ()
-    old = today.outcome.measures if today else None
+    old = baseline.outcome.measures if baseline else None
     return tuple(
         MeasureRow(
             name=name,
-            today=_measure_text(name, old.get(name)) if old is not None else None,
+            baseline=_measure_text(name, old.get(name)) if old is not None else None,
             best=_measure_text(name, value),
             change=_change_text(old.get(name) if old is not None else None, value),
         )
@@ -287,5 +293,5 @@ def _row(experiment: Experiment, run: Run) -> RunRow:
         failure=run.failure,
         stopped=stopped_words(run),
         is_best=best is not None and run.id == best.id,
-        is_today=run.configuration == experiment.opened.baseline,
+        is_baseline=run.configuration == experiment.opened.baseline,
     )

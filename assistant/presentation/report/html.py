@@ -70,7 +70,12 @@ def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
         return None
     left = None if section.remaining is None else section.remaining.median
     return forecast.best_with_fan(
-        data.points, section.fan, today=data.today_value, goal=section.goal, end=left, title=title
+        data.points,
+        section.fan,
+        baseline=data.baseline_value,
+        goal=section.goal,
+        end=left,
+        title=title,
     )
 
 
@@ -120,7 +125,7 @@ def render_html(data: ReportData) -> str:
     effects = data.effects[:MAX_EFFECT_CHARTS]
     return environment.get_template("report.html.j2").render(
         data=data,
-        best_so_far=svg(vega_lite.best_so_far(data.points, data.today_value, title))
+        best_so_far=svg(vega_lite.best_so_far(data.points, data.baseline_value, title))
         if data.points
         else None,
         trade=svg(

@@ -12,7 +12,9 @@ from assistant.presentation.text.number_format import duration, lasting, level, 
 
 LONGEST_FAILURE = 300
 
-FindingVerdict = Literal["improved", "today_is_best", "no_today", "nothing_feasible", "no_runs"]
+FindingVerdict = Literal[
+    "improved", "baseline_is_best", "no_baseline", "nothing_feasible", "no_runs"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,14 @@ class BaselineFinding:
 
 def baseline_finding(experiment: Experiment) -> BaselineFinding:
     """Return how the best configuration so far compares with the baseline."""
-    best = None if experiment.best is None else experiment.standing(experiment.best)
+    best = None if experiment.best is None else experiment.summary(experiment.best)
     if best is None:
         failed = len(experiment.runs)
         text = f"None of {failed} runs gave a result." if failed else "Nothing has been run yet."
         return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
-    today_run = experiment.baseline
-    today = None if today_run is None else experiment.standing(today_run)
-    finding = _found(experiment, best, today, today_run)
+    baseline_run = experiment.baseline
+    baseline = None if baseline_run is None else experiment.summary(baseline_run)
+    finding = _found(experiment, best, baseline, baseline_run)
     more = (*_traded(experiment, best), _spent(experiment), *_why_failed(experiment))
     return replace(finding, sentences=(*finding.sentences, *more))
 
@@ -50,41 +52,41 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
 def _found(
     experiment: Experiment,
     best: ConfigurationSummary,
-    today: ConfigurationSummary | None,
-    today_run: Run | None,
+    baseline: ConfigurationSummary | None,
+    baseline_run: Run | None,
 ) -> BaselineFinding:
     if not best.outcome.feasible:
-        return _nothing_feasible(experiment, best, today)
-    if today is None:
-        why = "It did not complete." if today_run else "The application names none."
+        return _nothing_feasible(experiment, best, baseline)
+    if baseline is None:
+        why = "It did not complete." if baseline_run else "The application names none."
         return BaselineFinding(
-            "no_today",
+            "no_baseline",
             f"Best found: {_value(experiment, best.outcome)} ({_named(best)}).",
             (f"There is no today's configuration to compare with. {why}",),
             None,
             best.run.id,
         )
-    return _against_today(experiment, best, today)
+    return _against_baseline(experiment, best, baseline)
 
 
 def _nothing_feasible(
-    experiment: Experiment, best: ConfigurationSummary, today: ConfigurationSummary | None
+    experiment: Experiment, best: ConfigurationSummary, baseline: ConfigurationSummary | None
 ) -> BaselineFinding:
     new = best.outcome
     headline = "No configuration tried meets every constraint"
     closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
-    if today is not None and today.configuration == best.configuration:
+    if baseline is not None and baseline.configuration == best.configuration:
         headline, sentence = (
             f"{headline}; today's comes closest.",
             f"{closest[0].upper()}{closest[1:]}.",
         )
-    elif today is None:
+    elif baseline is None:
         headline, sentence = (
             f"{headline}; {_named(best)} comes closest.",
             f"{closest[0].upper()}{closest[1:]}.",
         )
     else:
-        old = today.outcome
+        old = baseline.outcome
         headline = f"{headline}; {_named(best)} comes closer than today."
         sentence = (
             f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
@@ -94,13 +96,13 @@ def _nothing_feasible(
     return BaselineFinding("nothing_feasible", headline, (sentence, more), None, best.run.id)
 
 
-def _against_today(
-    experiment: Experiment, best: ConfigurationSummary, today: ConfigurationSummary
+def _against_baseline(
+    experiment: Experiment, best: ConfigurationSummary, baseline: ConfigurationSummary
 ) -> BaselineFinding:
-    new, old = best.outcome, today.outcome
-    if best.rank <= today.rank:
+    new, old = best.outcome, baseline.outcome
+    if best.rank <= baseline.rank:
         return BaselineFinding(
-            "today_is_best",
+            "baseline_is_best",
             "Today's configuration is the best of those tried.",
             (f"It gives {_value(experiment, old)}; no other run was better.",),
             0.0,
@@ -253,8 +255,8 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
     lasted = [run.duration_s for run in executed[-_RECENT:] if run.duration_s is not None]
     run_s = sum(lasted) / len(lasted) if lasted else None
     state, words = _state(experiment)
-    leader = None if experiment.best is None else experiment.standing(experiment.best)
-    advice = experiment.open_advice
+    leader = None if experiment.best is None else experiment.summary(experiment.best)
+    warning = experiment.open_warning
     to_come = None
     if sla.max_runs is not None and experiment.finished is None:
         to_come = max(0, sla.max_runs - len(executed))
@@ -273,22 +275,22 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
         failed=sum(run.state is RunState.FAILED for run in over),
         deadline_s=sla.deadline_s,
         left_s=-(-to_come // opened.workers) * run_s if to_come and run_s is not None else None,
-        warning="" if advice is None or experiment.finished is not None else advice.text,
+        warning="" if warning is None or experiment.finished is not None else warning.text,
         run_s=run_s,
     )
 
 
 def gain_words(experiment: Experiment) -> str:
     """Return the gain of the best configuration over the baseline in a few words."""
-    best = None if experiment.best is None else experiment.standing(experiment.best)
-    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    best = None if experiment.best is None else experiment.summary(experiment.best)
+    baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
     if best is not None and not best.outcome.feasible:
         return "violates a constraint"
-    if best is None or today is None:
+    if best is None or baseline is None:
         return ""
-    if best.configuration == today.configuration:
+    if best.configuration == baseline.configuration:
         return "as today"
-    old = today.outcome
+    old = baseline.outcome
     if not old.feasible or not old.quality:
         return "" if old.feasible else "meets all constraints"
     share = (best.outcome.quality - old.quality) / abs(old.quality)
@@ -321,15 +323,15 @@ class FrontRow:
     second_value: float
     n_runs: int
     feasible: bool
-    is_today: bool
+    is_baseline: bool
 
 
 def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
     """Return the Pareto front sorted by the first measure, or () without a second measure."""
     rows = []
     for run in experiment.front:
-        standing = experiment.standings[run.configuration]
-        outcome = standing.outcome
+        summary = experiment.summaries[run.configuration]
+        outcome = summary.outcome
         if outcome.second_value is None:
             continue
         values = experiment.space.values(run.configuration)
@@ -339,9 +341,9 @@ def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
                 values={name: level(value) for name, value in values.items()},
                 value=outcome.value,
                 second_value=outcome.second_value,
-                n_runs=standing.n,
+                n_runs=summary.n,
                 feasible=outcome.feasible,
-                is_today=run.configuration == experiment.opened.baseline,
+                is_baseline=run.configuration == experiment.opened.baseline,
             )
         )
     return tuple(rows)
@@ -352,13 +354,13 @@ def trade_points(experiment: Experiment) -> tuple[TradePoint, ...]:
     front = {run.configuration for run in experiment.front}
     return tuple(
         TradePoint(
-            run_id=standing.run.id,
-            value=standing.outcome.value,
-            second=standing.outcome.second_value,
+            run_id=summary.run.id,
+            value=summary.outcome.value,
+            second=summary.outcome.second_value,
             on_front=configuration in front,
-            feasible=standing.outcome.feasible,
-            is_today=configuration == experiment.opened.baseline,
+            feasible=summary.outcome.feasible,
+            is_baseline=configuration == experiment.opened.baseline,
         )
-        for configuration, standing in experiment.standings.items()
-        if standing.outcome.second_value is not None
+        for configuration, summary in experiment.summaries.items()
+        if summary.outcome.second_value is not None
     )

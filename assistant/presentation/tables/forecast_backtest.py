@@ -274,7 +274,7 @@ NAMES: dict[Group, str] = {
     "left out": "suggested, left out",
     "own": "the analyst's own",
     "initial": "first runs",
-    "today": "today's configuration",
+    "baseline": "today's configuration",
     "repeated": "repeated",
     "from before": "results from before",
 }

@@ -69,9 +69,9 @@ class QueueSnapshot:
 
     def changes(self, experiment: Experiment) -> int:
         """Return the number of runs that were added, removed or changed since the snapshot."""
-        then = {run.id: _standing(run) for run in (*self.running, *self.waiting)}
+        then = {run.id: _summary(run) for run in (*self.running, *self.waiting)}
         live = experiment.runs_in(RunState.RUNNING, RunState.QUEUED)
-        now = {run.id: _standing(run) for run in live}
+        now = {run.id: _summary(run) for run in live}
         return sum(then.get(run_id) != now.get(run_id) for run_id in {*then, *now})
 
     def place(self, run: Run) -> str:
@@ -138,7 +138,7 @@ def run_names(run_ids: tuple[int, ...]) -> str:
     return f"runs {', '.join(map(str, run_ids[:-1]))} and {run_ids[-1]}"
 
 
-def _standing(run: Run) -> tuple[RunState, float, bool, int]:
+def _summary(run: Run) -> tuple[RunState, float, bool, int]:
     return run.state, run.priority, run.held, run.attempts
 
 
@@ -296,10 +296,10 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
             "suggested."
         )
     best = experiment.best
-    standing = None if best is None else experiment.standing(best)
-    if best is not None and standing is not None:
+    summary = None if best is None else experiment.summary(best)
+    if best is not None and summary is not None:
         sentences.append(
-            f"The best so far is run {best.id} with {quantity(standing.outcome.value, unit)}."
+            f"The best so far is run {best.id} with {quantity(summary.outcome.value, unit)}."
         )
     if suggestion.near is not None:
         sentences.append(_nearness(experiment, configuration, suggestion.near))

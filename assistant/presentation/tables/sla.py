@@ -164,7 +164,7 @@ def _goal(experiment: Experiment) -> TermUsage | None:
     objective, limit = experiment.opened.objective, experiment.sla.goal
     if limit is None:
         return None
-    best = None if experiment.best is None else experiment.standing(experiment.best)
+    best = None if experiment.best is None else experiment.summary(experiment.best)
     best_outcome = None if best is None or not best.outcome.feasible else best.outcome
     used = None if best_outcome is None else best_outcome.value
     bound = "at most" if objective.goal == "minimise" else "at least"
@@ -241,7 +241,7 @@ def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
     space, value_of = experiment.space, experiment.opened.objective.value_of
     counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []
-    for region in find_regions(experiment.knowledge, experiment.watch.regions):
+    for region in find_regions(experiment.knowledge, experiment.warning_policy.regions):
         ranges = []
         for parameter, ids in zip(space.parameters, region.box, strict=True):
             levels = [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
@@ -266,24 +266,24 @@ def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
 def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
     """Return every warning with the analyst's answer."""
     rows = []
-    for advice in experiment.advice:
-        reply = experiment.answer_to(advice)
-        answer = "not answered" if experiment.open_advice == advice else "overtaken, not answered"
+    for warning in experiment.warnings:
+        reply = experiment.answer_to(warning)
+        answer = "not answered" if experiment.open_warning == warning else "overtaken, not answered"
         if reply is not None:
             level = reply.exploitation
             answer = reply.answer + (f" to {level:.0%}" if reply.answer == "changed" else "")
             if reply.alternative is not None:
-                answer += f": {advice.alternatives[reply.alternative].text}"
-        forecast = advice.forecast
+                answer += f": {warning.alternatives[reply.alternative].text}"
+        forecast = warning.forecast
         rows.append(
             WarningRow(
-                advice.number,
+                warning.number,
                 forecast.executed,
                 forecast.remaining,
                 forecast.shortfall,
-                advice.text,
-                advice.basis == "forecast",
-                tuple(map(proposal, advice.alternatives)),
+                warning.text,
+                warning.basis == "forecast",
+                tuple(map(proposal, warning.alternatives)),
                 answer,
             )
         )

@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 @lease_router.post(
-    "/claims",
+    "/leases",
     response_model=RunLeaseOut,
     responses={
         200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
@@ -70,7 +70,7 @@ T = TypeVar("T")
         **responses(410),
     },
 )
-async def claim(
+async def lease(
     keyed_request: IdempotentRequestOf,
     request: Request,
     context: ContextOf,
@@ -86,65 +86,65 @@ async def claim(
     """
     if context.drain.has_begun:
         raise refusal(503, "the service is ending; claim again when it is back")
-    house, caller = context.house, caller_of(request)
+    service, caller = context.service, caller_of(request)
     worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
     if worker is None:
         raise refusal(422, "'worker' is missing")
     if only is not None:
         caller.refuse_other(only)
-    _refuse_name(house.book, caller, worker)
+    _refuse_name(service.book, caller, worker)
     annotate_request(request.scope, worker=worker)
 
     def take() -> RunLease | Response:
-        if only is not None and house.store.length(only):
-            house.hearing.note(only)
-        lease = house.queue.claim(worker, body.lease_s, only, keyed_request.key, body.without)
-        return lease or _nothing(house, only)
+        if only is not None and service.store.length(only):
+            service.client_liveness.note(only)
+        lease = service.queue.lease(worker, body.lease_s, only, keyed_request.key, body.without)
+        return lease or _nothing(service, only)
 
     lease = await _at_work(context, take)
     if isinstance(lease, Response):
-        house.counts.claimed("none")
+        service.counts.leased("none")
         return lease
-    house.counts.claimed("again" if lease.again else "given")
+    service.counts.leased("again" if lease.again else "given")
     annotate_request(request.scope, experiment=lease.experiment_id, run=lease.run_id)
-    answer = _claim(lease)
+    answer = _lease(lease)
     if wants_plain_text(accept):
         return Response(plain_text(answer.model_dump()), media_type=MEDIA_TYPE)
     return answer
 
 
-def _nothing(house: ExperimentService, only: str | None) -> Response:
+def _nothing(service: ExperimentService, only: str | None) -> Response:
     """Return the answer where no run may start. Raises ProblemError (410) if none ever will.
 
     Only external clients receive 410: workers wait for other experiments.
     """
     wait_s = WAIT_S
-    if only is not None and house.store.length(only) and house.queue.is_outside(only):
-        reason = house.queue.why_finished(only)
+    if only is not None and service.store.length(only) and service.queue.is_external(only):
+        reason = service.queue.why_finished(only)
         if reason is not None:
             raise refusal(
                 410,
                 f"experiment '{only}' is finished: {reason}",
                 f"end; GET /v1/experiments/{only} tells what was found",
             )
-        house.session(only)  # loads the session, so that it is finished in its time
-        wait_s = WAIT_S if house.queue.is_active(only) else PAUSED_S
+        service.session(only)  # loads the session, so that it is finished in its time
+        wait_s = WAIT_S if service.queue.is_active(only) else PAUSED_S
     return Response(status_code=204, headers={"Retry-After": str(wait_s)})
 
 
-@lease_router.post("/claims/{token}/heartbeat", responses=responses(404))
+@lease_router.post("/leases/{token}/heartbeat", responses=responses(404))
 async def heartbeat(token: Token, request: Request, context: ContextOf) -> LeaseOut:
     """Renew a lease. 409 tells the worker to stop: the run is not its own any more."""
 
     def beat() -> float:
         _tell(request, context, token)
-        return context.house.queue.heartbeat(token)
+        return context.service.queue.heartbeat(token)
 
     return LeaseOut(lease_s=await _at_work(context, beat))
 
 
 @lease_router.post(
-    "/claims/{token}/report",
+    "/leases/{token}/report",
     status_code=204,
     responses=responses(404),
 )
@@ -155,19 +155,19 @@ async def report(
 
     def record() -> None:
         _tell(request, context, token)
-        context.house.queue.report(token, schemas.measures_of(body.measures) or {})
+        context.service.queue.report(token, schemas.measures_of(body.measures) or {})
 
     await _at_work(context, record)
 
 
-@lease_router.post("/claims/{token}/result", responses=responses(404))
+@lease_router.post("/leases/{token}/result", responses=responses(404))
 async def result(
     token: Token, body: schemas.RunResultIn, request: Request, context: ContextOf
 ) -> ResultReceiptOut:
     """Tell how a run ended. Told again it is the same answer; another result is refused (409)."""
     if (body.measures is None) == (body.failure is None):
         raise refusal(422, "a result has measures, or a failure that says why there are none")
-    queue, counts = context.house.queue, context.house.counts
+    queue, counts = context.service.queue, context.service.counts
 
     def record() -> bool:
         _tell(request, context, token)
@@ -186,7 +186,7 @@ async def result(
 
 
 @lease_router.post(
-    "/claims/{token}/return",
+    "/leases/{token}/return",
     status_code=204,
     responses=responses(404),
 )
@@ -197,13 +197,13 @@ async def give_back(
 
     def given_back() -> None:
         _tell(request, context, token)
-        context.house.queue.give_back(token, body.reason or "its worker gave it back")
+        context.service.queue.give_back(token, body.reason or "its worker gave it back")
 
     await _at_work(context, given_back)
 
 
 @lease_router.get(
-    "/claims/{token}/application",
+    "/leases/{token}/application",
     responses=responses(404),
 )
 async def application(token: Token, request: Request, context: ContextOf) -> ApplicationSnapshotOut:
@@ -213,7 +213,7 @@ async def application(token: Token, request: Request, context: ContextOf) -> App
         attempt = _tell(request, context, token)
         if not attempt.is_current:
             raise LeaseLostError(f"run {attempt.run_id} is not held under this token any more")
-        opened = context.house.store.opened(attempt.experiment_id)
+        opened = context.service.store.opened(attempt.experiment_id)
         return ApplicationSnapshotOut(
             experiment=attempt.experiment_id,
             recipe=opened.recipe,
@@ -227,9 +227,9 @@ def _lasted_s(context: ServiceContext, token: str, body: schemas.RunResultIn) ->
     """Return the duration of a run (s): as reported, else since it was leased."""
     if body.duration_s is not None:
         return body.duration_s
-    house = context.house
-    started_s = house.queue.started_s(house.queue.attempt(token).experiment_id, token)
-    return 0.0 if started_s is None else max(0.0, house.clock.now_s() - started_s)
+    service = context.service
+    started_s = service.queue.started_s(service.queue.attempt(token).experiment_id, token)
+    return 0.0 if started_s is None else max(0.0, service.clock.now_s() - started_s)
 
 
 async def _at_work(context: ServiceContext, work: Callable[[], T]) -> T:
@@ -241,7 +241,7 @@ def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt
 
     Raises ProblemError (403) if the lease belongs to the token of another name.
     """
-    attempt = context.house.queue.attempt(token)
+    attempt = context.service.queue.attempt(token)
     annotate_request(
         request.scope, experiment=attempt.experiment_id, run=attempt.run_id, worker=attempt.worker
     )
@@ -249,10 +249,10 @@ def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt
     caller.refuse_other(attempt.experiment_id)
     name = token_name_of(attempt.worker)
     if caller.role is not Role.OWNER and caller.name != (
-        name if context.house.book.has(name) else None
+        name if context.service.book.has(name) else None
     ):
         raise refusal(403, "this run was claimed by another token", "claim a run of your own")
-    context.house.hearing.note(attempt.experiment_id)
+    context.service.client_liveness.note(attempt.experiment_id)
     return attempt
 
 
@@ -269,7 +269,7 @@ def _refuse_name(book: ApiTokenStore, caller: Caller, worker: str) -> None:
         raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
 
 
-def _claim(lease: RunLease) -> RunLeaseOut:
+def _lease(lease: RunLease) -> RunLeaseOut:
     return RunLeaseOut(
         experiment=lease.experiment_id,
         run=lease.run_id,
@@ -300,14 +300,14 @@ def caller(request: Request) -> CallerOut:
 
 
 @token_router.get("/tokens", dependencies=[STEERER])
-def tokens(house: ServiceOf) -> list[ApiTokenOut]:
+def tokens(service: ServiceOf) -> list[ApiTokenOut]:
     """List the tokens with names, latest first; the tokens themselves are kept nowhere."""
-    return [ApiTokenOut(**_told(holder)) for holder in house.book.holders()]
+    return [ApiTokenOut(**_told(holder)) for holder in service.book.holders()]
 
 
 @token_router.post("/tokens", dependencies=[STEERER], responses=responses(409, 422))
 def make(
-    body: ApiTokenIn, keyed_request: IdempotentRequestOf, request: Request, house: ServiceOf
+    body: ApiTokenIn, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> NewApiTokenOut:
     """Make a token with a name, and tell it this once.
 
@@ -323,18 +323,18 @@ def make(
             "a token ends no later than the one by which it is made",
             f"send an expires_s of at most {ends_s:.0f}",
         )
-    again = house.once(keyed_request)
+    again = service.once(keyed_request)
     try:
-        token = house.issue_token(
+        token = service.issue_token(
             body.name, role, experiment_id=body.experiment, expires_s=body.expires_s,
-            made_by=asking.name, again=again,
+            created_by=asking.name, again=again,
         )  # fmt: skip
     except UnknownExperimentError as error:  # an experiment of the body, not of the path
         raise SettingsError(str(error)) from error
     if not again:
-        house.remember(keyed_request)
+        service.remember(keyed_request)
     annotate_request(request.scope, made=body.name)
-    holder = house.book.holder_of(token.encode())
+    holder = service.book.holder_of(token.encode())
     if holder is None:
         raise refusal(409, f"the token '{body.name}' was revoked while it was made")
     return NewApiTokenOut(token=token, **_told(holder))
@@ -344,17 +344,17 @@ def make(
     "/tokens/{name}", status_code=204, dependencies=[STEERER], responses=responses(404, 409, 422)
 )
 def revoke(
-    name: TokenName, keyed_request: IdempotentRequestOf, request: Request, house: ServiceOf
+    name: TokenName, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> None:
     """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
-    if house.once(keyed_request):
+    if service.once(keyed_request):
         return
-    there = house.book.get(name)
+    there = service.book.get(name)
     if there is None:
         raise refusal(404, f"there is no token '{name}'", "GET /v1/tokens lists what there is")
     _refuse_more(caller_of(request), there.role)
-    house.revoke_token(name)
-    house.remember(keyed_request)
+    service.revoke_token(name)
+    service.remember(keyed_request)
     annotate_request(request.scope, revoked=name)
 
 
@@ -374,8 +374,8 @@ def _told(holder: ApiToken) -> dict[str, Any]:
         "name": holder.name,
         "experiment": holder.experiment_id,
         "expires_s": holder.expires_s,
-        "made_s": holder.made_s,
-        "made_by": holder.made_by,
+        "created_s": holder.created_s,
+        "created_by": holder.created_by,
     }
 
 
@@ -393,7 +393,7 @@ registration_router = APIRouter(
 def register_program(
     body: schemas.RegisterIn,
     request: IdempotentRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
     caller: Annotated[Caller, Depends(RoleRequirement(Role.STEERER))],
     accept: Annotated[str, Header()] = "application/json",
 ) -> RegistrationOut | Response:
@@ -404,10 +404,12 @@ def register_program(
     token of the first answer is worth nothing any more. ``Accept: text/plain`` gives lines of
     ``name=value``.
     """
-    how = body.automatic
-    automatic = AutoSteering(**how.model_dump()) if isinstance(how, schemas.AutoSteeringIn) else how
-    registration = ProgramRegistration(body.name, body.settings, automatic, body.resume)
-    program = register(house, registration, request, caller.name)
+    how = body.auto_steering
+    auto_steering = (
+        AutoSteering(**how.model_dump()) if isinstance(how, schemas.AutoSteeringIn) else how
+    )
+    registration = ProgramRegistration(body.name, body.settings, auto_steering, body.resume)
+    program = register(service, registration, request, caller.name)
     answer = RegistrationOut(
         experiment=program.experiment_id,
         token=program.token,

@@ -72,13 +72,13 @@ ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 
 @query_router.get("/experiments")
-def experiments(house: ServiceOf) -> list[ExperimentItemOut]:
+def experiments(service: ServiceOf) -> list[ExperimentItemOut]:
     """List what is stored, latest first."""
     return [
         ExperimentItemOut(
             experiment=stored.id, name=stored.name, opened_s=stored.opened_s, events=stored.n_events
         )
-        for stored in house.store.experiments()
+        for stored in service.store.experiments()
     ]
 
 
@@ -95,7 +95,7 @@ def experiments(house: ServiceOf) -> list[ExperimentItemOut]:
 )
 def experiment(
     experiment: ExperimentId,
-    house: ServiceOf,
+    service: ServiceOf,
     response: Response,
     accept: Annotated[str, Header()] = "application/json",
 ) -> OverviewOut | Response:
@@ -103,7 +103,7 @@ def experiment(
 
     ``Accept: text/plain`` gives how far it is and what is best as lines of ``name=value``.
     """
-    body = overview(house, house.look(experiment))
+    body = overview(service, service.look(experiment))
     tag = {"ETag": f'"{body.version}"'}
     if wants_plain_text(accept):
         return Response(plain_text(summary_fields(body)), media_type=LINES, headers=tag)
@@ -114,35 +114,35 @@ def experiment(
 @query_router.get("/experiments/{experiment}/runs")
 def runs(
     experiment: ExperimentId,
-    house: ServiceOf,
+    service: ServiceOf,
     state: RunState | None = None,
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
 ) -> list[RunOut]:
     """Return runs in the order of their submission, from the one behind ``after``."""
-    view = house.look(experiment)
+    view = service.look(experiment)
     matches = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
     return [run_out(view, run) for run in matches[:limit]]
 
 
 @query_router.get("/experiments/{experiment}/queue")
-def queue(experiment: ExperimentId, house: ServiceOf) -> list[RunOut]:
+def queue(experiment: ExperimentId, service: ServiceOf) -> list[RunOut]:
     """Return the runs that may start, the next one in front; at most 1,000 of them."""
-    view = house.look(experiment)
+    view = service.look(experiment)
     return [run_out(view, run) for run in view.experiment.waiting[:PAGE]]
 
 
 @query_router.get("/experiments/{experiment}/execution")
-def execution(experiment: ExperimentId, house: ServiceOf) -> ExecutionOut:
+def execution(experiment: ExperimentId, service: ServiceOf) -> ExecutionOut:
     """Say who executes the runs: whether workers may have them, and what could not be done."""
-    house.session(experiment)  # 404 where there is none
-    return execution_of(house, experiment)
+    service.session(experiment)  # 404 where there is none
+    return execution_of(service, experiment)
 
 
 @query_router.get("/experiments/{experiment}/runs/{run}")
-def run(experiment: ExperimentId, run: RunNumber, house: ServiceOf) -> RunOut:
+def run(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOut:
     """Return one run."""
-    view = house.look(experiment)
+    view = service.look(experiment)
     if run > len(view.experiment.runs):
         raise refusal(404, f"experiment '{experiment}' has no run {run}")
     return run_out(view, view.experiment.run(run))
@@ -166,7 +166,7 @@ async def events(
 
     A stream (``Accept: text/event-stream``) goes on behind ``Last-Event-ID``, else from ``since``.
     """
-    store, caller = context.house.store, caller_of(request)
+    store, caller = context.service.store, caller_of(request)
     if "text/event-stream" in accept:
         await run_in_threadpool(store.lines, experiment, 0, 1)  # raises before anything is sent
         start = since if last_event_id is None else int(last_event_id) + 1
@@ -185,25 +185,25 @@ async def events(
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
-def export(experiment: ExperimentId, house: ServiceOf) -> StreamingResponse:
+def export(experiment: ExperimentId, service: ServiceOf) -> StreamingResponse:
     """Return the whole journal, one JSON object a line."""
-    house.store.lines(experiment, 0, 1)  # raises before anything is sent
-    return StreamingResponse(_exported(house, experiment), media_type="application/x-ndjson")
+    service.store.lines(experiment, 0, 1)  # raises before anything is sent
+    return StreamingResponse(_exported(service, experiment), media_type="application/x-ndjson")
 
 
 @query_router.get("/experiments/{experiment}/forecast")
-def forecast(experiment: ExperimentId, house: ServiceOf) -> Forecast:
+def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
     """Say what comes of the experiment, now."""
-    return house.look(experiment).forecast()
+    return service.look(experiment).forecast()
 
 
 @query_router.post(
     "/experiments/{experiment}/what-if",
     responses=responses(409),
 )
-def what_if(experiment: ExperimentId, body: WhatIfIn, house: ServiceOf) -> WhatIf:
+def what_if(experiment: ExperimentId, body: WhatIfIn, service: ServiceOf) -> WhatIf:
     """Say what a change would come to, and change nothing."""
-    return house.look(experiment).what_if(**body.model_dump())
+    return service.look(experiment).what_if(**body.model_dump())
 
 
 def _word(value: bool) -> str:
@@ -217,7 +217,7 @@ async def _stream(
 
     It ends with the service, or when the token of the client is no longer valid.
     """
-    store, book = context.house.store, context.house.book
+    store, book = context.service.store, context.service.book
     at, quiet_s, last_change = start, 0.0, -1
     while not context.drain.has_begun:
         if caller.holder is not None and not book.lets_in(caller.holder):
@@ -244,9 +244,9 @@ async def _stream(
         await asyncio.sleep(LOOK_S)
 
 
-def _exported(house: ExperimentService, experiment: str) -> Iterator[str]:
+def _exported(service: ExperimentService, experiment: str) -> Iterator[str]:
     at = 0
-    while lines := house.store.lines(experiment, at, PAGE):
+    while lines := service.store.lines(experiment, at, PAGE):
         yield "".join(f"{line}\n" for line in lines)
         at += len(lines)
 
@@ -272,7 +272,7 @@ command_router = APIRouter(
     prefix="/v1", tags=["deciding"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
 )
 
-_WATCH: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
+_WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 SessionAction = Callable[[Session], object]
 
 
@@ -290,13 +290,13 @@ def _answer(decided: CommandResult) -> Response:
 
 @command_router.post("/experiments", response_model=CommandResultOut)
 def open_experiment(
-    body: schemas.OpenIn, request: IdempotentRequestOf, house: ServiceOf
+    body: schemas.OpenIn, request: IdempotentRequestOf, service: ServiceOf
 ) -> Response:
     """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
     if (body.settings is None) == (body.described is None):
         raise refusal(422, "an experiment is opened by settings or as described: send one of them")
     if body.settings is not None:
-        return _answer(house.open_settings(body.settings, body.name, request))
+        return _answer(service.open_settings(body.settings, body.name, request))
     try:
         event_body = {**(body.described or {}), "type": "ExperimentOpened"}
         described = decode_event(json.dumps(event_body))
@@ -304,26 +304,32 @@ def open_experiment(
         raise refusal(422, f"the description is wrong: {error}") from error
     if not isinstance(described, ExperimentOpened):
         raise refusal(422, "the description is not one of an experiment")
-    return _answer(house.open_described(described, request))
+    return _answer(service.open_described(described, request))
 
 
 @command_router.post(
-    "/experiments/{experiment}/journal", response_model=CommandResultOut, dependencies=[OWNER]
+    "/experiments/{experiment}/events", response_model=CommandResultOut, dependencies=[OWNER]
 )
 def append(
-    experiment: ExperimentId, body: schemas.EventsIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.EventsIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Store what a session of the owner's has decided elsewhere, if it follows the journal."""
     try:
         events = tuple(decode_event(json.dumps(record)) for record in body.events)
     except CodecError as error:
         raise refusal(422, str(error)) from error
-    return _answer(house.append(experiment, body.position, events, request))
+    return _answer(service.append(experiment, body.position, events, request))
 
 
 @command_router.post("/experiments/{experiment}/suggestions", response_model=CommandResultOut)
 def suggest(
-    experiment: ExperimentId, body: schemas.SuggestIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.SuggestIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Propose a batch; with it comes the warning, if the agreement is about to be missed."""
     acts: dict[str, SessionAction] = {
@@ -331,7 +337,7 @@ def suggest(
         "initial": lambda session: session.initial_evaluation(body.n),
         "confirmation": lambda session: session.confirm(body.n),
     }
-    return _answer(house.decide(experiment, request, acts[body.kind]))
+    return _answer(service.decide(experiment, request, acts[body.kind]))
 
 
 @command_router.post(
@@ -342,7 +348,7 @@ def submit(
     number: Annotated[int, Path(ge=1, le=10**9)],
     body: schemas.SubmitIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Submit a batch, or what is taken of it, with edits; the rest is rejected by that."""
 
@@ -353,16 +359,19 @@ def submit(
         edits = {int(position): levels for position, levels in body.edits.items()}
         session.submit(batches[number - 1], keep=body.keep, edits=edits)
 
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs", response_model=CommandResultOut)
 def include(
-    experiment: ExperimentId, body: schemas.IncludeIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.IncludeIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Submit a configuration of one's own."""
     act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/replicates", response_model=CommandResultOut)
@@ -370,19 +379,19 @@ def replicate(
     experiment: ExperimentId,
     body: schemas.ReplicateIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Submit more runs of a configuration that has one."""
     act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/baseline", response_model=CommandResultOut)
 def submit_baseline(
-    experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
     """Submit today's configuration, once."""
-    return _answer(house.decide(experiment, request, lambda session: session.submit_baseline()))
+    return _answer(service.decide(experiment, request, lambda session: session.submit_baseline()))
 
 
 @command_router.patch("/experiments/{experiment}/runs/{run}", response_model=CommandResultOut)
@@ -391,7 +400,7 @@ def reprioritise(
     run: RunNumber,
     body: schemas.PriorityIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Let a waiting run start earlier or later; it holds from the next claim on."""
 
@@ -401,25 +410,25 @@ def reprioritise(
         else:
             session.reprioritise(run, body.priority)
 
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/hold", response_model=CommandResultOut)
 def hold(
-    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
     """Let a waiting run wait until it is released."""
-    return _answer(house.decide(experiment, request, lambda session: session.hold(run)))
+    return _answer(service.decide(experiment, request, lambda session: session.hold(run)))
 
 
 @command_router.post(
     "/experiments/{experiment}/runs/{run}/release", response_model=CommandResultOut
 )
 def release(
-    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
     """Let a run that is held start in its turn."""
-    return _answer(house.decide(experiment, request, lambda session: session.release(run)))
+    return _answer(service.decide(experiment, request, lambda session: session.release(run)))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/cancel", response_model=CommandResultOut)
@@ -428,11 +437,11 @@ def cancel(
     run: RunNumber,
     body: schemas.ReasonIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Give a run up, whether it waits or goes on."""
     act: SessionAction = lambda session: session.cancel(run, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/stop", response_model=CommandResultOut)
@@ -441,11 +450,11 @@ def stop(
     run: RunNumber,
     body: schemas.StopIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """End a run that goes on; what it has reported last is its result, unless it is not kept."""
     act: SessionAction = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/runs/{run}/rating", response_model=CommandResultOut)
@@ -454,10 +463,12 @@ def rate(
     run: RunNumber,
     body: schemas.RatingIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Call a result good or bad, or take the verdict back."""
-    return _answer(house.decide(experiment, request, lambda session: session.rate(run, body.good)))
+    return _answer(
+        service.decide(experiment, request, lambda session: session.rate(run, body.good))
+    )
 
 
 @command_router.post("/experiments/{experiment}/steering", response_model=CommandResultOut)
@@ -465,11 +476,11 @@ def steer(
     experiment: ExperimentId,
     body: schemas.SteeringIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Choose in another way from now on."""
     return _answer(
-        house.decide(
+        service.decide(
             experiment,
             request,
             lambda session: session.change_strategy(body.strategy, body.options, body.exploitation),
@@ -477,30 +488,32 @@ def steer(
     )
 
 
-@command_router.post("/experiments/{experiment}/agreement", response_model=CommandResultOut)
+@command_router.post("/experiments/{experiment}/sla", response_model=CommandResultOut)
 def agree(
-    experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
     """Agree on other terms from now on: all of them."""
-    sla = body.agreement()
-    return _answer(house.decide(experiment, request, lambda session: session.change_budget(sla)))
+    sla = body.sla()
+    return _answer(service.decide(experiment, request, lambda session: session.change_budget(sla)))
 
 
-@command_router.post("/experiments/{experiment}/watch", response_model=CommandResultOut)
-def watch(
+@command_router.post("/experiments/{experiment}/warning-policy", response_model=CommandResultOut)
+def change_warning_policy(
     experiment: ExperimentId,
     body: schemas.WarningPolicyIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Count regions or pending runs, or warn, in another way from now on."""
     try:
-        policy = _WATCH.validate_python(body.watch)
+        policy = _WARNING_POLICY.validate_python(body.warning_policy)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise refusal(422, f"the watch is wrong at '{place}': {first['msg']}") from error
-    return _answer(house.decide(experiment, request, lambda session: session.change_watch(policy)))
+        raise refusal(422, f"the warning policy is wrong at '{place}': {first['msg']}") from error
+    return _answer(
+        service.decide(experiment, request, lambda session: session.change_warning_policy(policy))
+    )
 
 
 @command_router.post("/experiments/{experiment}/levels", response_model=CommandResultOut)
@@ -508,7 +521,7 @@ def change_level(
     experiment: ExperimentId,
     body: schemas.LevelChangeIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Close, reopen, add or prefer a level."""
     acts: dict[str, Callable[[Session], Callable[..., None]]] = {
@@ -520,54 +533,70 @@ def change_level(
     }
     act = acts[body.change]
     return _answer(
-        house.decide(experiment, request, lambda session: act(session)(body.parameter, body.value))
+        service.decide(
+            experiment, request, lambda session: act(session)(body.parameter, body.value)
+        )
     )
 
 
 @command_router.post("/experiments/{experiment}/exclusions", response_model=CommandResultOut)
 def exclude(
-    experiment: ExperimentId, body: schemas.ExcludeIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.ExcludeIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Never propose what meets a condition."""
     return _answer(
-        house.decide(experiment, request, lambda session: session.exclude(body.condition))
+        service.decide(experiment, request, lambda session: session.exclude(body.condition))
     )
 
 
 @command_router.post("/experiments/{experiment}/plan", response_model=CommandResultOut)
 def plan(
-    experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
     """Declare a range of values as the pending strategy."""
-    return _answer(house.decide(experiment, request, lambda session: session.plan(body.levels)))
+    return _answer(service.decide(experiment, request, lambda session: session.plan(body.levels)))
 
 
 @command_router.post("/experiments/{experiment}/weights", response_model=CommandResultOut)
 def weigh(
-    experiment: ExperimentId, body: schemas.WeightIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.WeightIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Let a region count more or less."""
     act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
-@command_router.post("/experiments/{experiment}/advice/answer", response_model=CommandResultOut)
+@command_router.post("/experiments/{experiment}/warning/answer", response_model=CommandResultOut)
 def answer(
-    experiment: ExperimentId, body: schemas.AnswerIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.AnswerIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Answer the open warning; accepting makes the change and the batch that follows from it."""
     return _answer(
-        house.decide(
+        service.decide(
             experiment,
             request,
-            lambda session: session.answer_advice(body.answer, body.exploitation, body.alternative),
+            lambda session: session.answer_warning(
+                body.answer, body.exploitation, body.alternative
+            ),
         )
     )
 
 
 @command_router.post("/experiments/{experiment}/import", response_model=CommandResultOut)
 def import_results(
-    experiment: ExperimentId, body: schemas.ImportIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.ImportIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Take in results from before; they cost nothing of the budget. All or none."""
     results = [
@@ -576,50 +605,53 @@ def import_results(
     act: SessionAction = lambda session: session.import_results(  # noqa: E731
         results, replicates=body.replicates
     )
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
-def recover(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> Response:
+def recover(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
     """Return runs to the queue that a process which is gone had started without a lease."""
-    return _answer(house.decide(experiment, request, lambda session: session.recover()))
+    return _answer(service.decide(experiment, request, lambda session: session.recover()))
 
 
-@command_router.post("/experiments/{experiment}/automatic", response_model=CommandResultOut)
-def hand_over(
+@command_router.post("/experiments/{experiment}/auto-steering", response_model=CommandResultOut)
+def set_auto_steering(
     experiment: ExperimentId,
     body: schemas.AutoSteeringChangeIn,
     request: VersionedRequestOf,
-    house: ServiceOf,
+    service: ServiceOf,
 ) -> Response:
     """Let it steer itself while it is active, or give it back to the person."""
-    how = None if body.automatic is None else AutoSteering(**body.automatic.model_dump())
-    act: SessionAction = lambda session: session.hand_over(how, body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    how = None if body.auto_steering is None else AutoSteering(**body.auto_steering.model_dump())
+    act: SessionAction = lambda session: session.set_auto_steering(how, body.reason)  # noqa: E731
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/finish", response_model=CommandResultOut)
 def finish(
-    experiment: ExperimentId, body: schemas.ReasonIn, request: VersionedRequestOf, house: ServiceOf
+    experiment: ExperimentId,
+    body: schemas.ReasonIn,
+    request: VersionedRequestOf,
+    service: ServiceOf,
 ) -> Response:
     """Close the experiment."""
     act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
-    return _answer(house.decide(experiment, request, act))
+    return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/reopen", response_model=CommandResultOut)
-def reopen(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> Response:
+def reopen(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
     """Go on with a finished experiment."""
-    return _answer(house.decide(experiment, request, lambda session: session.reopen()))
+    return _answer(service.decide(experiment, request, lambda session: session.reopen()))
 
 
 @command_router.post("/experiments/{experiment}/start", status_code=204)
-def start(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> None:
+def start(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
     """Let workers have the runs of an experiment."""
-    house.activate(experiment, True, request)
+    service.activate(experiment, True, request)
 
 
 @command_router.post("/experiments/{experiment}/pause", status_code=204)
-def pause(experiment: ExperimentId, request: VersionedRequestOf, house: ServiceOf) -> None:
+def pause(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
     """Let workers have no more runs of an experiment; what goes on may end."""
-    house.activate(experiment, False, request)
+    service.activate(experiment, False, request)

@@ -328,7 +328,7 @@ class EffectsView:
         return labels.measure_title(self.response.name, self.response.unit)
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the effects page and return the intent to change a level or add missing runs."""
     st.subheader("What matters")
     if not experiment.measured:
@@ -344,13 +344,13 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     analysis = _effects_view(experiment, response, only)
     if analysis.report is None or analysis.strengths is None:
         st.warning(f"Effects were not estimated: {labels.escape_markdown(analysis.why)}")
-        return _levels(desk, experiment, analysis)
+        return _levels(view_model, experiment, analysis)
     st.markdown(f"**{labels.escape_markdown(headline(analysis.report, analysis.strengths))}**")
-    decided = _levels(desk, experiment, analysis)
+    decided = _levels(view_model, experiment, analysis)
     pairs_section(experiment, analysis.report, analysis.strengths, response, only)
     noise_section(analysis.report, analysis.title)
     _model_quality(analysis.report)
-    added = effects_details.section(desk, experiment, analysis.strengths)
+    added = effects_details.section(view_model, experiment, analysis.strengths)
     return decided or added
 
 
@@ -426,7 +426,9 @@ def _effects_view(
     return analysis
 
 
-def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView) -> Intent | None:
+def _levels(
+    view_model: ExperimentView, experiment: Experiment, analysis: EffectsView
+) -> Intent | None:
     st.subheader("Each level")
     ways = [_EXPECT] if analysis.report is None else [_EXPECT, _BY_ITSELF]
     way = st.segmented_control(
@@ -459,7 +461,7 @@ def _levels(desk: ExperimentView, experiment: Experiment, analysis: EffectsView)
             place = slot
     if place is not None and selection is not None:
         with place:
-            intent = effects_details.panel(desk, experiment, selection)
+            intent = effects_details.panel(view_model, experiment, selection)
     with st.expander("As a table"):
         st.dataframe(levels_table(analysis), hide_index=True, width="stretch", alt="each level")
     return intent

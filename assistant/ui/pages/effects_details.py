@@ -138,9 +138,11 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
     )
 
 
-def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelection) -> Intent | None:
+def panel(
+    view_model: ExperimentView, experiment: Experiment, selection: LevelSelection
+) -> Intent | None:
     """Draw the actions on the selected level and return the intent of the pressed button."""
-    space, session = experiment.space, desk.session
+    space, session = experiment.space, view_model.session
     name, value = selection.parameter, selection.value
     is_closed, is_preferred = _state(space, name, value)
     experiment_id = experiment.opened.experiment_id
@@ -170,7 +172,7 @@ def panel(desk: ExperimentView, experiment: Experiment, selection: LevelSelectio
                 )
             if not is_closed and st.button("Close this level", key="effects-close"):
                 intent = Intent(
-                    selection.place, lambda: close(desk, selection, cancelled), "Closing"
+                    selection.place, lambda: close(view_model, selection, cancelled), "Closing"
                 )
             if not is_closed and not is_preferred and st.button("Prefer it", key="effects-prefer"):
                 intent = _intent(
@@ -224,9 +226,9 @@ def consequences(selection: LevelSelection) -> str:
     return " ".join(parts)
 
 
-def close(desk: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
+def close(view_model: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
     """Close a level, cancel the named runs that still wait, and return a message."""
-    session = desk.session
+    session = view_model.session
     session.close_level(selection.parameter, selection.value)
     gone, left = [], []
     for run_id in cancelled:
@@ -284,7 +286,9 @@ class MissingRunsOffer:
     why: str = ""
 
 
-def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares) -> Intent | None:
+def section(
+    view_model: ExperimentView, experiment: Experiment, strengths: TermShares
+) -> Intent | None:
     """Draw the runs missing to estimate an effect and return the intent to add them."""
     st.subheader("What is missing")
     experiment_id = experiment.opened.experiment_id
@@ -313,7 +317,7 @@ def section(desk: ExperimentView, experiment: Experiment, strengths: TermShares)
     runs = _which(snapshot.report, experiment_id)
     if not runs:
         return None
-    return _offer(desk, experiment, snapshot, runs)
+    return _offer(view_model, experiment, snapshot, runs)
 
 
 def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
@@ -401,7 +405,7 @@ def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level],
 
 
 def _offer(
-    desk: ExperimentView,
+    view_model: ExperimentView,
     experiment: Experiment,
     snapshot: MissingRunsOffer,
     runs: tuple[dict[str, Level], ...],
@@ -427,17 +431,17 @@ def _offer(
         st.caption(f"Only {n}: {why}.")
     if not st.button(label, type="primary", key=f"effects-add-{snapshot.version}"):
         return None
-    return Intent(PLACE, lambda: add(desk, snapshot.target, runs[:n]), "Adding runs")
+    return Intent(PLACE, lambda: add(view_model, snapshot.target, runs[:n]), "Adding runs")
 
 
-def add(desk: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
+def add(view_model: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
     """Submit all missing runs for a target, or none, and return a message.
 
     Raises:
         ExperimentError: a run was submitted in the meantime, or cannot be submitted any more.
         StrategyError: a level was closed, or a combination excluded, in the meantime.
     """
-    session = desk.session
+    session = view_model.session
     experiment = session.experiment
     release_missing(experiment.opened.experiment_id)
     run_ids = {

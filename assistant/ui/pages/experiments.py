@@ -23,7 +23,7 @@ from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import EXAMPLE, PLATFORM, NewExperiment, open_from
-from assistant.ui.pages.new_sweep_file import form_of_recipe
+from assistant.ui.pages.new_sweep_file import form_of_experiment
 
 PER_PAGE = 25  # Experiments whose event log is read at once
 
@@ -295,4 +295,4 @@ def duplicate(store: Path, experiment_id: str) -> Form:
             f"experiment '{experiment_id}' was opened from Python, so there is no sweep to copy; "
             "set up a new one"
         )
-    return form_of_recipe(first.recipe, f"{first.name} again")
+    return form_of_experiment(first, f"{first.name} again")

@@ -193,7 +193,7 @@ def _result(tried: DryRunResult) -> None:
 
 
 def _measured_run(output: Mapping[str, Any]) -> None:
-    subject = "Today's configuration" if output["today"] else "The first configuration"
+    subject = "Today's configuration" if output["baseline"] else "The first configuration"
     st.success(f"{subject} was run once; nothing was stored.", icon=":material/check_circle:")
     with st.container(horizontal=True):
         value = quantity(output["value"], output["unit"]).partition(" (")[0]
@@ -239,7 +239,7 @@ def _failed(failure: Mapping[str, Any]) -> None:
     st.error(
         labels.escape_markdown(f"The run failed: {failure['reason']}."), icon=":material/error:"
     )
-    st.markdown(f"**What to change**: {labels.escape_markdown(failure['advice'])}")
+    st.markdown(f"**What to change**: {labels.escape_markdown(failure['hint'])}")
     if failure["command"]:
         st.caption("The command")
         st.code(shlex.join(failure["command"]), language=None, wrap_lines=True)

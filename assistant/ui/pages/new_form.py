@@ -59,7 +59,7 @@ class ParameterRow:
     kind: Kind = "numbers"
     unit: str = ""
     description: str = ""
-    today: str = ""
+    baseline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ProgramFields:
     stream: str = "stdout"
     noisy: bool | None = None
     unused: bool = False
-    has_today: bool = True
+    has_baseline: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class FuturesFields:
 
     Args:
         generator: name of the workload generator; empty means no futures.
-        judge: ``mean``, ``quantile`` or ``worst``.
+        aggregate: ``mean``, ``quantile`` or ``worst``.
         quantile: share of the futures that are no worse; empty is the default.
     """
 
     generator: str = ""
     count: str = "10"
     duration: str = "7d"
-    judge: str = "mean"
+    aggregate: str = "mean"
     quantile: str = ""
 
 
@@ -375,17 +375,17 @@ def number_in(text: str, place: str, more: str = "") -> int | float:
     return number
 
 
-def todays_level(row: ParameterRow) -> Level:
+def baseline_level(row: ParameterRow) -> Level:
     """Return a parameter's level in the baseline, or raise FormFieldError without one."""
-    place = f"new-p{row.uid}-today"
+    place = f"new-p{row.uid}-baseline"
     name = row.name.strip() or "this parameter"
-    if not row.today.strip():
+    if not row.baseline.strip():
         raise MissingError(place, f"Choose today's level of {name}, or say that there is no today.")
     try:
         _, parameter = parameter_of(row)
     except FormFieldError:
-        return row.today.strip()  # the message is drawn beside the levels
-    value = _level(row.today, row.kind, place)
+        return row.baseline.strip()  # the message is drawn beside the levels
+    value = _level(row.baseline, row.kind, place)
     try:
         return parameter.levels[parameter.level_id(value)]
     except Exception as error:

@@ -51,7 +51,7 @@ class NewExperiment:
 
     session: Session
     application: Application
-    automatic: AutoSteering | None = None
+    auto_steering: AutoSteering | None = None
 
 
 def open_from(form: Form, store: Path) -> NewExperiment:
@@ -70,8 +70,8 @@ def open_from(form: Form, store: Path) -> NewExperiment:
         raise FormFieldError(_general(form), sentence(error)) from error
     target = open_store(store, take_key=False)
     session = _open_session(built, form.full_name, target, past, configurations, made_from)
-    automatic = AutoSteering(settings.batch, settings.initial, settings.advice)
-    return NewExperiment(session, built.application, automatic if form.unattended else None)
+    auto_steering = AutoSteering(settings.batch, settings.initial, settings.warnings)
+    return NewExperiment(session, built.application, auto_steering if form.unattended else None)
 
 
 def _open_session(
@@ -84,7 +84,7 @@ def _open_session(
 ) -> Session:
     """Open a session; import past results, submit the baseline and the listed runs."""
     session = open_sweep(built, store, name, made_from)
-    import_past_runs(session, built, past, configurations, today=True)
+    import_past_runs(session, built, past, configurations, baseline=True)
     return session
 
 
@@ -155,7 +155,7 @@ def _place_of_application(form: Form, bare: Mapping[str, Any], source: SweepSour
         for key, place in (
             ("levels", "new-levels"),
             ("options", "new-options"),
-            ("today", "new-order"),
+            ("baseline", "new-order"),
             ("procs", "new-procs"),
             ("futures", "new-futures"),
         ):
@@ -272,7 +272,7 @@ def plain_application(form: Form) -> BuiltSweep | None:
     """Return a log's or table's sweep with default levels, or None if it cannot be built."""
     draft_tables = write_tables(form)
     application = dict(draft_tables.tables.get("application", {}))
-    for name in ("levels", "options", "today"):  # ``today`` only where it is at fault
+    for name in ("levels", "options", "baseline"):  # ``today`` only where it is at fault
         application.pop(name, None)
         built, _ = _sweep({"seed": form.seed, "application": application})
         if isinstance(built, BuiltSweep):

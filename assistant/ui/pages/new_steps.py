@@ -81,17 +81,17 @@ def _futures_fields(futures: FuturesFields) -> FuturesFields:
         duration = new_fields.text(
             "new-futures-duration", "Each as long as", futures.duration, width=160
         )
-        judge = new_fields.choice(
-            "new-futures-judge", "Judged by", futures.judge, list(_JUDGES), width=240,
+        aggregate = new_fields.choice(
+            "new-futures-aggregate", "Judged by", futures.aggregate, list(_JUDGES), width=240,
             format_func=lambda name: _JUDGES.get(name, name),
         )  # fmt: skip
         quantile = futures.quantile
-        if judge == "quantile":
+        if aggregate == "quantile":
             quantile = new_fields.text(
                 "new-futures-quantile", "Futures that are no worse", quantile, width=240,
                 placeholder="0.9",
             )  # fmt: skip
-    return replace(futures, count=count, duration=duration, judge=judge, quantile=quantile)
+    return replace(futures, count=count, duration=duration, aggregate=aggregate, quantile=quantile)
 
 
 def cluster_step(form: Form, beside: FieldMessages) -> Form:
@@ -321,12 +321,12 @@ def _listed(parameter: Parameter, most: int = 12) -> str:
 def _own(form: Form, beside: FieldMessages) -> Form:
     if form.unsaid and all(row == ParameterRow(row.uid) for row in form.rows):
         form = form.with_unsaid()
-    has_today = new_fields.tick(
-        "new-has-today", "There is a configuration of today, to compare with",
-        form.program.has_today,
+    has_baseline = new_fields.tick(
+        "new-has-baseline", "There is a configuration of today, to compare with",
+        form.program.has_baseline,
         help="It runs first, and every result is told as a gain or a loss against it.",
     )  # fmt: skip
-    rows = tuple(_row(row, beside, has_today) for row in form.rows)
+    rows = tuple(_row(row, beside, has_baseline) for row in form.rows)
     beside.at("new-parameters")
     with st.container(horizontal=True):
         st.button(
@@ -339,10 +339,10 @@ def _own(form: Form, beside: FieldMessages) -> Form:
                 help="The command asks for these, and they are no parameters yet.",
                 on_click=new_fields.change_form, args=(Form.with_unsaid,),
             )  # fmt: skip
-    return replace(form, rows=rows, program=replace(form.program, has_today=has_today))
+    return replace(form, rows=rows, program=replace(form.program, has_baseline=has_baseline))
 
 
-def _row(row: ParameterRow, beside: FieldMessages, has_today: bool) -> ParameterRow:
+def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> ParameterRow:
     key = f"new-p{row.uid}"
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -365,16 +365,16 @@ def _row(row: ParameterRow, beside: FieldMessages, has_today: bool) -> Parameter
         row = _with_levels(row, key)
         beside.at(f"{key}-levels")
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            if has_today:
-                today = new_fields.choice(
-                    f"{key}-today", "Today", row.today, ["", *_texts(row)], width=200,
+            if has_baseline:
+                baseline = new_fields.choice(
+                    f"{key}-baseline", "Today", row.baseline, ["", *_texts(row)], width=200,
                     format_func=lambda text: text or "choose",
                 )  # fmt: skip
-                row = replace(row, today=today)
+                row = replace(row, baseline=baseline)
             description = new_fields.text(
                 f"{key}-description", "What it is (optional)", row.description, width=470
             )
-        beside.at(f"{key}-today")
+        beside.at(f"{key}-baseline")
     return replace(row, description=description)
 
 
@@ -437,7 +437,7 @@ def objective_step(
     wish = _constraints(wish, beside, application_objective, names)
     form = replace(form, wish=wish)
     st.subheader("Agreement", divider="gray")
-    return _agreement(form, beside)
+    return _sla_fields(form, beside)
 
 
 def _objective_summary(preview: Outline) -> None:
@@ -542,7 +542,7 @@ def _bound(bound: Bound, beside: FieldMessages, names: list[str]) -> Bound:
     return replace(bound, measure=measure, at_least=low, at_most=high, label=label)
 
 
-def _agreement(form: Form, beside: FieldMessages) -> Form:
+def _sla_fields(form: Form, beside: FieldMessages) -> Form:
     terms = form.terms
     with st.container(horizontal=True, vertical_alignment="top"):
         runs = new_fields.count(
@@ -729,7 +729,7 @@ def _in_words(form: Form, preview: Outline) -> list[str]:
         constraints = "; ".join(str(constraint) for constraint in objective.constraints)
         subject = f", subject to: {constraints}" if constraints else ""
         lines.append(f"**Goal**: {objective}{subject}")
-        lines.append(f"**Agreement**: {_sla_words(settings.agreement(0.0))}")
+        lines.append(f"**Agreement**: {_sla_words(settings.sla(0.0))}")
         lines.append(
             f"**Chosen by**: {settings.strategy.name}, seed {settings.seed}, "
             f"{labels.runs(settings.workers)} at once"

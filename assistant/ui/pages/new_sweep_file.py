@@ -1,6 +1,5 @@
 """Conversion of a form to the tables of a sweep file, with its faults, and back."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.applications.scheduling import DEFAULT_PRESET
+from assistant.config.snapshot import stored_settings
 from assistant.config.sweep_file import (
     SweepSettings,
     check_settings,
@@ -18,6 +18,7 @@ from assistant.config.sweep_file import (
     read_settings,
     toml_text,
 )
+from assistant.core.events import ExperimentOpened
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.pages.new_form import (
     KINDS,
@@ -32,9 +33,9 @@ from assistant.ui.pages.new_form import (
     ParameterRow,
     ProgramFields,
     Source,
+    baseline_level,
     number_in,
     parameter_of,
-    todays_level,
 )
 from assistant.ui.sla_fields import SlaFields, check_field
 from strategies import Level, StrategyError, make_strategy
@@ -186,13 +187,13 @@ def _cluster_table(
             with pen.beside(f"new-{name}"):
                 table[name] = _whole(text, f"new-{name}")
     usual = ClusterFields()
-    today = {
+    baseline = {
         name: getattr(cluster, name)
         for name in ("order", "backfill")
         if getattr(cluster, name) != getattr(usual, name)
     }
-    if today:
-        table["today"] = today
+    if baseline:
+        table["baseline"] = baseline
     for name in ("small_job_below", "small_job_wait"):
         text = getattr(cluster, name).strip()
         if text:
@@ -214,7 +215,7 @@ def _cluster_table(
 
 
 def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
-    table: dict[str, Any] = {"generator": futures.generator, "judge": futures.judge}
+    table: dict[str, Any] = {"generator": futures.generator, "aggregate": futures.aggregate}
     with pen.beside("new-futures-count"):
         table["count"] = _whole(futures.count.strip(), "new-futures-count")
     with pen.beside("new-futures-duration"):
@@ -224,7 +225,7 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
             "A time is wanted, such as 12h, 2d or 7d.",
         )  # fmt: skip
         table["duration"] = futures.duration.strip()
-    if futures.judge == "quantile" and futures.quantile.strip():
+    if futures.aggregate == "quantile" and futures.quantile.strip():
         with pen.beside("new-futures-quantile"):
             number = parse_number(futures.quantile.strip())
             if number is None or not 0 < number <= 1:
@@ -261,12 +262,12 @@ def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
         table = {"kind": "command", "cwd": folder, **_command(pen, program)}
     if program.noisy is not None:
         table["noisy"] = program.noisy
-    if program.has_today:
-        today: dict[str, Level] = {}
+    if program.has_baseline:
+        baseline: dict[str, Level] = {}
         for row in form.rows:
-            with pen.beside(f"new-p{row.uid}-today"):
-                today[row.name.strip()] = todays_level(row)
-        table["today"] = today
+            with pen.beside(f"new-p{row.uid}-baseline"):
+                baseline[row.name.strip()] = baseline_level(row)
+        table["baseline"] = baseline
     return table
 
 
@@ -423,13 +424,13 @@ _OBJECTIVE_KEYS = frozenset((
     "minimise", "maximise", "unit", "second", "second_goal", "constraints", "without",
 ))  # fmt: skip
 _APPLICATION_KEYS = frozenset((
-    "kind", "log", "table", "first", "procs", "today", "levels", "small_job_below",
+    "kind", "log", "table", "first", "procs", "baseline", "levels", "small_job_below",
     "small_job_wait", "preset", "options", "too_wide", "overrun", "command", "cwd", "env", "stdin",
     "limit", "unused", "measures", "noisy", "function", "folder",
 ))  # fmt: skip
 
 
-_SHOWN_FUTURES = frozenset(("generator", "count", "duration", "judge", "quantile"))
+_SHOWN_FUTURES = frozenset(("generator", "count", "duration", "aggregate", "quantile"))
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
@@ -448,9 +449,9 @@ def form_of(tables: Mapping[str, Any]) -> Form:
     return as_file(tables)
 
 
-def form_of_recipe(recipe: str, name: str) -> Form:
+def form_of_experiment(opened: ExperimentOpened, name: str) -> Form:
     """Return the form of an experiment's stored JSON settings, or raise SettingsError."""
-    tables = json.loads(recipe)
+    tables = stored_settings(opened)
     tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
@@ -492,7 +493,7 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
         seed=settings.seed,
         workers=settings.workers,
         program=_program_fields(application),
-        rows=_rows(tables.get("parameters", []), application.get("today")),
+        rows=_rows(tables.get("parameters", []), application.get("baseline")),
         cluster=_cluster_fields(application) if source in ("example", "log") else ClusterFields(),
         exclude="\n".join(settings.exclude),
         wish=_wish(tables.get("objective", {}), extra_tables.get("objective", {})),
@@ -535,15 +536,15 @@ def _terms(tables: Mapping[str, Any]) -> SlaFields:
 
 
 def _cluster_fields(application: Mapping[str, Any]) -> ClusterFields:
-    today = application.get("today", {})
+    baseline = application.get("baseline", {})
     usual = ClusterFields()
     levels: Mapping[str, Sequence[Level]] = application.get("levels", {})
     return ClusterFields(
         preset=application.get("preset", usual.preset),
         first=_text(application.get("first")),
         procs=_text(application.get("procs")),
-        order=today.get("order", usual.order),
-        backfill=today.get("backfill", usual.backfill),
+        order=baseline.get("order", usual.order),
+        backfill=baseline.get("backfill", usual.backfill),
         small_job_below=_text(application.get("small_job_below")),
         small_job_wait=_text(application.get("small_job_wait")),
         too_wide=application.get("too_wide", usual.too_wide),
@@ -567,7 +568,7 @@ def _foresight(application: Mapping[str, Any]) -> FuturesFields:
         futures["generator"],
         _text(futures.get("count", usual.count)),
         _text(futures.get("duration", usual.duration)),
-        futures.get("judge", usual.judge),
+        futures.get("aggregate", usual.aggregate),
         _text(futures.get("quantile")),
     )
 
@@ -592,7 +593,7 @@ def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
         stream=measures.get("stream", "stdout"),
         noisy=application.get("noisy"),
         unused=application.get("unused", False),
-        has_today=application.get("today") is not None,
+        has_baseline=application.get("baseline") is not None,
     )
 
 
@@ -601,14 +602,14 @@ def _quoted(word: str) -> str:
 
 
 def _rows(
-    parameters: Sequence[Mapping[str, Any]], today: Mapping[str, Level] | None
+    parameters: Sequence[Mapping[str, Any]], baseline: Mapping[str, Level] | None
 ) -> tuple[ParameterRow, ...]:
     if not parameters:
         return (ParameterRow(),)
-    return tuple(_row(uid, table, today or {}) for uid, table in enumerate(parameters))
+    return tuple(_row(uid, table, baseline or {}) for uid, table in enumerate(parameters))
 
 
-def _row(uid: int, table: Mapping[str, Any], today: Mapping[str, Level]) -> ParameterRow:
+def _row(uid: int, table: Mapping[str, Any], baseline: Mapping[str, Level]) -> ParameterRow:
     name = table["name"]
     how: How = "list"
     ends: Mapping[str, Any] = {}
@@ -628,7 +629,7 @@ def _row(uid: int, table: Mapping[str, Any], today: Mapping[str, Level]) -> Para
         kind=_kind(table),
         unit=table.get("unit", ""),
         description=table.get("description", ""),
-        today=_text(today.get(name)),
+        baseline=_text(baseline.get(name)),
     )
 
 

@@ -151,10 +151,13 @@ def prediction_record_section(experiment: Experiment) -> None:
     for sentence in record.sentences:
         st.markdown(labels.escape_markdown(sentence))
     st.dataframe(score_table(record), hide_index=True, width="stretch", alt="groups of runs")
-    today = "" if record.record.today is None else f", today is {number(record.record.today)}"
+    baseline = (
+        "" if record.record.baseline is None else f", today is {number(record.record.baseline)}"
+    )
     st.caption(
         f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that "
-        f"meet every constraint. Gain: the mean improvement over today{today}; above 0 is better. "
+        f"meet every constraint. Gain: the mean improvement over the current configuration{baseline}; "
+        "above 0 is better. "
         "In the interval: results within the 95 % interval that the suggestion stated, with a 95 % "
         "interval of that share. What was edited, or left out and never run, kept no promise: "
         "unknown."
@@ -228,16 +231,16 @@ def promise_table(record: PredictionSection) -> pd.DataFrame:
 CHART_S = 5.0
 
 
-def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentViewModel, experiment: Experiment) -> Intent | None:
     """Draw the overview page and return the intent of the pressed button."""
-    is_live = desk.snapshot.is_live
-    st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(desk)
+    is_live = view_model.snapshot.is_live
+    st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(view_model)
     proposed = _next(experiment, is_live=is_live)
-    st.fragment(_finding, run_every=CHART_S if is_live else None)(desk)
-    st.fragment(_progress_chart, run_every=CHART_S if is_live else None)(desk)
+    st.fragment(_finding, run_every=CHART_S if is_live else None)(view_model)
+    st.fragment(_progress_chart, run_every=CHART_S if is_live else None)(view_model)
     overview_results.front_section(experiment)
     st.subheader("Every run")
-    intent = overview_results.runs_section(desk, experiment)
+    intent = overview_results.runs_section(view_model, experiment)
     prediction_record_section(experiment)
     return intent or proposed
 
@@ -245,11 +248,11 @@ def page(desk: ExperimentViewModel, experiment: Experiment) -> Intent | None:
 def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
     if is_live or experiment.finished is not None:
         return None
-    if experiment.open_advice is not None:
+    if experiment.open_warning is not None:
         text, label, page = "A warning waits for your answer.", "Answer the warning", "suggestions"
     elif experiment.remaining_runs == 0:
         text, label, page = "The budget is used up.", "Read the report", "report"
-    elif experiment.waiting or experiment.automatic is not None:
+    elif experiment.waiting or experiment.auto_steering is not None:
         return None  # the status bar has the button
     elif experiment.open_batch is not None:
         text, label, page = "Suggestions wait for you.", "Look at them", "suggestions"
@@ -262,10 +265,10 @@ def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
     return None
 
 
-def _numbers(desk: ExperimentViewModel) -> None:
+def _numbers(view_model: ExperimentViewModel) -> None:
     """Draw banner and tiles. This fragment has no input, so a redraw loses no typed text."""
-    experiment = desk.refresh().experiment
-    forecast = desk.forecast()
+    experiment = view_model.refresh().experiment
+    forecast = view_model.forecast()
     forecast_banner(experiment, forecast)
     done = len(experiment.runs_in(RunState.COMPLETED))
     limit = experiment.sla.max_runs
@@ -286,19 +289,19 @@ def _numbers(desk: ExperimentViewModel) -> None:
             "Suggestions taken", text, border=True, height="stretch",
             help="Share of the suggestions that were submitted unchanged (confidence).",
         )  # fmt: skip
-        _agreement_tiles(experiment)
+        _sla_tiles(experiment)
     forecast_tiles(experiment, forecast)
     if limit:
         st.progress(min(1.0, experiment.n_charged / limit))
 
 
-def _finding(desk: ExperimentViewModel) -> None:
-    overview_results.findings_section(desk.experiment)
+def _finding(view_model: ExperimentViewModel) -> None:
+    overview_results.findings_section(view_model.experiment)
 
 
-def _progress_chart(desk: ExperimentViewModel) -> None:
-    experiment = desk.experiment
-    forecast, points = desk.forecast(), run_points(experiment)
+def _progress_chart(view_model: ExperimentViewModel) -> None:
+    experiment = view_model.experiment
+    forecast, points = view_model.forecast(), run_points(experiment)
     objective = experiment.opened.objective
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     st.subheader("Best so far, and what may come")
@@ -308,14 +311,14 @@ def _progress_chart(desk: ExperimentViewModel) -> None:
             "*Suggestions*, or let it steer itself on *Steering*."
         )
         return
-    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
-    today_value = None if today is None else today.outcome.value
+    baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
+    baseline_value = None if baseline is None else baseline.outcome.value
     if len(forecast.fan) > 1 and not forecast.is_over:
-        _fan(experiment, forecast, points, today_value, title)
+        _fan(experiment, forecast, points, baseline_value, title)
     else:
         best = number(points[-1].best)
         st.vega_lite_chart(
-            wide(best_so_far(points, today_value, title)),
+            wide(best_so_far(points, baseline_value, title)),
             theme=None,
             width="stretch",
             alt=f"{title} of {len(points)} runs in order of completion; best {best}",
@@ -333,7 +336,7 @@ def _fan(
     experiment: Experiment,
     forecast: Forecast,
     points: Sequence[RunPoint],
-    today: float | None,
+    baseline: float | None,
     title: str,
 ) -> None:
     goal = None if forecast.goal is None else forecast.goal.goal
@@ -344,7 +347,9 @@ def _fan(
         f"{number(end.median)} in the middle after {labels.runs(end.runs)} more, "
         f"from {number(end.low)} to {number(end.high)}"
     )
-    over_runs = best_with_fan(points, forecast.fan, today=today, goal=goal, end=left, title=title)
+    over_runs = best_with_fan(
+        points, forecast.fan, baseline=baseline, goal=goal, end=left, title=title
+    )
     st.vega_lite_chart(wide(over_runs), theme=None, width="stretch", alt=alt)
     deadline_s = experiment.sla.deadline_s
     if deadline_s is not None:
@@ -374,7 +379,7 @@ def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
     )
 
 
-def _agreement_tiles(experiment: Experiment) -> None:
+def _sla_tiles(experiment: Experiment) -> None:
     tariff = experiment.sla.tariff
     for use in sla_terms(experiment):
         if use.term == "cost" and tariff is not None:
@@ -398,16 +403,16 @@ def _agreement_tiles(experiment: Experiment) -> None:
 
 def _best(experiment: Experiment) -> None:
     unit = experiment.opened.objective.unit
-    best = None if experiment.best is None else experiment.standing(experiment.best)
-    today = None if experiment.baseline is None else experiment.standing(experiment.baseline)
+    best = None if experiment.best is None else experiment.summary(experiment.best)
+    baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
     if best is None:
         st.metric("Best so far", "unknown", border=True, height="stretch")
         return
     delta, colour = None, "off"
-    old = None if today is None else today.outcome
+    old = None if baseline is None else baseline.outcome
     if not best.outcome.feasible:
         delta = "violates a constraint"
-    elif today is not None and best.configuration == today.configuration:
+    elif baseline is not None and best.configuration == baseline.configuration:
         delta = "today's configuration"
     elif old is not None and not old.feasible:
         delta, colour = "meets every constraint, today does not", "normal"

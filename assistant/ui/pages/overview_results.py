@@ -49,7 +49,7 @@ def levels_text(experiment: Experiment) -> str:
     """Describe the best configuration by its changes from the baseline, or by all levels."""
     level_changes = changes(experiment)
     differing = [change for change in level_changes if change.differs]
-    if level_changes and level_changes[0].today is not None:
+    if level_changes and level_changes[0].baseline is not None:
         if not differing:
             return ""
         return f"It changes {_listed([_change_text(change) for change in differing])}."
@@ -57,7 +57,7 @@ def levels_text(experiment: Experiment) -> str:
 
 
 def _change_text(change: BaselineChange) -> str:
-    return f"{change.parameter} from {change.today} to {change.best}"
+    return f"{change.parameter} from {change.baseline} to {change.best}"
 
 
 def _listed(parts: list[str]) -> str:
@@ -68,7 +68,7 @@ def _listed(parts: list[str]) -> str:
 
 def violated(experiment: Experiment) -> list[str]:
     """Return one sentence for each constraint that the best configuration violates."""
-    best = None if experiment.best is None else experiment.standing(experiment.best)
+    best = None if experiment.best is None else experiment.summary(experiment.best)
     if best is None:
         return []
     mean = best.outcome.measures
@@ -107,7 +107,7 @@ def _effects(experiment: Experiment) -> str:
         return f"not known yet: {text}."
 
 
-def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the runs and the fields to rate a result, and return the pressed button's intent."""
     if not experiment.runs:
         st.info("Nothing has been submitted yet. Take some suggestions on *Suggestions*.")
@@ -136,7 +136,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
             list(by_id),
             index=list(by_id).index(best.id) if best else 0,
             format_func=lambda run_id: labels.run_label(experiment, by_id[run_id]),
-            key=f"rated-{desk.session.id}",
+            key=f"rated-{view_model.session.id}",
             width=380,
             help="Verdicts decide what is good where regions are watched by verdicts.",
         )
@@ -145,7 +145,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
             if st.button(label, key=f"rate-{label}"):
 
                 def rate(good: bool | None = good) -> str:
-                    desk.session.rate(run_number, good)
+                    view_model.session.rate(run_number, good)
                     text = "without a verdict" if good is None else labels.VERDICTS[good]
                     return f"Run {run_number} is {text}."
 
@@ -153,7 +153,7 @@ def runs_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         if not experiment.opened.deterministic and st.button("Run again", key="replicate"):
 
             def repeat() -> str:
-                (run,) = desk.session.replicate(run_number)
+                (run,) = view_model.session.replicate(run_number)
                 return f"Run {run_number} is repeated as run {run.id}."
 
             return Intent("rate", repeat)
@@ -190,7 +190,7 @@ def _run_state(experiment: Experiment, run: Run) -> str:
     best = experiment.best
     if best is None or run.id != best.id:
         return "held" if run.held and run.state is RunState.QUEUED else labels.STATES[run.state]
-    feasible = experiment.standings[best.configuration].outcome.feasible
+    feasible = experiment.summaries[best.configuration].outcome.feasible
     return "best" if feasible else "least violating"
 
 
@@ -226,7 +226,7 @@ def front_table(front: Sequence[FrontRow], title: str, also: str) -> pd.DataFram
             also: number(row.second_value),
             **row.values,
             "runs": row.n_runs,
-            "": "today" if row.is_today else "",
+            "": "baseline" if row.is_baseline else "",
         }
         for row in front
     )

@@ -282,7 +282,7 @@ def simulation_section() -> Intent | None:
     )
     with st.container(horizontal=True):
         st.button(
-            "Today's settings", icon=":material/restart_alt:", key=f"{SIMULATION_PLACE}-today",
+            "Today's settings", icon=":material/restart_alt:", key=f"{SIMULATION_PLACE}-baseline",
             on_click=_set, args=(dict(AiPlatform().baseline),),
         )  # fmt: skip
         st.button(
@@ -315,12 +315,12 @@ def simulation_section() -> Intent | None:
 
 def _scenario_fields() -> PlatformSetup:
     application = AiPlatform()
-    today, values = application.baseline, {}
+    baseline, values = application.baseline, {}
     parameters = application.space.parameters
     for at in range(0, len(parameters), 3):  # row by row, so that a narrow window keeps the order
         for box, parameter in zip(st.columns(3), parameters[at : at + 3], strict=False):
             with box:
-                values[parameter.name] = _level(parameter, today[parameter.name])
+                values[parameter.name] = _level(parameter, baseline[parameter.name])
     with st.expander("The future that it meets"):
         first, two, three, four = st.columns(4)
         days = first.number_input(

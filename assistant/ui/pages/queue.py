@@ -267,15 +267,15 @@ class _QueueKeys:
         return f"queue-{name}-{self.experiment_id}-{snapshot.n_events}"
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the queue page and return the intent to change the queue."""
     st.subheader("Queue")
     answer_at("queue")
-    keys = _QueueKeys(desk.session.id)
-    snapshot = _snapshot(desk, experiment, keys)
-    _state(desk)
-    _since(desk, snapshot, keys)
-    intent = _undo(desk, keys)
+    keys = _QueueKeys(view_model.session.id)
+    snapshot = _snapshot(view_model, experiment, keys)
+    _state(view_model)
+    _since(view_model, snapshot, keys)
+    intent = _undo(view_model, keys)
     if snapshot.is_empty and experiment.finished is not None:
         st.caption("Nothing waits and nothing runs.")
         return intent
@@ -287,27 +287,29 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         )
         return intent
     with st.container():
-        intent = _running(desk, experiment, snapshot, keys) or intent
+        intent = _running(view_model, experiment, snapshot, keys) or intent
     with st.container():
-        return _waiting(desk, experiment, snapshot, keys) or intent
+        return _waiting(view_model, experiment, snapshot, keys) or intent
 
 
-def _snapshot(desk: ExperimentView, experiment: Experiment, keys: _QueueKeys) -> QueueSnapshot:
+def _snapshot(
+    view_model: ExperimentView, experiment: Experiment, keys: _QueueKeys
+) -> QueueSnapshot:
     """Return the queue as first drawn, until it is renewed or the page is left."""
     snapshot: QueueSnapshot | None = st.session_state.get(keys.snapshot)
     if snapshot is not None and not snapshot.is_empty:
         tables = (keys.table(name, snapshot) for name in ("running", "waiting"))
         if any(table in st.session_state for table in tables):
             return snapshot
-    fresh = QueueSnapshot.of(experiment, desk.session.now_s())
+    fresh = QueueSnapshot.of(experiment, view_model.session.now_s())
     st.session_state[keys.snapshot] = fresh
     return fresh
 
 
 @st.fragment(run_every=EVERY_S)
-def _state(desk: ExperimentView) -> None:
+def _state(view_model: ExperimentView) -> None:
     """Draw the current reason why nothing starts, if so; the list stays as it was."""
-    experiment, passed = desk.session.experiment, desk.session.passed_limit()
+    experiment, passed = view_model.session.experiment, view_model.session.passed_limit()
     queued = experiment.runs_in(RunState.QUEUED)
     if experiment.finished is not None:  # the status bar shows this with its reason
         if queued:
@@ -323,18 +325,18 @@ def _state(desk: ExperimentView) -> None:
             icon=":material/pause_circle:",
         )
     elif queued and not experiment.runs_in(RunState.RUNNING):
-        st.info(idle_words(desk.snapshot.execution), icon=":material/hourglass_empty:")
+        st.info(idle_words(view_model.snapshot.execution), icon=":material/hourglass_empty:")
 
 
 @st.fragment(run_every=EVERY_S)
-def _since(desk: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> None:
+def _since(view_model: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> None:
     """Draw the age of the list and the number of changes since, every few seconds."""
     try:
-        desk.session.catch_up()
+        view_model.session.catch_up()
     except AssistantError as error:
         st.warning(f"It is not known what has changed: {labels.escape_markdown(str(error))}.")
         return
-    n = snapshot.changes(desk.session.experiment)
+    n = snapshot.changes(view_model.session.experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
         at = pd.Timestamp(snapshot.at_s, unit="s")
         if n == 0:
@@ -347,10 +349,10 @@ def _since(desk: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys) -> N
             st.rerun()
 
 
-def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
+def _undo(view_model: ExperimentView, keys: _QueueKeys) -> Intent | None:
     """Draw the button that undoes the last change of the order, for some minutes."""
     reordering: QueueReordering | None = st.session_state.get(keys.undo)
-    if reordering is None or not reordering.can_be_undone(desk.session.now_s()):
+    if reordering is None or not reordering.can_be_undone(view_model.session.now_s()):
         return None
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button("Undo", icon=":material/undo:", key="queue-undo")
@@ -359,7 +361,7 @@ def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
         return None
 
     def do() -> str:
-        message = undo_move(desk.session, reordering)
+        message = undo_move(view_model.session, reordering)
         st.session_state.pop(keys.undo, None)
         st.session_state.pop(keys.snapshot, None)
         return message
@@ -368,7 +370,7 @@ def _undo(desk: ExperimentView, keys: _QueueKeys) -> Intent | None:
 
 
 def _running(
-    desk: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
+    view_model: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
 ) -> Intent | None:
     st.markdown(f"**Running: {labels.runs(len(snapshot.running))}**")
     if not snapshot.running:
@@ -390,7 +392,7 @@ def _running(
     selected = _table(rows, snapshot.running, keys.table("running", snapshot), "what runs")
     if not snapshot.ends.going:
         st.caption("When they end is unknown: no run has told yet how long it took.")
-    _report_lines(desk)
+    _report_lines(view_model)
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Cancel {_count_words(selected, 'running')}" if selected else "Cancel"
         is_pressed = st.button(label, key="queue-cancel-running", disabled=not selected)
@@ -401,17 +403,17 @@ def _running(
     if ended and selected:
 
         def do() -> str:
-            message = stop_runs(desk.session, selected, "")
+            message = stop_runs(view_model.session, selected, "")
             st.session_state.pop(keys.snapshot, None)
             return message
 
         return Intent("queue", do, "Stopping")
-    return _cancel_confirmation(desk, keys, "running", selected, is_pressed)
+    return _cancel_confirmation(view_model, keys, "running", selected, is_pressed)
 
 
 @st.fragment(run_every=EVERY_S)
-def _report_lines(desk: ExperimentView) -> None:
-    experiment, now_s = desk.session.experiment, desk.session.now_s()
+def _report_lines(view_model: ExperimentView) -> None:
+    experiment, now_s = view_model.session.experiment, view_model.session.now_s()
     objective = experiment.opened.objective
     reporting = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
     for run in reporting[:_REPORTS]:
@@ -422,7 +424,7 @@ def _report_lines(desk: ExperimentView) -> None:
 
 
 def _waiting(
-    desk: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
+    view_model: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
 ) -> Intent | None:
     st.markdown(f"**Waiting: {labels.runs(len(snapshot.waiting))}**")
     if not snapshot.waiting:
@@ -453,10 +455,12 @@ def _waiting(
             "Choose runs by the box at the left of their rows, or with Shift and Space on a row; "
             "then say what to do."
         )
-    return _actions(desk, keys, selected)
+    return _actions(view_model, keys, selected)
 
 
-def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) -> Intent | None:
+def _actions(
+    view_model: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]
+) -> Intent | None:
     none = not selected
     key = keys.experiment_id
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -478,7 +482,7 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) 
             f"{HIGHEST_PRIORITY:,.0f} is the highest.",
         )
         put = st.button("Set priority", key="queue-put", disabled=none)
-    session = desk.session
+    session = view_model.session
     if first or later:
         move_there = move_first if first else move_last
 
@@ -503,7 +507,7 @@ def _actions(desk: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]) 
             return message
 
         return Intent("queue", apply_hold)
-    return _cancel_confirmation(desk, keys, "waiting", selected, cancel)
+    return _cancel_confirmation(view_model, keys, "waiting", selected, cancel)
 
 
 def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str:
@@ -515,7 +519,11 @@ def _remember_undo(keys: _QueueKeys, move: Callable[[], QueueReordering]) -> str
 
 
 def _cancel_confirmation(
-    desk: ExperimentView, keys: _QueueKeys, which: str, selected: tuple[Run, ...], is_pressed: bool
+    view_model: ExperimentView,
+    keys: _QueueKeys,
+    which: str,
+    selected: tuple[Run, ...],
+    is_pressed: bool,
 ) -> Intent | None:
     """Draw the confirmation before runs are cancelled; another selection drops it."""
     if is_pressed:
@@ -541,7 +549,7 @@ def _cancel_confirmation(
 
     def do() -> str:
         st.session_state.pop(keys.confirmation, None)
-        message = cancel_runs(desk.session, selected, reason.strip())
+        message = cancel_runs(view_model.session, selected, reason.strip())
         st.session_state.pop(keys.snapshot, None)
         return message
 

@@ -14,7 +14,7 @@ from assistant.ui.pages.overview_results import front_table, runs_table
 from assistant.ui.state import ExperimentView
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the report page of an experiment, which offers no actions."""
     data = collect(experiment)
     has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
@@ -26,7 +26,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",
-            lambda: render_html(collect(experiment, desk.session.events())),
+            lambda: render_html(collect(experiment, view_model.session.events())),
             file_name=f"{data.experiment_id}.html",
             mime="text/html",
             type="primary",
@@ -72,7 +72,7 @@ def _tables(data: ReportData) -> None:
         rows = [
             {
                 "parameter": change.parameter,
-                "today": change.today or "unknown",
+                "baseline": change.baseline or "unknown",
                 "best": change.best,
                 "": "changes" if change.differs else "",
                 "what it is": change.description,
@@ -80,13 +80,13 @@ def _tables(data: ReportData) -> None:
             for change in data.changes
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
-    if data.agreement:
+    if data.sla:
         st.subheader("Agreement")
         rows = [
             {"term": use.title, "agreed": use.agreed, "used": use.told, "": use.verdict}
-            for use in data.agreement
+            for use in data.sla
         ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="agreement")
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="sla")
     if data.front:
         title = labels.measure_title(data.value_name, data.unit)
         also = labels.measure_title(data.second_name or "", data.second_unit)
@@ -99,7 +99,7 @@ def _tables(data: ReportData) -> None:
         rows = [
             {
                 "measure": row.name,
-                "today": row.today or "unknown",
+                "baseline": row.baseline or "unknown",
                 "best": row.best,
                 "change": row.change,
             }

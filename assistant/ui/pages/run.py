@@ -80,21 +80,21 @@ PLACE = "end"
 
 
 @st.fragment(run_every=EVERY_S)
-def reported_measures(desk: ExperimentView, run_id: int) -> None:
+def reported_measures(view_model: ExperimentView, run_id: int) -> None:
     """Draw the intermediate results of a run and their age, updated every few seconds."""
     try:
-        desk.session.catch_up()
+        view_model.session.catch_up()
     except AssistantError as error:
         st.warning(f"It is not known how it goes on: {labels.escape_markdown(str(error))}.")
         return
-    experiment = desk.session.experiment
+    experiment = view_model.session.experiment
     run = experiment.run(run_id)
     if run.state is not RunState.RUNNING:
         st.rerun()  # the page of an ended run is different
     if run.reported is None:
         st.caption("It has reported nothing so far.")
         return
-    age = age_words(run, desk.session.now_s())
+    age = age_words(run, view_model.session.now_s())
     st.markdown(f"**Reported so far**, the last time {age}")
     st.dataframe(
         measures_table(experiment, run), hide_index=True, width="stretch",
@@ -102,7 +102,7 @@ def reported_measures(desk: ExperimentView, run_id: int) -> None:
     )  # fmt: skip
 
 
-def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
+def stop_section(view_model: ExperimentView, run: Run) -> Intent | None:
     """Draw the fields to stop a running run and return the intent to stop the run."""
     if run.state is not RunState.RUNNING:
         return None
@@ -120,7 +120,7 @@ def stop_section(desk: ExperimentView, run: Run) -> Intent | None:
         )  # fmt: skip
 
     def stop() -> str:
-        desk.session.stop(run.id, reason, keep=keep)
+        view_model.session.stop(run.id, reason, keep=keep)
         return f"Run {run.id} was {'stopped' if keep else 'cancelled'}."
 
     return Intent(f"{PLACE}-{run.id}", stop, "Ending it") if keep or drop else None
@@ -174,7 +174,7 @@ LIST_ORDER = {
 _ANSWERS = "verdict", "again", PLACE
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page of one run and return the intent to rate, replicate or stop the run."""
     if not experiment.runs:
         st.subheader("Run")
@@ -185,8 +185,8 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         )
         return None
     run, other = _choice(experiment)
-    _state(desk, experiment, run)
-    intent = _wishes(desk, experiment, run) or stop_section(desk, run)
+    _state(view_model, experiment, run)
+    intent = _wishes(view_model, experiment, run) or stop_section(view_model, run)
     left, right = st.columns(2)
     with left:
         st.markdown("**Levels**")
@@ -257,7 +257,7 @@ def _address(key: str, parameter: str, selected_id: int | None) -> None:
     st.query_params[parameter] = st.session_state[f"{key}-address"] = str(selected_id)
 
 
-def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
+def _state(view_model: ExperimentView, experiment: Experiment, run: Run) -> None:
     st.subheader(f"Run {run.id}")
     if run.failure is not None:
         st.error(f"**Failed:** {labels.escape_markdown(run.failure)}", icon=ICONS[RunState.FAILED])
@@ -265,12 +265,12 @@ def _state(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
         reason = labels.escape_markdown(run.cancelled) or "no reason was given"
         st.warning(f"**Cancelled:** {reason}", icon=ICONS[RunState.CANCELLED])
     elif run.outcome is None:
-        _unfinished(desk, experiment, run)
+        _unfinished(view_model, experiment, run)
     else:
         _completed(experiment, run, run.outcome)
 
 
-def _unfinished(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
+def _unfinished(view_model: ExperimentView, experiment: Experiment, run: Run) -> None:
     if run.state is RunState.QUEUED and run.held:
         text = "Held: it waits until it is released on the page *Queue*."
     elif run.state is RunState.QUEUED:
@@ -279,7 +279,7 @@ def _unfinished(desk: ExperimentView, experiment: Experiment, run: Run) -> None:
     else:
         text = "Running: its measures are here as soon as it has completed."
         st.info(text, icon=ICONS[run.state])
-        reported_measures(desk, run.id)
+        reported_measures(view_model, run.id)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(text, icon=ICONS[run.state])
@@ -333,10 +333,10 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
 
 def _beside(experiment: Experiment, run: Run) -> str | None:
     """Return the comparison with the baseline; None without a baseline or for the baseline."""
-    today = experiment.baseline
-    if run.outcome is None or today is None or today.outcome is None or today.id == run.id:
+    baseline = experiment.baseline
+    if run.outcome is None or baseline is None or baseline.outcome is None or baseline.id == run.id:
         return None
-    gain = run.outcome.quality - today.outcome.quality
+    gain = run.outcome.quality - baseline.outcome.quality
     if gain == 0:
         return "as today"
     unit, better = experiment.opened.objective.unit, "better" if gain > 0 else "worse"
@@ -345,23 +345,23 @@ def _beside(experiment: Experiment, run: Run) -> str | None:
 
 def _tags(experiment: Experiment, run: Run) -> str:
     tags = []
-    best, today = experiment.best, experiment.opened.baseline
+    best, baseline = experiment.best, experiment.opened.baseline
     if best is not None and run.configuration == best.configuration:
         tags.append("the best so far")
     if run in experiment.front and experiment.opened.objective.second is not None:
         tags.append("on the front")
-    if run.configuration == today:
+    if run.configuration == baseline:
         tags.append("today's configuration")
     return f" · {', '.join(tags)}" if tags else ""
 
 
-def _wishes(desk: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
+def _wishes(view_model: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
     """Draw verdict and repetition; the intent names the run, whichever is shown later."""
     answer_at(*(f"{answer}-{run.id}" for answer in _ANSWERS))
     if run.state is not RunState.COMPLETED:
         return None
     with st.container(horizontal=True, vertical_alignment="center"):
-        wished = _verdict(desk, run)
+        wished = _verdict(view_model, run)
         repeats = experiment.opened.deterministic is not True
         again = repeats and st.button(
             "Run again", icon=":material/replay:", key=f"again-{run.id}",
@@ -375,13 +375,13 @@ def _wishes(desk: ExperimentView, experiment: Experiment, run: Run) -> Intent | 
         return wished
 
     def replicate() -> str:
-        (new,) = desk.session.replicate(run.id)
+        (new,) = view_model.session.replicate(run.id)
         return f"Run {new.id} was submitted: run {run.id} again with seed {new.seed}."
 
     return Intent(f"again-{run.id}", replicate, "Submitting")
 
 
-def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
+def _verdict(view_model: ExperimentView, run: Run) -> Intent | None:
     wished: Intent | None = None
     buttons = (
         ("Good", True, ":material/thumb_up:"),
@@ -394,7 +394,7 @@ def _verdict(desk: ExperimentView, run: Run) -> Intent | None:
         ):  # fmt: skip
 
             def rate(good: bool | None = good) -> str:
-                desk.session.rate(run.id, good)
+                view_model.session.rate(run.id, good)
                 texts = {True: "rated good", False: "rated bad", None: "without a verdict now"}
                 return f"Run {run.id} is {texts[good]}."
 
@@ -408,14 +408,14 @@ def _repeat_words(experiment: Experiment, run: Run) -> None:
     ]
     if len(same) < 2:
         return
-    standing = experiment.standing(run)
+    summary = experiment.summary(run)
     unit = experiment.opened.objective.unit
     repeats = ", ".join(
         f"run {candidate.id} ({candidate.state})" for candidate in same if candidate.id != run.id
     )
     mean = ""
-    if standing is not None and standing.n > 1:
-        mean = f" The mean of {standing.n} results is {quantity(standing.outcome.value, unit)}."
+    if summary is not None and summary.n > 1:
+        mean = f" The mean of {summary.n} results is {quantity(summary.outcome.value, unit)}."
     st.caption(f"The same configuration was run by {repeats}.{mean}")
 
 

@@ -21,15 +21,15 @@ _SHOWN_SERIES = 6
 
 def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     """Return the table of a run's levels beside those of the baseline."""
-    space, today = experiment.space, experiment.opened.baseline
+    space, baseline = experiment.space, experiment.opened.baseline
     values = space.values(run.configuration)
     frame: dict[str, list[str]] = {
         "parameter": [p.name for p in space.parameters],
         "level": [setting(values[p.name], p.unit) for p in space.parameters],
     }
-    if today is not None:
-        present = space.values(today)
-        frame["today"] = [
+    if baseline is not None:
+        present = space.values(baseline)
+        frame["baseline"] = [
             "the same" if present[p.name] == values[p.name] else setting(present[p.name], p.unit)
             for p in space.parameters
         ]

@@ -235,7 +235,7 @@ class _MapKeys:
         return f"space-{name}-{self.experiment_id}"
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page of the parameter space and return the intent to submit a run."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
@@ -261,7 +261,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         answer_at("space")
         key = st.session_state.get(keys.of("chosen"), "")
         if key:
-            intent = space_cell.cell_panel(desk, experiment, space_map, key, centre)
+            intent = space_cell.cell_panel(view_model, experiment, space_map, key, centre)
         _as_table(experiment, keys, space_map)
     parallel_section(experiment, runs)
     return intent

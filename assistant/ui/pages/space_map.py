@@ -143,7 +143,7 @@ def draw_map(
     expected = None
     if mode in ("predicted", "uncertainty"):
         expected = expected_measures(experiment, grid.level_ids, grid.over)
-    rule = experiment.watch.regions
+    rule = experiment.warning_policy.regions
     regions = find_regions(experiment.knowledge, rule)
     region_ids = regions_of(grid, regions, rule.radius)
     states, is_known = admitted(grid)
@@ -269,7 +269,7 @@ def _marks(
         for region in regions:
             mark(region.best.configuration, "good member", str(region.id))
     if experiment.opened.baseline is not None:
-        mark(experiment.opened.baseline, "today")
+        mark(experiment.opened.baseline, "baseline")
     if experiment.best is not None:
         mark(experiment.best.configuration, "best")
     return [MapMark(x, y, kind, text) for (x, y, kind), text in marks.items()]
@@ -319,7 +319,7 @@ _STATES = {
 
 
 def cell_panel(
-    desk: ExperimentView,
+    view_model: ExperimentView,
     experiment: Experiment,
     space_map: SpaceMap,
     key: str,
@@ -340,7 +340,7 @@ def cell_panel(
         runs = [run for run in experiment.runs if run.configuration == configuration]
         for line in _lines(experiment, space_map, configuration, runs):
             st.markdown(labels.escape_markdown(line))
-        return _action(desk, experiment, configuration, runs)
+        return _action(view_model, experiment, configuration, runs)
 
 
 def _cell_summary(
@@ -367,11 +367,11 @@ def _lines(
 ) -> list[str]:
     objective = experiment.opened.objective
     lines = [_run_line(experiment, run) for run in runs]
-    standing = experiment.standings.get(configuration)
-    if standing is not None and standing.n > 1:
-        value = quantity(standing.outcome.value, objective.unit)
-        lines.append(f"Mean of {labels.runs(standing.n)}: {value}.")
-    if standing is None:
+    summary = experiment.summaries.get(configuration)
+    if summary is not None and summary.n > 1:
+        value = quantity(summary.outcome.value, objective.unit)
+        lines.append(f"Mean of {labels.runs(summary.n)}: {value}.")
+    if summary is None:
         expected = expected_measure(experiment, configuration)
         if expected is None:
             lines.append("What to expect is unknown: fewer than 2 runs have finished.")
@@ -379,7 +379,7 @@ def _lines(
             value = quantity(expected.value, objective.unit)
             band = f"{number(expected.low)} to {number(expected.high)}"
             lines.append(f"Expected {objective.wrapper}: {value}, 95 % interval of a run {band}.")
-    radius = experiment.watch.regions.radius
+    radius = experiment.warning_policy.regions.radius
     homes = [
         str(r.id) for r in space_map.regions if r.contains(experiment.space, configuration, radius)
     ]
@@ -405,7 +405,10 @@ def _run_line(experiment: Experiment, run: Run) -> str:
 
 
 def _action(
-    desk: ExperimentView, experiment: Experiment, configuration: Configuration, runs: list[Run]
+    view_model: ExperimentView,
+    experiment: Experiment,
+    configuration: Configuration,
+    runs: list[Run],
 ) -> Intent | None:
     space, active_runs = experiment.space, [r for r in runs if r.state is not RunState.CANCELLED]
     values = space.values(configuration)
@@ -415,12 +418,12 @@ def _action(
     field = f"space-why-{key_suffix}-{st.session_state.get(counter_key, 0)}"
 
     def include() -> str:
-        run = desk.session.include(values, reason)
+        run = view_model.session.include(values, reason)
         st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
         return f"Run {run.id} waits in the queue."
 
     def repeat() -> str:
-        run = desk.session.replicate(active_runs[0].id, 1, reason)[0]
+        run = view_model.session.replicate(active_runs[0].id, 1, reason)[0]
         st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
         return f"Run {run.id} repeats run {active_runs[0].id}; it waits in the queue."
 

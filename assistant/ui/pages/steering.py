@@ -30,7 +30,7 @@ from strategies import (
 from strategies.steering.regions import Good
 
 
-def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the SLA with fields to change its terms and return the intent to do so."""
     sla = experiment.sla
     agreed = "; ".join(sla_words(experiment)) or "no limit and no goal"
@@ -43,7 +43,7 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         1,
         value=sla.max_runs or max(1, experiment.n_charged + 20),
         disabled=not limited,
-        key=f"budget-{desk.session.id}-{sla.max_runs}",
+        key=f"budget-{view_model.session.id}-{sla.max_runs}",
     )
     choices = [
         "keep it" if sla.deadline_s else "none",
@@ -58,7 +58,7 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
     if deadline_choice == choices[1]:
         text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
     answer_at("budget", "budget-deadline-text")
-    key, present = f"budget-{desk.session.id}-{hash(sla)}", SlaFields.of(sla)
+    key, present = f"budget-{view_model.session.id}-{hash(sla)}", SlaFields.of(sla)
     goal = goal_field(key, present)
     with st.expander("More of the agreement: cost, time of a run"):
         terms = more_fields(key, goal, present)
@@ -70,11 +70,9 @@ def budget_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
         if deadline_choice == choices[1]:
             at = _deadline_s(text, "budget-deadline-text")
         settings = check_settings({"runs": n, **terms.tables(key)}, "the fields")
-        agreed = replace(
-            settings.agreement(time.time()), max_runs=n if limited else None, deadline_s=at
-        )
+        agreed = replace(settings.sla(time.time()), max_runs=n if limited else None, deadline_s=at)
         _check_cost(agreed.tariff, experiment, f"{key}-cost")
-        desk.session.change_budget(agreed)
+        view_model.session.change_budget(agreed)
 
         return "The budget is changed."
 
@@ -106,9 +104,9 @@ def _check_cost(tariff: Tariff | None, experiment: Experiment, place: str) -> No
 Pair = tuple[str, Level]
 
 
-def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def levels_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw which levels and combinations may be suggested, and return the intent of a change."""
-    space, session = experiment.space, desk.session
+    space, session = experiment.space, view_model.session
     open_ones = [
         (parameter.name, value)
         for parameter in space.parameters
@@ -142,8 +140,8 @@ def levels_section(desk: ExperimentView, experiment: Experiment) -> Intent | Non
             preferred,
             {"unprefer": ("Prefer no more", session.unprefer_level, "is preferred no more.")},
         ),
-        _new_level(desk, space),
-        _exclusion(desk, space),
+        _new_level(view_model, space),
+        _exclusion(view_model, space),
     ]
     return next((intent for intent in intents if intent is not None), None)
 
@@ -179,7 +177,7 @@ def _text(pair: Pair) -> str:
     return f"{pair[0]} = {pair[1]}"
 
 
-def _new_level(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
+def _new_level(view_model: ExperimentView, space: ParameterSpace) -> Intent | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Parameter", space.names, key="add-parameter", width=200)
         text = st.text_input("New level", key="add-level", width=160)
@@ -192,13 +190,13 @@ def _new_level(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
         if not text.strip():
             raise FormFieldError("add-level", "Say which level is added.")
         value = space.parameter(name).read(text)
-        desk.session.add_level(name, value)
+        view_model.session.add_level(name, value)
         return f"{name} = {value} is added."
 
     return Intent("add-level", do)
 
 
-def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
+def _exclusion(view_model: ExperimentView, space: ParameterSpace) -> Intent | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "Never propose what meets", key="exclude", width=440,
@@ -214,16 +212,16 @@ def _exclusion(desk: ExperimentView, space: ParameterSpace) -> Intent | None:
     def do() -> str:
         if not text.strip():
             raise FormFieldError("exclude", "Say which combinations, by a condition on parameters.")
-        desk.session.exclude(text.strip())
+        view_model.session.exclude(text.strip())
         return f"Nothing that meets '{text.strip()}' is proposed any more."
 
     return Intent("exclude", do)
 
 
-def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def weights_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the fields to weight a region and return the intent to change the region's weight."""
     answer_at("weights")
-    steering, rule = experiment.steering, experiment.watch.regions
+    steering, rule = experiment.steering, experiment.warning_policy.regions
     if steering.exploitation is None:
         return None
     regions = find_regions(experiment.knowledge, rule)
@@ -255,7 +253,7 @@ def weights_section(desk: ExperimentView, experiment: Experiment) -> Intent | No
         return None
 
     def do() -> str:
-        desk.session.weigh_region(region_id, weight)
+        view_model.session.weigh_region(region_id, weight)
         return f"Region {region_id} counts {weight:g} from now on."
 
     return Intent("weights", do)
@@ -272,7 +270,7 @@ _GOOD: Mapping[Good, str] = {
     "threshold": "results that reach a value",
     "verdicts": "results that you rated good",
 }
-_ON_ADVICE: Mapping[str, OnWarning] = {
+_ON_WARNING: Mapping[str, OnWarning] = {
     "wait for me": "wait",
     "accept": "accept",
     "ignore": "ignore",
@@ -328,8 +326,8 @@ def strategy_fields(
     return name, selected_options
 
 
-def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    session, steering = desk.session, experiment.steering
+def _choosing(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
+    session, steering = view_model.session, experiment.steering
     key = f"steer-{session.id}-{steering}"
     st.caption(f"Now: {steering}.")
     name, options = strategy_fields(key, steering.strategy, steering.options)
@@ -342,7 +340,7 @@ def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     )
     level = None
     if split:
-        at = round(100 * (share if share is not None else experiment.watch.advised))
+        at = round(100 * (share if share is not None else experiment.warning_policy.advised))
         level = st.slider(
             "Share inside regions (exploitation)", 0, 100, at, 5, format="%d %%", key=f"{key}-share"
         ) / 100  # fmt: skip
@@ -354,24 +352,24 @@ def _choosing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
             return f"From now on: {session.experiment.steering}."
 
         return Intent("steering", do)
-    weighed = weights_section(desk, experiment)
+    weighed = weights_section(view_model, experiment)
     st.divider()
-    return _automatic(desk, experiment) or weighed
+    return _automatic(view_model, experiment) or weighed
 
 
-def _automatic(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    answer_at("automatic")
-    how = experiment.automatic
+def _automatic(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
+    answer_at("auto_steering")
+    how = experiment.auto_steering
     with st.container(horizontal=True, vertical_alignment="bottom"):
         size = st.number_input(
             "Suggestions at a time", 1, 100, 5, key="auto-n", width=160, persist_state="session"
         )
-        on_advice = st.selectbox(
-            "At a warning", list(_ON_ADVICE), key="auto-advice", width=160, persist_state="session"
+        on_warning = st.selectbox(
+            "At a warning", list(_ON_WARNING), key="auto-advice", width=160, persist_state="session"
         )
         pressed = st.button(
             "Take every suggestion automatically" if how is None else "Let me decide again",
-            key="automatic",
+            key="auto_steering",
             help="Today's configuration, ten first runs, then one batch after another until the "
             "agreement is used up or you decide again. The service does it: you may close the page."
         )  # fmt: skip
@@ -380,56 +378,68 @@ def _automatic(desk: ExperimentView, experiment: Experiment) -> Intent | None:
 
     def do() -> str:
         if how is not None:
-            desk.session.hand_over(None, "you decide again")
+            view_model.session.set_auto_steering(None, "you decide again")
             return "You decide again."
-        suggestions_batch.release_batch(desk.session.id)
-        desk.session.hand_over(AutoSteering(size, advice=_ON_ADVICE[on_advice]))
+        suggestions_batch.release_batch(view_model.session.id)
+        view_model.session.set_auto_steering(AutoSteering(size, warnings=_ON_WARNING[on_warning]))
         return "Suggestions are taken as they come, as soon as runs are started."
 
-    return Intent("automatic", do)
+    return Intent("auto_steering", do)
 
 
-def _watch(desk: ExperimentView, experiment: Experiment) -> Intent | None:
-    watch, objective = experiment.watch, experiment.opened.objective
-    rule = watch.regions
+def _warning_policy_fields(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
+    policy, objective = experiment.warning_policy, experiment.opened.objective
+    rule = policy.regions
     goods: list[Good] = list(_GOOD)
     good = st.selectbox(
-        "Good are", goods, goods.index(rule.good), format_func=_GOOD.__getitem__, key="watch-good"
+        "Good are",
+        goods,
+        goods.index(rule.good),
+        format_func=_GOOD.__getitem__,
+        key="warning-policy-good",
     )
     share, reached = rule.quantile, None
     if good == "quantile":
         share = (
             st.slider(
-                "Best share", 5, 100, round(share * 100), 5, format="%d %%", key="watch-share"
+                "Best share",
+                5,
+                100,
+                round(share * 100),
+                5,
+                format="%d %%",
+                key="warning-policy-share",
             )
             / 100
         )
     if good == "threshold":
         at = objective.value_of(rule.threshold) if rule.threshold is not None else None
         bound = "at most" if objective.goal == "minimise" else "at least"
-        reached = st.number_input(f"{objective.wrapper} {bound}", value=at, key="watch-threshold")
+        reached = st.number_input(
+            f"{objective.wrapper} {bound}", value=at, key="warning-policy-threshold"
+        )
     pending = st.selectbox(
-        "Pending are", PENDING, PENDING.index(watch.pending), format_func=_PENDING.__getitem__,
-        key="watch-pending",
+        "Pending are", PENDING, PENDING.index(policy.pending), format_func=_PENDING.__getitem__,
+        key="warning-policy-pending",
     )  # fmt: skip
-    answer_at("watch")
-    if not st.button("Watch like this from now on", key="change-watch"):
+    answer_at("warning-policy")
+    if not st.button("Watch like this from now on", key="change-warning-policy"):
         return None
 
     def do() -> str:
         if good == "threshold" and reached is None:
-            raise FormFieldError("watch", "Name the value from which a result is good.")
+            raise FormFieldError("warning-policy", "Name the value from which a result is good.")
         threshold = None
         if good == "threshold" and reached is not None:
             threshold = -reached if objective.goal == "minimise" else reached
         regions = RegionRule(good, threshold, share, rule.eps, rule.min_samples)
-        desk.session.change_watch(replace(watch, regions=regions, pending=pending))
+        view_model.session.change_warning_policy(replace(policy, regions=regions, pending=pending))
         return "Regions and pending runs are counted like this from now on."
 
-    return Intent("watch", do)
+    return Intent("warning-policy", do)
 
 
-def _past(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def _past(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     st.caption(
         f"A CSV file with the columns {', '.join(experiment.space.names)}, then a column for "
         "each measure. Imported results cost nothing of the budget."
@@ -448,13 +458,13 @@ def _past(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         if not path.strip():
             raise FormFieldError("import", "Name the path of a CSV file.")
         results = read_results(Path(path.strip()).expanduser(), experiment.space)
-        n = desk.session.import_results(results, replicates=replicates)
+        n = view_model.session.import_results(results, replicates=replicates)
         return f"{n} of {len(results)} results were taken in; the others have a run already."
 
     return Intent("import", do, "Reading results")
 
 
-def _finishing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def _finishing(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     answer_at("finish")
     if experiment.finished is not None:
         st.info(f"Finished: {experiment.finished.reason}")
@@ -465,7 +475,7 @@ def _finishing(desk: ExperimentView, experiment: Experiment) -> Intent | None:
         return None
 
     def do() -> str:
-        desk.session.finish(reason.strip() or "the analyst is satisfied")
+        view_model.session.finish(reason.strip() or "the analyst is satisfied")
         return ""
 
     return Intent("finish", do)
@@ -475,17 +485,17 @@ SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = 
     "How it chooses": _choosing,
     "Budget": budget_section,
     "Levels": levels_section,
-    "Regions": _watch,
+    "Regions": _warning_policy_fields,
     "Past results": _past,
     "Finish": _finishing,
 }
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the steering page and return the intent to change the experiment's steering."""
     intent = None
     names = list(SECTIONS)
     for tab, draw in zip(st.tabs(names), SECTIONS.values(), strict=True):
         with tab, st.container(width=720):
-            intent = draw(desk, experiment) or intent
+            intent = draw(view_model, experiment) or intent
     return intent

@@ -52,7 +52,7 @@ _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 
 
 def request_section(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     """Draw the fields to request a batch of suggestions and return the intent to do so."""
     if experiment.finished is not None:
@@ -68,34 +68,34 @@ def request_section(
         )
         return None
     if experiment.open_batch is None:
-        return _next(desk, experiment, batch)
+        return _next(view_model, experiment, batch)
     with st.expander("Ask for others", icon=":material/shuffle:"):
         reason = st.segmented_control(
             "What is wrong with these?",
             REASONS,
             default=REASONS[0],
             required=True,
-            key=f"reason-{desk.session.id}",
+            key=f"reason-{view_model.session.id}",
             persist_state="session",
         )
         draft = suggestions_batch.current_draft(experiment, batch)
         if reason == "too risky":
             _risky(experiment, batch, draft)
         if reason == "too slow":
-            _slow(desk, experiment, batch, draft)
-        bad = _bad(desk, experiment, batch, draft) if reason == "known bad" else None
-        return bad or _next(desk, experiment, batch)
+            _slow(view_model, experiment, batch, draft)
+        bad = _bad(view_model, experiment, batch, draft) if reason == "known bad" else None
+        return bad or _next(view_model, experiment, batch)
 
 
 def replacement_intent(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, n: int
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, n: int
 ) -> Intent:
     """Return the intent to get ``n`` new suggestions while the user's own runs remain."""
-    return _request(desk, experiment, batch, lambda: desk.session.suggest(n))
+    return _request(view_model, experiment, batch, lambda: view_model.session.suggest(n))
 
 
 def _next(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     is_open = experiment.open_batch is not None
     n_results = len(experiment.measured)
@@ -103,23 +103,25 @@ def _next(
     first = young and not experiment.batches
     how: str | None = None
     if young and not is_open:
-        how = _initial_design(desk, experiment, n_results)
+        how = _initial_design(view_model, experiment, n_results)
     room = experiment.remaining_runs
     with st.container(horizontal=True, vertical_alignment="bottom"):
         n = st.number_input(
-            "How many", 1, room, min(5, room or 5), key=f"n-{desk.session.id}", width=140
+            "How many", 1, room, min(5, room or 5), key=f"n-{view_model.session.id}", width=140
         )
         label = "Suggest others" if is_open else "Suggest the first runs" if young else "Suggest"
         is_pressed = st.button(label, type="secondary" if is_open else "primary", key="suggest")
-        confirm = _confirm(desk, experiment, batch)
+        confirm = _confirm(view_model, experiment, batch)
     if not is_pressed:
         return confirm
     if how is None and not first:
-        return replacement_intent(desk, experiment, batch, n)
-    return _request(desk, experiment, batch, lambda: _initial(desk, experiment, n, how))
+        return replacement_intent(view_model, experiment, batch, n)
+    return _request(view_model, experiment, batch, lambda: _initial(view_model, experiment, n, how))
 
 
-def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int) -> str | None:
+def _initial_design(
+    view_model: ExperimentView, experiment: Experiment, n_results: int
+) -> str | None:
     results = "1 result" if n_results == 1 else f"{n_results} results"
     st.info(
         f"The model is too young to say what is good: it needs {FEW} results and has {results}. "
@@ -138,17 +140,17 @@ def _initial_design(desk: ExperimentView, experiment: Experiment, n_results: int
         default=initial_strategy,
         required=True,
         format_func=ways.__getitem__,
-        key=f"first-{desk.session.id}",
+        key=f"first-{view_model.session.id}",
         persist_state="session",
     )
     return None if selected in (None, initial_strategy) else str(selected)
 
 
 def _initial(
-    desk: ExperimentView, experiment: Experiment, n: int, how: str | None
+    view_model: ExperimentView, experiment: Experiment, n: int, how: str | None
 ) -> BatchSuggested:
     """Propose the initial design; its own strategy is used only for that."""
-    session, steering = desk.session, experiment.steering
+    session, steering = view_model.session, experiment.steering
     if how is None:
         return session.initial_evaluation(n)
     session.change_strategy(how, {}, "keep")
@@ -159,7 +161,7 @@ def _initial(
 
 
 def _request(
-    desk: ExperimentView,
+    view_model: ExperimentView,
     experiment: Experiment,
     batch: BatchSuggested | None,
     ask: Callable[[], BatchSuggested],
@@ -167,7 +169,7 @@ def _request(
     def do() -> str:
         own_draft = suggestions_batch.current_draft(experiment, batch).own_only
         fresh = ask()
-        suggestions_batch.release_batch(desk.session.id)
+        suggestions_batch.release_batch(view_model.session.id)
         if not fresh.suggestions:
             return EXHAUSTED
         suggestions_batch.put(experiment, fresh, own_draft)
@@ -179,7 +181,7 @@ def _request(
 
 
 def _confirm(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     if experiment.opened.deterministic:
         return None
@@ -191,7 +193,7 @@ def _confirm(
         return None
     room = experiment.remaining_runs
     n = KEPT_RUNS if room is None else min(KEPT_RUNS, room)
-    return _request(desk, experiment, batch, lambda: desk.session.confirm(n))
+    return _request(view_model, experiment, batch, lambda: view_model.session.confirm(n))
 
 
 def _taken_runs(
@@ -241,7 +243,10 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
 
 
 def _slow(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
+    view_model: ExperimentView,
+    experiment: Experiment,
+    batch: BatchSuggested | None,
+    draft: BatchDraft,
 ) -> None:
     rows = _taken_runs(experiment, batch, draft)
     durations = (
@@ -250,7 +255,7 @@ def _slow(
         else None
     )
     if durations is None:
-        usual = draw_futures(experiment, desk.session.now_s()).duration_s
+        usual = draw_futures(experiment, view_model.session.now_s()).duration_s
         if usual is None or usual.median is None or usual.low is None or usual.high is None:
             st.caption("How long runs take is not known yet: none has told its duration.")
         else:
@@ -271,13 +276,16 @@ def _slow(
 
 
 def _bad(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
+    view_model: ExperimentView,
+    experiment: Experiment,
+    batch: BatchSuggested | None,
+    draft: BatchDraft,
 ) -> Intent | None:
     n = 0 if batch is None else len(batch.suggestions)
     rows = _taken_runs(experiment, batch, draft.ticked(n, True))
     if not rows:
         return None
-    key = f"bad-{desk.session.id}"
+    key = f"bad-{view_model.session.id}"
     by_row = dict(rows)
     space = experiment.space
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -304,12 +312,12 @@ def _bad(
     def forbid_and_ask() -> BatchSuggested:
         if pair is None:
             condition = " and ".join(f"{name} == {value!r}" for name, value in values.items())
-            desk.session.exclude(condition)
+            view_model.session.exclude(condition)
         else:
-            desk.session.close_level(*pair)
-        return desk.session.suggest(n_suggestions)
+            view_model.session.close_level(*pair)
+        return view_model.session.suggest(n_suggestions)
 
-    return _request(desk, experiment, batch, forbid_and_ask)
+    return _request(view_model, experiment, batch, forbid_and_ask)
 
 
 @st.dialog("Why it was suggested", width="large")
@@ -344,70 +352,70 @@ _ACCEPTED = "Accepted; the suggestions below are the new ones."
 _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
-def warning_section(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def warning_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the open warning, if any, and return the intent to answer the warning."""
-    advice = experiment.open_advice
+    warning = experiment.open_warning
     answer_at("advice")
-    if advice is None or experiment.finished is not None:
+    if warning is None or experiment.finished is not None:
         return None
-    session = desk.session
+    session = view_model.session
 
     def answer(choice: Answer, share: float | None, which: int | None, message: str) -> Intent:
         def do() -> str:
             now = session.look()
-            if now.open_advice is None or now.open_advice.number != advice.number:
+            if now.open_warning is None or now.open_warning.number != warning.number:
                 return "The warning was answered elsewhere already."
             with session.only_on(now.version):
-                session.answer_advice(choice, share, which)
+                session.answer_warning(choice, share, which)
             suggestions_batch.release_batch(session.id)
             return message
 
         return Intent("advice", do)
 
     with st.container(border=True):
-        if advice.basis == "paper":
-            lead = f"**The agreement is about to be missed.** {advice.text}"
+        if warning.basis == "paper":
+            lead = f"**The agreement is about to be missed.** {warning.text}"
             st.warning(lead, icon=":material/warning:")
-            intent = _share(experiment, advice, session.id, answer)
+            intent = _share(experiment, warning, session.id, answer)
         else:
-            st.warning(advice.text, icon=":material/warning:")
-            intent = _alternatives(advice, answer)
+            st.warning(warning.text, icon=":material/warning:")
+            intent = _alternatives(warning, answer)
             with st.expander("Another share inside regions"):
-                intent = _share(experiment, advice, session.id, answer) or intent
-        if advice.suggestions:
+                intent = _share(experiment, warning, session.id, answer) or intent
+        if warning.suggestions:
             with st.expander("What accepting would suggest instead"):
                 rows = [
                     {
                         **labels.cells(experiment.space, suggestion.configuration),
                         "why": suggestion.reason,
                     }
-                    for suggestion in advice.suggestions
+                    for suggestion in warning.suggestions
                 ]
                 st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     return intent
 
 
 def _share(
-    experiment: Experiment, advice: MissWarning, session_id: str, answer: _Answering
+    experiment: Experiment, warning: MissWarning, session_id: str, answer: _Answering
 ) -> Intent | None:
-    proposed = advice.exploitation if advice.basis == "paper" else None
-    at = experiment.watch.advised if proposed is None else proposed
+    proposed = warning.exploitation if warning.basis == "paper" else None
+    at = experiment.warning_policy.advised if proposed is None else proposed
     share = st.slider(
         "Share of the remaining runs inside the regions",
         0, 100, round(at * 100), 5, format="%d %%",
-        key=f"share-{session_id}-{advice.number}",
+        key=f"share-{session_id}-{warning.number}",
         help="100 % spends every further run where good results lie close together.",
     ) / 100  # fmt: skip
     with st.container(horizontal=True):
         accept = proposed is not None and st.button(
-            f"Accept: {proposed:.0%}", type="primary", key=f"accept-{advice.number}"
+            f"Accept: {proposed:.0%}", type="primary", key=f"accept-{warning.number}"
         )
         change = st.button(
             f"Change to {share:.0%}",
-            key=f"change-{advice.number}",
+            key=f"change-{warning.number}",
             disabled=share == (experiment.steering.exploitation if proposed is None else proposed),
         )
-        ignore = proposed is not None and st.button("Ignore", key=f"ignore-{advice.number}")
+        ignore = proposed is not None and st.button("Ignore", key=f"ignore-{warning.number}")
     if accept:
         return answer("accepted", None, None, _ACCEPTED)
     if change:
@@ -418,26 +426,26 @@ def _share(
     return None
 
 
-def _alternatives(advice: MissWarning, answer: _Answering) -> Intent | None:
-    if not advice.alternatives:
+def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
+    if not warning.alternatives:
         st.caption("Nothing that was looked at would raise the chance.")
     intent = None
-    for position, alternative in enumerate(advice.alternatives):
+    for position, alternative in enumerate(warning.alternatives):
         with st.container(horizontal=True, vertical_alignment="center"):
             chance = "" if alternative.chance is None else f", chance {percent(alternative.chance)}"
             pressed = st.button(
                 f"Accept {position + 1}",
                 type="primary" if position == 0 else "secondary",
-                key=f"accept-{advice.number}-{position}",
+                key=f"accept-{warning.number}-{position}",
                 help=alternative.text,
             )
             text = f"{position + 1}\\. {alternative.text[0].upper()}{alternative.text[1:]}{chance}"
             st.markdown(text, width="content")
         if pressed:
             intent = answer("accepted", None, position, _ACCEPTED)
-    if advice.alternatives:
+    if warning.alternatives:
         st.caption("Chances of studies like this one; what a change does was not tested.")
-    if st.button("Ignore", key=f"ignore-{advice.number}"):
+    if st.button("Ignore", key=f"ignore-{warning.number}"):
         intent = _ignore_button(answer)
     return intent
 
@@ -450,30 +458,30 @@ EVERY_S = 3.0
 NUMBER, TAKE, EXPECTED, KIND, WHY = "no.", "take", "expected", "kind", "why"
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page of suggestions and return the intent of the pressed button."""
     # One box for each part, so that changes in one part do not move the others.
     with st.container():
-        intent = warning_section(desk, experiment)
+        intent = warning_section(view_model, experiment)
     with st.container():
         st.subheader("Suggestions")
         answer_at("suggest", "submit")
-        if experiment.automatic is not None:
+        if experiment.auto_steering is not None:
             st.info(
                 "It steers itself: suggestions are taken as they come. Take it back on *Steering* "
                 "to decide yourself; what you submit here runs as well.",
                 icon=":material/sync:",
             )
         batch = suggestions_batch.batch_on_screen(experiment)
-        intent = _list(desk, experiment, batch) or intent
+        intent = _list(view_model, experiment, batch) or intent
     with st.container():
-        intent = request_section(desk, experiment, batch) or intent
+        intent = request_section(view_model, experiment, batch) or intent
     with st.container():
-        return _manual_run_form(desk, experiment, batch) or intent
+        return _manual_run_form(view_model, experiment, batch) or intent
 
 
 def _list(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     base = suggestions_batch.base(experiment, batch)
     if batch is None and not base.own:
@@ -481,11 +489,11 @@ def _list(
     is_stale = batch is not None and not _is_open(experiment, batch)
     intent = None
     if batch is not None and is_stale:
-        _stale_notice(desk, experiment, batch)
+        _stale_notice(view_model, experiment, batch)
     elif batch is not None:
-        _news(desk, batch)
+        _news(view_model, batch)
         if st.session_state.pop(_renew_batch(experiment), None) == batch.number:
-            intent = replacement_intent(desk, experiment, batch, len(batch.suggestions))
+            intent = replacement_intent(view_model, experiment, batch, len(batch.suggestions))
     title = "Runs of your own" if batch is None else labels.batch_title(batch)
     st.markdown(f"**{title}.** Untick what shall not run, choose other levels, submit.")
     draft = _editor(experiment, batch, base)
@@ -518,11 +526,13 @@ def _list(
             suggestions_batch.put(experiment, batch, draft.tidied())
             st.rerun()
     if submit and preview is not None:
-        intent = Intent("submit", lambda: _submit(desk, batch, draft, preview), "Submitting")
+        intent = Intent("submit", lambda: _submit(view_model, batch, draft, preview), "Submitting")
     return intent
 
 
-def _stale_notice(desk: ExperimentView, experiment: Experiment, batch: BatchSuggested) -> None:
+def _stale_notice(
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested
+) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.warning(
             f"Batch {batch.number} was submitted or replaced since it was shown here. "
@@ -531,21 +541,21 @@ def _stale_notice(desk: ExperimentView, experiment: Experiment, batch: BatchSugg
         )
         if st.button("Show what is open now", key="renew"):
             own_draft = suggestions_batch.current_draft(experiment, batch).own_only
-            suggestions_batch.release_batch(desk.session.id)
+            suggestions_batch.release_batch(view_model.session.id)
             if not own_draft.is_empty:
                 suggestions_batch.put(experiment, experiment.open_batch, own_draft)
             st.rerun()
 
 
 @st.fragment(run_every=EVERY_S)
-def _news(desk: ExperimentView, batch: BatchSuggested) -> None:
+def _news(view_model: ExperimentView, batch: BatchSuggested) -> None:
     """Draw that results arrived after the batch was made, with a choice to keep or renew it."""
     try:
-        desk.session.catch_up()
+        view_model.session.catch_up()
     except AssistantError as error:
         st.warning(f"What came in is not known: {labels.escape_markdown(str(error))}.")
         return
-    experiment = desk.session.experiment
+    experiment = view_model.session.experiment
     if not _is_open(experiment, batch):
         st.rerun()  # another window acted: redraw the whole page
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
@@ -669,12 +679,12 @@ def _preview(
 
 
 def _submit(
-    desk: ExperimentView,
+    view_model: ExperimentView,
     batch: BatchSuggested | None,
     draft: BatchDraft,
     preview: SubmissionPreview,
 ) -> str:
-    session = desk.session
+    session = view_model.session
     session.catch_up()
     experiment = session.experiment
     if batch is not None and not _is_open(experiment, batch):
@@ -692,19 +702,22 @@ def _submit(
         try:
             session.include(values, reason)
         except (AssistantError, StrategyError) as error:
-            _keep_unsubmitted(desk, batch, draft, left)
+            _keep_unsubmitted(view_model, batch, draft, left)
             done = f"{labels.runs(n)} submitted, and the rest is" if n else "your list is"
             raise ExperimentError(f"{str(error).removesuffix('.')}; {done} still here") from error
         n += 1
         left.pop(0)
-    _keep_unsubmitted(desk, batch, draft, left)
+    _keep_unsubmitted(view_model, batch, draft, left)
     return f"{labels.runs(n)} submitted."
 
 
 def _keep_unsubmitted(
-    desk: ExperimentView, batch: BatchSuggested | None, draft: BatchDraft, left: list[ManualRun]
+    view_model: ExperimentView,
+    batch: BatchSuggested | None,
+    draft: BatchDraft,
+    left: list[ManualRun],
 ) -> None:
-    experiment = desk.session.experiment
+    experiment = view_model.session.experiment
     rest = (*left, *(run for run in draft.own if not run.taken))
     if batch is not None and _is_open(experiment, batch):
         suggestions_batch.put(experiment, batch, replace(draft, own=rest))
@@ -715,13 +728,13 @@ def _keep_unsubmitted(
 
 
 def _manual_run_form(
-    desk: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
+    view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     if experiment.finished is not None:
         return None
-    space, key = experiment.space, f"own-{desk.session.id}"
-    best, today = experiment.best, experiment.opened.baseline
-    start = best.configuration if best is not None else today
+    space, key = experiment.space, f"own-{view_model.session.id}"
+    best, baseline = experiment.best, experiment.opened.baseline
+    start = best.configuration if best is not None else baseline
     present = space.values(start) if start is not None else {}
     st.subheader("Add your own")
     st.caption(
@@ -753,7 +766,7 @@ def _manual_run_form(
     def do() -> str:
         manual_run = ManualRun(tuple(level_texts), reason.strip())
         draft = suggestions_batch.current_draft(experiment, batch)
-        _refuse_twice(desk.session.experiment, batch, draft, manual_run)
+        _refuse_twice(view_model.session.experiment, batch, draft, manual_run)
         suggestions_batch.put(experiment, batch, draft.adding(manual_run))
         n = 0 if batch is None else len(batch.suggestions)
         return f"Added to the list as no. {n + len(draft.own) + 1}."

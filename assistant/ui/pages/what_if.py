@@ -148,7 +148,7 @@ def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> Wh
 
 def _factors(experiment: Experiment) -> dict[int, float]:
     regions = what_if_comparison.regions_of(experiment)
-    steering, rule = experiment.steering, experiment.watch.regions
+    steering, rule = experiment.steering, experiment.warning_policy.regions
     factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
     return {region.id: factor for region, factor in zip(regions, factors, strict=True)}
 
@@ -266,7 +266,9 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
         draft.share)  # fmt: skip
     has_regions = bool(what_if_comparison.regions_of(experiment))
     split, slider, box = (f"{prefix}-{name}" for name in ("split", "share", "box"))
-    at = round(100 * experiment.watch.advised) if share == NONE else min(max(share, 0), 100)
+    at = (
+        round(100 * experiment.warning_policy.advised) if share == NONE else min(max(share, 0), 100)
+    )
     seed(split, share != NONE)
     seed(slider, at)
     seed(box, st.session_state[slider])
@@ -327,10 +329,10 @@ def _weights(
 _AT = "what-if"
 
 
-def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
+def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the what-if page and return the intent to apply the change, once confirmed."""
     st.subheader("What if")
-    now_s = desk.session.now_s()
+    now_s = view_model.session.now_s()
     state = read_state(experiment, now_s)
     change_question = question(state.draft, experiment, now_s)
     if experiment.finished is not None:
@@ -342,7 +344,7 @@ def page(desk: ExperimentView, experiment: Experiment) -> Intent | None:
     left, right = st.columns((2, 3), gap="large")
     with left:
         draw_fields(experiment, state, change_question)
-        intent = _decision(desk, experiment, state, change_question, now_s)
+        intent = _decision(view_model, experiment, state, change_question, now_s)
     with right:
         now, then = _sides(experiment, now_s, change_question)
         if change_question.refused:
@@ -442,7 +444,7 @@ def _map(experiment: Experiment) -> None:
 
 
 def _decision(
-    desk: ExperimentView,
+    view_model: ExperimentView,
     experiment: Experiment,
     state: PageState,
     change_question: WhatIfQuestion,
@@ -485,7 +487,7 @@ def _decision(
 
     def do() -> str:
         try:
-            apply(desk.session, state.draft, terms, parts)
+            apply(view_model.session, state.draft, terms, parts)
         except FormFieldError:
             set_confirmation(experiment, None)
             raise

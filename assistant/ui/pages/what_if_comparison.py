@@ -309,7 +309,7 @@ def regions_of(experiment: Experiment) -> tuple[Region, ...]:
     state = (experiment.opened.experiment_id, experiment.n_events)
     cached: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
     if cached is None or cached[0] != state:
-        cached = (state, find_regions(experiment.knowledge, experiment.watch.regions))
+        cached = (state, find_regions(experiment.knowledge, experiment.warning_policy.regions))
         st.session_state[_REGIONS_KEY] = cached
     return cached[1]
 
@@ -348,13 +348,14 @@ def pending_words(experiment: Experiment) -> str:
     """Explain the columns of the region table in words."""
     return (
         "Good ones are the configurations that make the region, evaluated all results in it; "
-        f"pending are {_PENDING[experiment.watch.pending]}. The weight is that of the division."
+        f"pending are {_PENDING[experiment.warning_policy.pending]}. "
+        "The weight is that of the division."
     )
 
 
 def region_rule_words(experiment: Experiment) -> str:
     """Explain how regions are found, and what is missing while there is none."""
-    rule, objective = experiment.watch.regions, experiment.opened.objective
+    rule, objective = experiment.warning_policy.regions, experiment.opened.objective
     at = None if rule.threshold is None else objective.value_of(rule.threshold)
     good = _GOOD[rule.good].format(
         share=f"{100 * rule.quantile:g} %", value=quantity(at, objective.unit)
@@ -675,13 +676,13 @@ def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
 
 
 def _regions(experiment: Experiment) -> tuple[Region, ...]:
-    return find_regions(experiment.knowledge, experiment.watch.regions)
+    return find_regions(experiment.knowledge, experiment.warning_policy.regions)
 
 
 def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
     """Return the current number of the region with a configuration, or None without one."""
     regions = _regions(experiment)
-    space, radius = experiment.space, experiment.watch.regions.radius
+    space, radius = experiment.space, experiment.warning_policy.regions.radius
     sizes = [parameter.n_levels for parameter in space.parameters]
     if len(ids) != len(sizes) or not all(0 <= i < n for i, n in zip(ids, sizes, strict=True)):
         return None

@@ -135,7 +135,7 @@ def test_a_point_outside_of_the_space_is_no_today() -> None:
 TABLES = {
     "application": {
         "kind": "rest", "url": "http://127.0.0.1:9000/runs", "limit": "1m", "noisy": True,
-        "today": {"x": 1},
+        "baseline": {"x": 1},
     },
     "parameters": [{"name": "x", "levels": [1, 2]}],
     "objective": {"minimise": "cost"},

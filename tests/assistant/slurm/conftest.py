@@ -8,11 +8,11 @@ from assistant import Measure
 from assistant.core.ports import ExecutionResult
 from assistant.executors.slurm import dispatcher
 from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
-from tests.assistant.slurm.house import Hand, House
+from tests.assistant.slurm.service import Hand, House
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     monkeypatch.setattr(dispatcher, "WAIT_S", 0.05)
     over: list[ExecutionResult] = []
     reports: list[tuple[int, Mapping[str, Measure]]] = []

@@ -19,14 +19,14 @@ from assistant.executors.slurm import jobs
 from assistant.executors.slurm.protocol import PilotTicket, pickle_application
 from strategies import Level
 from tests.assistant.examples import Bowl
-from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
+from tests.assistant.slurm.service import VALUES, WITHIN_S, House, until
 
 
 @dataclass
 class Job:
     """The job script, started by hand."""
 
-    house: House
+    service: House
     kept: jobs.PilotFolder
     ticket: PilotTicket
 
@@ -48,15 +48,15 @@ def ended(started: "subprocess.Popen[str]") -> str:
 
 
 @pytest.fixture
-def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+def job(service: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     kept = jobs.PilotFolder(tmp_path)
 
     def made(application: Application, **changes: Any) -> Job:
         path, digest = pickle_application(application, kept.path)
         told = {"application": str(path), "digest": digest, "path": tuple(sys.path)}
-        ticket = house.ticket(**told | changes)
+        ticket = service.ticket(**told | changes)
         ticket.write(kept.ticket(ticket.pilot))
-        return Job(house, kept, ticket)
+        return Job(service, kept, ticket)
 
     yield made
     kept.release(tidy=True)
@@ -65,20 +65,20 @@ def job(house: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
 @pytest.mark.soak
 @pytest.mark.slow
 def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
-    house: House, job: Callable[..., Job]
+    service: House, job: Callable[..., Job]
 ) -> None:
     begun = job(Bowl())
-    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     first = begun.start()
-    until(lambda: len(house.over) == 1)
-    house.desk.end()
+    until(lambda: len(service.over) == 1)
+    service.desk.end()
     assert ended(first) == "pilot: no more runs"
-    house.desk.take(ExecutionRequest(2, VALUES, 0))
+    service.desk.take(ExecutionRequest(2, VALUES, 0))
     assert begun.flies() == "pilot: its ticket does not count any more"
     begun.kept.ticket(begun.ticket.pilot).unlink()
     assert "No such file" in begun.flies()
-    assert [one.run_id for one in house.over] == [1]
-    assert house.over[0].measures == Bowl().evaluate(VALUES, 0) | {"unknown": None}
+    assert [one.run_id for one in service.over] == [1]
+    assert service.over[0].measures == Bowl().evaluate(VALUES, 0) | {"unknown": None}
 
 
 @dataclass(frozen=True)
@@ -116,38 +116,38 @@ class Watched(Patient):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Patient, Watched])
 def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
-    house: House, job: Callable[..., Job], tmp_path: Path, kind: type[Patient]
+    service: House, job: Callable[..., Job], tmp_path: Path, kind: type[Patient]
 ) -> None:
     pids = tmp_path / "pids"
     started = job(kind(pids=str(pids))).start()
     for run_id in (1, 2):
-        house.desk.take(ExecutionRequest(run_id, VALUES, 0))
+        service.desk.take(ExecutionRequest(run_id, VALUES, 0))
         if kind is Watched:
-            until(lambda run_id=run_id: (run_id, {"height": 2.0}) in house.reports)  # type: ignore[misc]
+            until(lambda run_id=run_id: (run_id, {"height": 2.0}) in service.reports)  # type: ignore[misc]
         else:
             until(lambda n=run_id: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
-        house.desk.stop(run_id)
-        until(lambda n=run_id: len(house.over) == n)  # type: ignore[misc]
-    assert [(one.run_id, one.stopped, one.measures) for one in house.over] == [
+        service.desk.stop(run_id)
+        until(lambda n=run_id: len(service.over) == n)  # type: ignore[misc]
+    assert [(one.run_id, one.stopped, one.measures) for one in service.over] == [
         (1, True, None), (2, True, None),
     ]  # fmt: skip
     if kind is Watched:
-        assert (1, {"height": 1.0, "nan": None}) in house.reports
-        assert house.over[0].failure == "told to end"
-    house.desk.end()
+        assert (1, {"height": 1.0, "nan": None}) in service.reports
+        assert service.over[0].failure == "told to end"
+    service.desk.end()
     assert ended(started) == "pilot: no more runs"
 
 
 @pytest.mark.soak
 @pytest.mark.slow
 def test_a_pilot_without_a_gate_kills_its_run_and_ends(
-    house: House, job: Callable[..., Job], tmp_path: Path
+    service: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     started = job(Patient(pids=str(pids))).start()
-    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     until(lambda: pids.exists() and pids.read_text().endswith("\n"))
-    house.gate.close()
+    service.gate.close()
     assert "does not answer" in ended(started)
     assert not Path(f"/proc/{pids.read_text().strip()}").exists()
 
@@ -155,11 +155,11 @@ def test_a_pilot_without_a_gate_kills_its_run_and_ends(
 @pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
-    house: House, job: Callable[..., Job], tmp_path: Path
+    service: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     begun = job(Patient(pids=str(pids)))
-    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     for n, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
         started = begun.start()
         until(lambda n=n: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
@@ -168,31 +168,31 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
         pid = pids.read_text().split()[-1]
         until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
     assert said_last == "pilot: Slurm ended the job"
-    assert house.desk.pilot_states() == {}
-    assert (house.over, house.desk.n_runs) == ([], 1)  # it waits for another pilot
+    assert service.desk.pilot_states() == {}
+    assert (service.over, service.desk.n_runs) == ([], 1)  # it waits for another pilot
 
 
 @pytest.mark.soak
 @pytest.mark.slow
 def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
-    house: House, job: Callable[..., Job], tmp_path: Path
+    service: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
-    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     for left in (2, 1, 0):
         begun = job(Patient(pids=str(tmp_path / "pids")), walltime_s=3.0)
         assert begun.flies() == "pilot: the walltime is over"
         begun.kept.ticket(begun.ticket.pilot).unlink()
         Path(begun.ticket.application).unlink()
-        assert house.desk.n_runs == (left > 0)
-    (told,) = house.over
+        assert service.desk.n_runs == (left > 0)
+    (told,) = service.over
     assert "does a run fit into their walltime?" in (told.failure or "")
 
 
 @pytest.mark.slow
 def test_an_application_that_cannot_be_loaded_is_said(
-    house: House, job: Callable[..., Job]
+    service: House, job: Callable[..., Job]
 ) -> None:
-    house.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     assert "is not the application of the ticket" in job(Bowl(), digest="00").flies()
-    assert "is not the application of the ticket" in (house.desk.broken or "")
-    assert house.desk.n_runs == 1
+    assert "is not the application of the ticket" in (service.desk.broken or "")
+    assert service.desk.n_runs == 1

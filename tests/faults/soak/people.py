@@ -47,31 +47,31 @@ class NotedClaims(HttpLeaseSource):
     ):
         super().__init__(link, worker=name, lease_s=lease_s)
         self._name, self._notes, self._board, self._slot = name, notes, board, slot
-        self._claim: RunLease | None = None
+        self._lease: RunLease | None = None
 
-    def claim(self) -> RunLease | None:
+    def lease(self) -> RunLease | None:
         self._board.enter(self._slot, b"c")
-        claim = super().claim()
-        self._board.enter(self._slot, b"i" if claim is None else b"r")
-        if claim is not None:
-            self._claim = claim
+        lease = super().lease()
+        self._board.enter(self._slot, b"i" if lease is None else b"r")
+        if lease is not None:
+            self._lease = lease
             self._notes.write(
-                "claimed", claim.experiment_id, claim.run_id,
-                token=claim.token, worker=self._name, attempt=claim.attempt,
+                "claimed", lease.experiment_id, lease.run_id,
+                token=lease.token, worker=self._name, attempt=lease.attempt,
             )  # fmt: skip
-        return claim
+        return lease
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
         self._board.enter(self._slot, b"t")
         super().complete(token, completion)
-        claim, measures = self._claim, completion.measures
-        assert claim is not None
-        assert claim.token == token
-        if claim.values["behaviour"] == "good" and measures is not None:
+        lease, measures = self._lease, completion.measures
+        assert lease is not None
+        assert lease.token == token
+        if lease.values["behaviour"] == "good" and measures is not None:
             told = {"measures": dict(measures)}
-            self._notes.write("completed", claim.experiment_id, claim.run_id, **told)
+            self._notes.write("completed", lease.experiment_id, lease.run_id, **told)
         else:
-            self._notes.write("failed", claim.experiment_id, claim.run_id)
+            self._notes.write("failed", lease.experiment_id, lease.run_id)
 
 
 def worker(
@@ -81,11 +81,11 @@ def worker(
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     link = ApiClient(url, token)
-    claims = NotedClaims(link, name, lease_s, Notes(notes), board, slot)
+    leases = NotedClaims(link, name, lease_s, Notes(notes), board, slot)
     main = threading.get_ident()
     one = Worker(
-        claims,
-        lambda claim: executor_of(link, claim),
+        leases,
+        lambda lease: executor_of(link, lease),
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda *_: one.abandon())

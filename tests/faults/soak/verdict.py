@@ -45,9 +45,9 @@ def _told(folder: Path) -> list[dict[str, Any]]:
     for path in sorted(folder.glob("*.told")):
         whole = [x for x in path.read_text().splitlines(keepends=True) if x.endswith("\n")]
         lines += [json.loads(line) for line in whole]
-    claims = [line for line in lines if line["told"] == "claimed"]
+    leases = [line for line in lines if line["told"] == "claimed"]
     others = [line for line in lines if line["told"] != "claimed"]
-    return sorted(claims, key=lambda x: x["attempt"]) + sorted(others, key=lambda x: x["at"])
+    return sorted(leases, key=lambda x: x["attempt"]) + sorted(others, key=lambda x: x["at"])
 
 
 def _look(
