@@ -130,7 +130,7 @@ from sim.generators.joulie.parameters import export_bundle, import_bundle
 from sim.generators.joulie.phases import USUAL_PHASES, WorkloadPhase
 from sim.generators.load_scaling import inflate_workload, scale_load, shake
 from sim.generators.lublin_generator import default_workload
-from sim.generators.registry import GENERATORS, fit, generate, generator_named, published_model
+from sim.generators.registry import fit, generate, generator_named, generators, published_model
 from sim.generators.validation import DEFINITIONS, Distance, Quantity, WorkloadComparison
 from sim.generators.validation import compare as compare_workloads
 from sim.kernel.instances import has_room
@@ -207,7 +207,6 @@ __all__ = [
     "CLOUD_LEVELS",
     "DEFINITIONS",
     "FORMATS",
-    "GENERATORS",
     "MACHINE_COLUMNS",
     "OPENB_COLUMNS",
     "PACKING_RULES",
@@ -344,6 +343,7 @@ __all__ = [
     "fragmentation",
     "generate",
     "generator_named",
+    "generators",
     "has_room",
     "import_bundle",
     "inflate_workload",

@@ -18,7 +18,7 @@ from assistant.applications.rest import Rest
 from assistant.applications.scheduling import Scheduling
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.ports import Application
-from sim.api import GENERATORS
+from sim.api import generators as registered_generators
 from strategies import Parameter, ParameterSpace
 
 
@@ -115,7 +115,11 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 
 def generators(*, fitted: bool) -> Mapping[str, str]:
     """Return the summary of each workload generator by name, of those that fit if ``fitted``."""
-    entries = (generator for generator in GENERATORS if fitted or generator.published is not None)
+    entries = (
+        generator
+        for generator in registered_generators()
+        if fitted or generator.published is not None
+    )
     return {generator.name: generator.summary for generator in entries}
 
 

@@ -100,6 +100,16 @@ Exclude = Annotated[
 ]
 
 
+WarningAnswer = Annotated[
+    str | None, typer.Option(help="Warnings: accept, ignore or wait.  [default: ignore]")
+]
+
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", help="Where the HTML report goes.", show_default=False),
+]
+
+
 def sweep_tables(file: Path | None) -> dict[str, Any]:
     """Return the TOML tables of a sweep file, or the default tables of a named testbed.
 

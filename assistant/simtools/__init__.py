@@ -5,7 +5,6 @@ They are shared by the command line, the user interface and the service. They ma
 """
 
 from sim.api import CAPACITY_DEFINITIONS as CAPACITY_DEFINITIONS
-from sim.api import GENERATORS as GENERATORS
 from sim.api import CapacityPlan as CapacityPlan
 from sim.api import Generator as Generator
 from sim.api import Model as Model
@@ -15,6 +14,7 @@ from sim.api import Workload as Workload
 from sim.api import WorkloadComparison as WorkloadComparison
 from sim.api import WorkloadProfile as WorkloadProfile
 from sim.api import compare_workloads as compare_workloads
+from sim.api import generators as generators
 from sim.api import load_model as load_model
 from sim.api import published_model as published_model
 from sim.api import save_model as save_model

@@ -12,7 +12,6 @@ from assistant.core.errors import SettingsError
 from sim.api import (
     DEFINITIONS,
     FORMATS,
-    GENERATORS,
     CloudWindows,
     Distance,
     Model,
@@ -27,6 +26,7 @@ from sim.api import (
     cloud_windows_of_traces,
     format_by_name,
     format_of,
+    generators,
     is_cloud_trace,
     load_model,
     load_workload,
@@ -69,7 +69,7 @@ class ComparisonRow:
 
 def model_of(source: str) -> Model:
     """Load a workload model from a file or by the name of its generator. Raises SimError."""
-    if source in (generator.name for generator in GENERATORS):
+    if source in (generator.name for generator in generators()):
         return published_model(source)
     if source.endswith(".json") or Path(source).exists():
         return load_model(Path(source))

@@ -20,7 +20,7 @@ from sim.generators.generator import (
     load_model,
     save_model,
 )
-from sim.generators.registry import GENERATORS, fit, generate, generator_named, published_model
+from sim.generators.registry import fit, generate, generator_named, generators, published_model
 from sim.generators.resampling import measure_moments
 from sim.model.errors import SimError, UnknownNameError, WorkloadError
 from sim.model.workload import Workload
@@ -37,8 +37,8 @@ CALMER: dict[str, dict[str, float]] = {
 """Knobs of those whose days take a whole day of the history: so few days as here vary too much to
 say anything of means, unless days are held to be alike."""
 
-STATING = [generator for generator in GENERATORS if generator.moments is not None]
-EXTENDING = [generator for generator in GENERATORS if generator.extends]
+STATING = [generator for generator in generators() if generator.moments is not None]
+EXTENDING = [generator for generator in generators() if generator.extends]
 """Those that promise more than all must: moments, and a longer workload that begins the same."""
 
 SURE = 4.0
@@ -97,7 +97,7 @@ def drawn_of(name: str, days: float, seed: int, scale: float = 1.0) -> Workload:
     return generate(model_of(name), duration_s=days * DAY_S, seed=seed, scale=scale)
 
 
-@pytest.fixture(params=GENERATORS, ids=lambda generator: generator.name)
+@pytest.fixture(params=generators(), ids=lambda generator: generator.name)
 def generator(request: pytest.FixtureRequest) -> Generator:
     chosen: Generator = request.param
     return chosen
@@ -328,9 +328,9 @@ def test_a_log_of_one_job_is_refused_in_words_or_fitted(generator: Generator) ->
 
 
 def test_the_registry_names_each_generator_once() -> None:
-    names = [generator.name for generator in GENERATORS]
+    names = [generator.name for generator in generators()]
     assert len(set(names)) == len(names)
-    for generator in GENERATORS:
+    for generator in generators():
         assert generator_named(generator.name) is generator
         assert generator.summary.endswith(".")
         if generator.published is not None:

@@ -9,13 +9,6 @@ from typing import Annotated, Literal
 import typer
 
 from assistant.analysis.what_if import WhatIf
-from assistant.cli.commands.sweep import (
-    Report,
-    WarningAnswer,
-    follow,
-    resume_external_sweep,
-    wait_for_client,
-)
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
     existing,
@@ -35,8 +28,10 @@ from assistant.cli.options import (
     Deadline,
     GoalOption,
     Include,
+    Report,
     RunLimit,
     SlaOptions,
+    WarningAnswer,
     apply_sla,
     first_configurations,
     further_configurations,
@@ -44,6 +39,7 @@ from assistant.cli.options import (
     pair,
     strategy_options,
 )
+from assistant.cli.sweep_runner import follow, resume_external_sweep, wait_for_client
 from assistant.config.snapshot import rebuild_sweep, stored_hooks
 from assistant.config.sweep_file import check_settings
 from assistant.core.commands import Keep, refuse_if_finished

@@ -37,7 +37,6 @@ from assistant.simtools.workload_generation import (
 from assistant.simtools.workload_log import highlights, log_profile, percentiles
 from sim.api import CAPACITY_DEFINITIONS as DEFINITIONS
 from sim.api import (
-    GENERATORS,
     PACKING_RULES,
     Model,
     ProfileWindow,
@@ -45,6 +44,7 @@ from sim.api import (
     ServerSize,
     Workload,
     WorkloadProfile,
+    generators,
     is_model,
     load_model,
     load_workload,
@@ -204,7 +204,7 @@ def _percentile_lines(profile: WorkloadProfile) -> list[str]:
     ]  # fmt: skip
 
 
-_GENERATOR_NAMES = ", ".join(generator.name for generator in GENERATORS)
+_GENERATOR_NAMES = ", ".join(generator.name for generator in generators())
 
 
 def capacity(

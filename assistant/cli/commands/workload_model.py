@@ -40,12 +40,12 @@ from assistant.simtools.workload_generation import (
     write_and_compare,
 )
 from sim.api import (
-    GENERATORS,
     ProfileWindow,
     SharingLoss,
     Workload,
     format_by_name,
     generator_named,
+    generators,
     load_workload,
     parse_duration,
     save_model,
@@ -56,7 +56,7 @@ from sim.api import fit as fit_model
 from sim.api import generate as draw
 from sim.api import make_shareable as share_log
 
-_GENERATOR_NAMES = ", ".join(generator.name for generator in GENERATORS)
+_GENERATOR_NAMES = ", ".join(generator.name for generator in generators())
 ToModel = Annotated[
     Path, typer.Option("--to", help="Write the model here (.json; arrays beside it, .npz).")
 ]

@@ -36,8 +36,8 @@ from assistant.ui.pages.new_form import (
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.pages.new_source import SOURCES
-from assistant.ui.pages.steering import strategy_fields
 from assistant.ui.sla_fields import SlaFields
+from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
 

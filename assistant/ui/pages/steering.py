@@ -18,14 +18,13 @@ from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
 from assistant.ui.pages import suggestions_batch
 from assistant.ui.sla_fields import SlaFields, goal_field, more_fields
 from assistant.ui.state import ExperimentView
+from assistant.ui.strategy_fields import strategy_fields
 from strategies import (
     Level,
     ParameterSpace,
     RegionRule,
     factors_of,
     find_regions,
-    strategy_entry,
-    strategy_names,
 )
 from strategies.steering.regions import Good
 
@@ -275,55 +274,6 @@ _ON_WARNING: Mapping[str, OnWarning] = {
     "accept": "accept",
     "ignore": "ignore",
 }
-
-
-def strategy_fields(
-    key: str, present: str, options: Mapping[str, Level]
-) -> tuple[str, dict[str, Level]]:
-    """Draw the choice of a strategy and its options and return the name and options."""
-    names = list(strategy_names())
-    name = st.selectbox(
-        "Strategy",
-        names,
-        index=names.index(present) if present in names else 0,
-        help="\n\n".join(
-            f"{strategy_name}: {strategy_entry(strategy_name).summary}" for strategy_name in names
-        ),
-        key=f"{key}-strategy",
-    )
-    selected_options: dict[str, Level] = {}
-    for option in strategy_entry(name).options:
-        value = options.get(option.name, option.default) if name == present else option.default
-        field = f"{key}-{name}-{option.name}"
-        label = option.name.replace("_", " ").capitalize()
-        if option.choices:
-            at = option.choices.index(str(value))
-            selected_options[option.name] = st.selectbox(
-                label, option.choices, at, help=option.summary, key=field
-            )
-        elif option.type is bool:
-            selected_options[option.name] = st.checkbox(
-                label, bool(value), help=option.summary, key=field
-            )
-        elif option.type is float and option.low is not None and option.high is not None:
-            selected_options[option.name] = st.slider(
-                label, option.low, option.high, float(value), 0.05, help=option.summary, key=field
-            )
-        elif option.type is int:
-            low = None if option.low is None else int(option.low)
-            high = None if option.high is None else int(option.high)
-            selected_options[option.name] = st.number_input(
-                label, low, high, int(value), help=option.summary, key=field
-            )
-        elif option.type is float:
-            selected_options[option.name] = st.number_input(
-                label, option.low, option.high, float(value), help=option.summary, key=field
-            )
-        else:
-            selected_options[option.name] = st.text_input(
-                label, str(value), help=option.summary, key=field
-            )
-    return name, selected_options
 
 
 def _choosing(view_model: ExperimentView, experiment: Experiment) -> Intent | None:

@@ -18,7 +18,6 @@ from assistant.presentation.charts import capacity as specs
 from assistant.presentation.text.number_format import duration
 from assistant.simtools import CAPACITY_DEFINITIONS as DEFINITIONS
 from assistant.simtools import (
-    GENERATORS,
     CapacityPlan,
     Generator,
     Model,
@@ -26,6 +25,7 @@ from assistant.simtools import (
     ProfileWindow,
     Workload,
     WorkloadProfile,
+    generators,
     published_model,
 )
 from assistant.simtools.capacity import HEADINGS, answer, curves, notes, rows, share_words
@@ -106,13 +106,13 @@ def generation_section(view: LogView) -> Intent | None:
 
 
 def _generator() -> Generator:
-    generators = {generator.name: generator for generator in GENERATORS}
+    generators_by_name = {generator.name: generator for generator in generators()}
     name = st.selectbox(
-        "Generator", list(generators), key=f"{_GENERATION_KEY}-generator", persist_state="session",
+        "Generator", list(generators_by_name), key=f"{_GENERATION_KEY}-generator", persist_state="session",
         help="Each is told in the guide, under *Workloads of your own making*.",
     )  # fmt: skip
-    st.caption(escape_markdown(generators[name].summary))
-    return generators[name]
+    st.caption(escape_markdown(generators_by_name[name].summary))
+    return generators_by_name[name]
 
 
 def _fit_model(generator: Generator, view: LogView) -> tuple[Intent | None, Model | None]:
@@ -365,7 +365,7 @@ def capacity_section(view: LogView) -> Intent | None:
 
 
 def _plan_fields(view: LogView) -> PlanRequest:
-    names = [entry.name for entry in GENERATORS]
+    names = [entry.name for entry in generators()]
     usual = "resampling" if view.profile.described.n_users is None else "three_stage"
     first, second, third = st.columns(3)
     generator = first.selectbox(

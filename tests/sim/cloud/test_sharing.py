@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 
-from sim.api import GENERATORS, generate, load_model, save_model
+from sim.api import generate, generators, load_model, save_model
 from sim.generators.cloud.batches import LIVES, batches_of, observed_of
 from sim.generators.cloud.contexts import observed_contexts
 from sim.generators.cloud.flavours import keys_of, tokens_of
@@ -188,4 +188,4 @@ def test_what_cannot_be_is_refused(told: dict[str, Any], said: str) -> None:
 
 
 def test_the_shared_model_is_of_a_registered_generator() -> None:
-    assert shared(1).model.generator in [one.name for one in GENERATORS]
+    assert shared(1).model.generator in [one.name for one in generators()]

@@ -1,0 +1,299 @@
+"""Run a sweep to its end, show its progress and write its report.
+
+The runs execute here, or an external client of an embedded service requests and executes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents import Follower
+from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
+from assistant.cli.console import (
+    ERR,
+    EXIT_NOTHING_FEASIBLE,
+    OUT,
+    print_json,
+    say,
+)
+from assistant.cli.experiment_view import (
+    LiveView,
+    print_summary,
+    print_warning,
+    summary,
+)
+from assistant.client.remote_session import RemoteSession
+from assistant.config.snapshot import past_results, stored_settings
+from assistant.config.sweep_file import BuiltSweep
+from assistant.core.errors import ExperimentError, SettingsError
+from assistant.core.events import Event, ExperimentOpened, WarningIssued
+from assistant.core.files import replace_private
+from assistant.core.ports import Result
+from assistant.core.sla import AutoSteering
+from assistant.executors import make_executor
+from assistant.hooks.notices import HookCommands
+from assistant.hooks.notifier import Notifier
+from assistant.presentation.report.data import collect
+from assistant.presentation.report.html import write_report
+from assistant.presentation.tables.sla import sla_words
+from assistant.service.external_clients import LIMIT_OF_A_RUN
+from assistant.service.schemas import plain_text
+from assistant.service.store_connection import needs_service
+from assistant.session.session import ExperimentQueries, Session
+from strategies import Level
+
+GRACE_S = 15.0  # Maximum wait for a last request of the client, which then learns of the end (s)
+LOOK_S = 0.2
+
+
+def refuse_elsewhere(built: BuiltSweep) -> None:
+    """Raise SettingsError for settings that a sweep with an external client cannot have."""
+    if built.settings.executor is not None:
+        raise SettingsError(
+            "the program of this sweep asks for its runs and makes them itself; leave --executor "
+            "and [executor] away"
+        )
+    if getattr(built.settings.application, "limit", None) is not None:
+        raise SettingsError(LIMIT_OF_A_RUN)
+    if built.settings.hooks.build().kinds:
+        raise SettingsError(
+            "a sweep whose program asks for its runs has no hooks on the command line; open it at "
+            "a service: copperline serve --allow-programs, and POST /v1/adapters"
+        )
+
+
+def open_external_sweep(path: Path, tables: Mapping[str, Any], name: str) -> RemoteSession:
+    """Open an experiment for an external client, and write a file with the client's access."""
+    return _registered(path, tables, name, {"auto_steering": None})
+
+
+def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession:
+    """Resume an experiment for an external client, and write a file with its access.
+
+    Raises ExperimentError if a later experiment of its name is not finished either.
+    """
+    session = _registered(path, stored_settings(opened), opened.name, {"resume": True})
+    if session.id != opened.experiment_id:
+        raise ExperimentError(
+            f"the program would go on with '{session.id}', a later experiment of the name "
+            f"'{opened.name}'; finish that one first"
+        )
+    return session
+
+
+def run_external_sweep(
+    session: RemoteSession,
+    built: BuiltSweep,
+    first_runs: Sequence[Mapping[str, Level]],
+    results: Sequence[Result],
+    path: Path,
+) -> None:
+    """Auto-steer an experiment whose external client executes the runs, until the end."""
+    settings = built.settings
+    experiment = session.experiment
+    if results:
+        session.import_results(results, replicates=True)
+    is_new = experiment.auto_steering is None
+    if is_new:
+        session.submit_baseline()
+    configurations = {run.configuration for run in experiment.runs}
+    for values in first_runs:
+        if experiment.space.from_values(values) not in configurations:
+            session.include(values)
+    if is_new:
+        session.set_auto_steering(AutoSteering(settings.batch, settings.initial, settings.warnings))
+    session.start()
+    try:
+        with LiveView(session, ERR) as view:
+
+            def on_event(event: Event) -> None:
+                if isinstance(event, WarningIssued):
+                    view.on_warning(event.warning)
+                run_id = getattr(event, "run_id", None)
+                if run_id is not None:
+                    view.on_change(session.experiment.run(run_id))
+
+            session.follow(on_event, lambda: session.experiment.finished is not None)
+            _linger(session)
+    except KeyboardInterrupt:
+        session.pause()
+        n = len(session.experiment.runs)
+        say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")
+        say(f"Go on with: copperline resume {session.id} --store {path}")
+        raise
+
+
+def _linger(session: RemoteSession) -> None:
+    """Wait until the client has learned of the end, at most `GRACE_S`."""
+    ended = session.experiment.finished
+    until_s = time.monotonic() + GRACE_S
+    while ended is not None and time.monotonic() < until_s:
+        last_call_s = session.execution().last_call_s
+        if last_call_s is not None and last_call_s < session.now_s() - ended.at_s:
+            return
+        time.sleep(LOOK_S)
+
+
+def _registered(
+    path: Path, tables: Mapping[str, Any], name: str, more: Mapping[str, Any]
+) -> RemoteSession:
+    link = needs_service(path)
+    settings = {
+        key: value for key, value in tables.items() if key not in ("name", "results", "run")
+    }
+    registration = link.change("POST", "/v1/adapters", {"name": name, "settings": settings, **more})
+    file = path.absolute().with_name(f"{registration['experiment']}.adapter")
+    way_in = {
+        "url": link.url,
+        "experiment": registration["experiment"],
+        "token": registration["token"],
+    }
+    replace_private(file, plain_text(way_in).encode())
+    say(f"Its program asks for runs at {link.url}; the token for it is in '{file}'.")
+    return RemoteSession(link, registration["experiment"])
+
+
+def wait_for_client(
+    session: RemoteSession,
+    built: BuiltSweep,
+    first_runs: tuple[dict[str, Level], ...],
+    results: Sequence[Result],
+    path: Path,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Steer while a client executes the runs, write the report and return the exit code."""
+    if not as_json:
+        _introduce(session)
+    run_external_sweep(session, built, first_runs, results, path)
+    return _finish(session, path, report, as_json)
+
+
+def follow(
+    session: Session,
+    built: BuiltSweep,
+    first_runs: tuple[dict[str, Level], ...],
+    path: Path,
+    report: Path | None,
+    as_json: bool,
+    hooks: HookCommands,
+) -> int:
+    """Steer a sweep to its end, write a report, print the result and return the exit code."""
+    if not as_json:
+        _introduce(session)
+    if hooks.kinds:
+        say(str(hooks))  # the programs to be started are shown in every output format
+    _run(session, built, first_runs, path, hooks, quiet=as_json)
+    return _finish(session, path, report, as_json)
+
+
+def _finish(
+    session: Session | RemoteSession, path: Path, report: Path | None, as_json: bool
+) -> int:
+    """Write the report of a sweep, print the result and return the exit code."""
+    target = report or Path("copperline-out") / f"{session.id}.html"
+    data = collect(session.experiment, session.events())
+    written = write_report(data, target)
+    if as_json:
+        print_json(summary(session.experiment, data, written))
+    else:
+        print_summary(data, written)
+        if session.experiment.open_warning is not None and session.experiment.finished is None:
+            print_warning(session.experiment, OUT, path)
+            OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
+    has_answer = data.answer.verdict not in ("no_runs", "nothing_feasible")
+    return 0 if has_answer else EXIT_NOTHING_FEASIBLE
+
+
+def take_in(session: Session, results: Sequence[Result], *, replicates: bool, quiet: bool) -> None:
+    """Import earlier results, and print how many were left out."""
+    taken = session.import_results(results, replicates=replicates)
+    left_out = len(results) - taken
+    if taken and left_out and not quiet:
+        why = "they are there already"
+        if not replicates:
+            why = "their configurations have a result (--replicates takes other results of them)"
+        say(f"  {taken} results from before were taken in, {left_out} left out: {why}")
+
+
+def _run(
+    session: Session,
+    built: BuiltSweep,
+    first_runs: tuple[dict[str, Level], ...],
+    path: Path,
+    hooks: HookCommands,
+    *,
+    quiet: bool,
+) -> None:
+    settings = built.settings
+    agent = Follower(settings.initial, settings.batch, warnings=settings.warnings)
+    try:
+        with (
+            Notifier(hooks, say) as notifier,
+            make_executor(built.application, settings.workers, settings.place) as executor,
+            LiveView(session, ERR) as view,
+        ):
+            notifier.follow(session)
+            past, replicates = past_results(built), built.settings.replicates
+            take_in(session, past, replicates=replicates, quiet=quiet)
+            session.submit_baseline()
+            for values in first_runs:
+                submitted = {run.configuration for run in session.experiment.runs}
+                if session.experiment.space.from_values(values) not in submitted:
+                    session.include(values)
+            ended = agent.steer(session, executor, view.on_change, view.on_warning)
+            if settings.warnings == "wait" and session.experiment.open_warning is not None:
+                notifier.steering_ended(ended)  # not finished: it continues after an answer
+            else:
+                session.finish(ended)
+    except KeyboardInterrupt:
+        n = len(session.experiment.runs)
+        say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")
+        say(f"Go on with: copperline resume {session.id} --store {path}")
+        raise
+
+
+def _introduce(session: ExperimentQueries) -> None:
+    opened = session.experiment.opened
+    space = session.experiment.space
+    allowed = space.count_allowed()
+    say(f"{opened.name}  {opened.objective}", style="bold")
+    for constraint in opened.objective.constraints:
+        say(f"  subject to: {constraint}")
+    for fact in opened.facts[:3]:
+        say(f"  {fact.label.lower()}: {fact.text}")
+    say(
+        f"  {space.size:,} combinations of {len(space.parameters)} parameters"
+        + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
+        + f"; {_limits(session)}"
+    )
+    limit = session.experiment.sla.max_runs
+    if session.experiment.is_noisy and limit is not None and limit >= KEPT_FROM:
+        say(
+            f"  results vary from run to run: the last {KEPT_RUNS} runs are kept to confirm the "
+            "winner"
+        )
+    if opened.application == "scheduling" and _compiling():
+        say(
+            "  compiling the simulator in the background, once per machine and version; "
+            "until then runs take longer and give the same"
+        )
+
+
+def _limits(session: ExperimentQueries) -> str:
+    """Return the SLA in words."""
+    sla, words = session.experiment.sla, sla_words(session.experiment)
+    if sla.goal is None:
+        return ", ".join(words) or "no limit"
+    goal = f"goal {words[-1]}" + ("" if sla.at_goal == "go_on" else ", which ends it")
+    return ", ".join([*words[:-1], goal])
+
+
+def _compiling() -> bool:
+    from sim.api import Readiness, begin_to_compile, compilation_state
+
+    begin_to_compile()
+    return compilation_state().readiness is Readiness.PREPARING
