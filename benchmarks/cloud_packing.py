@@ -23,7 +23,7 @@ from sim.generators.cloud.packing import (
     PackingSummary,
     SchedulingTuple,
     draw_tuples,
-    pack,
+    pack_jobs,
     read_tuples,
     requests_of_trace,
     write_tuples,
@@ -96,7 +96,7 @@ def _tuples(path: Path | None, n: int) -> tuple[SchedulingTuple, ...]:
 
 
 def _packed(requests: Any, tuples: tuple[SchedulingTuple, ...], departures: bool) -> dict[str, Any]:
-    told = pack(requests, tuples, departures=departures)
+    told = pack_jobs(requests, tuples, departures=departures)
     return {
         "cpu": _known(told.cpu), "memory": _known(told.memory), "algorithm": list(told.algorithm),
     }  # fmt: skip

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.drawn_checks import NORMAL, Check, Floats, mean, never, share
-from sim.generators.generator import Horizon, Model, RandomStreams
+from sim.generators.generator import Horizon, Model, RandomStreams, generate, published_model
 from sim.generators.joulie.generator import arrivals
 from sim.generators.joulie.parameters import parameters_of
-from sim.generators.registry import generate, published_model
 from sim.model.pods import GIB, KINDS
 from sim.model.tasks import Tasks, TaskWork, Term
 from sim.model.workload import Workload

@@ -23,8 +23,7 @@ from sim.generators.cloud.capacity import (
     missing_share,
     placement_units,
 )
-from sim.generators.generator import Model
-from sim.generators.registry import generate
+from sim.generators.generator import Model, generate
 from sim.model.cluster import ClusterSpec, MachineSpec, Partition
 from sim.model.errors import WorkloadError
 from sim.model.scenario import Scenario

@@ -1,9 +1,9 @@
 """Compilation of the programs ahead of use, in a separate process, and loading of them.
 
 The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that says that it is
-complete. If that file is missing, `begin` starts `main` in a separate process; another file with
-the number of that process prevents a second one. The process outlives its parent because all later
-processes use its result, and ends by itself. Damaged programs on the disk are compiled again.
+complete. If that file is missing, `begin_to_compile` starts `main` in a separate process; another
+file with the number of that process prevents a second one. The process outlives its parent because
+all later processes use its result, and ends by itself. Damaged programs on the disk are compiled again.
 """
 
 import atexit
@@ -114,7 +114,7 @@ def _is_whole(ready: Path) -> bool:
     return all(_size_of(ready.parent / name) == size for name, size in files.items())
 
 
-def begin() -> None:
+def begin_to_compile() -> None:
     """Start compiling the programs in a background process, unless ready or in progress.
 
     If they could not be stored nothing is started, because a short process would not benefit.

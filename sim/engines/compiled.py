@@ -90,7 +90,7 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
             compilation.discard()
         else:
             return _run(scenario, *program)
-    compilation.begin()
+    compilation.begin_to_compile()
     reached = _interpret(scenario, is_ready)
     if is_ready():
         return run_compiled(scenario)

@@ -104,7 +104,7 @@ def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
     order, backfill = order_named(scenario.order), backfill_named(scenario.backfill)
     allocation, by_plan = scenario.allocation, decides_by_plan(scenario)
     if kernel == "auto":
-        compilation.begin()
+        compilation.begin_to_compile()
     elif kernel == "compiled":
         compilation.wait(allocation)
     if kernel == "interpreted" or not compilation.is_ready(allocation):

@@ -235,7 +235,7 @@ DEFINITIONS: dict[str, str] = {
 }  # meanings of all values, for people
 
 
-def compare(
+def compare_workloads(
     first: Workload, two: Workload, *, procs: int | None = None, seed: int = 0
 ) -> WorkloadComparison:
     """Compare the distributions and quantities of two workloads; the first is the reference.

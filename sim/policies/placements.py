@@ -226,7 +226,7 @@ class PlacementRule:
     has_typical: bool = False
 
 
-def by_score(
+def placement_by_score(
     name: str,
     summary: str,
     score: Callable[[Fleet, int, int], float],
@@ -307,21 +307,21 @@ def idle_share(fleet: Fleet, _need: int, machine: int) -> float:
 FIRST_FIT = PlacementRule(
     "first_fit", "the first machine that has room, in the order of the cluster", first_fit
 )
-BEST_FIT = by_score(
+BEST_FIT = placement_by_score(
     "best_fit",
     "the machine that has least left then, in shares of the largest one (Weng et al. 2023)",
     left_over,
     tightest_device,
     options=WEIGHTS,
 )
-WORST_FIT = by_score(
+WORST_FIT = placement_by_score(
     "worst_fit", "the machine that has most left then", taken_before, loosest_device,
     options=WEIGHTS,
 )  # fmt: skip
 RANDOM = PlacementRule(
     "random", "any machine that has room, each as likely; by the scenario's seed", choose_by_lot
 )
-BUSIEST_FIT = by_score(
+BUSIEST_FIT = placement_by_score(
     "busiest_fit",
     "the machine of which the largest share is held (Bergsma et al. 2021)",
     idle_share,
@@ -491,20 +491,20 @@ def gradient(fleet: Fleet, need: int, machine: int) -> float:
     return float(grown)
 
 
-GPU_PACKING = by_score(
+GPU_PACKING = placement_by_score(
     "gpu_packing",
     "GPUs in use first, then machines in use, then idle ones (GpuPacking, Weng et al. 2022)",
     gpu_packing,
     tightest_device,
 )
-GPU_CLUSTERING = by_score(
+GPU_CLUSTERING = placement_by_score(
     "gpu_clustering",
     "together with those that ask for GPUs as it does (GpuClustering, as Gandiva)",
     gpu_clustering,
     tightest_device,
     counts_classes=True,
 )
-FGD = by_score(
+FGD = placement_by_score(
     "fgd",
     "where fewest GPUs become useless for typical needs (fragmentation gradient descent, Weng et "
     "al. 2023)",
@@ -591,23 +591,23 @@ def product(fleet: Fleet, need: int, machine: int) -> float:
     return along
 
 
-COSINE = by_score(
+COSINE = placement_by_score(
     "cosine_similarity",
     "the machine whose free resources point where the request does (as in Bergsma et al. 2021)",
     away_from,
 )
-PERP_DISTANCE = by_score(
+PERP_DISTANCE = placement_by_score(
     "perp_distance",
     "the machine whose use stays, or becomes, most even over its resources (delta perp-distance, "
     "as in Bergsma et al. 2021)",
     further_off,
 )
-TETRIS = by_score(
+TETRIS = placement_by_score(
     "tetris",
     "the machine with the largest product of request and free resources (Grandl et al. 2014)",
     against,
 )
-DOT_PRODUCT = by_score(
+DOT_PRODUCT = placement_by_score(
     "dot_product",
     "the machine with the smallest such product, as the baseline DotProd of Weng et al. 2023",
     product,

@@ -105,7 +105,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.executors import EXECUTORS
     from sim.formats.registry import FORMATS
     from sim.formats.swf import rule_choices
-    from sim.generators.registry import generators
+    from sim.generators.generator import generators
     from sim.policies.backfills import BACKFILLS
     from sim.policies.orders import ORDERS, TASK_ORDERS
     from sim.policies.placements import PLACEMENTS

@@ -17,10 +17,14 @@ from sim.generators.generator import (
     Json,
     Model,
     RandomStreams,
+    fit,
+    generate,
+    generator_named,
+    generators,
     load_model,
+    published_model,
     save_model,
 )
-from sim.generators.registry import fit, generate, generator_named, generators, published_model
 from sim.generators.resampling import measure_moments
 from sim.model.errors import SimError, UnknownNameError, WorkloadError
 from sim.model.workload import Workload

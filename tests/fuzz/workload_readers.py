@@ -21,8 +21,8 @@ from sim.api import (
     read_telemetry,
     write_workload,
 )
+from sim.generators.generator import generate
 from sim.generators.joulie.parameters import FORMAT, JoulieParameters, model_of
-from sim.generators.registry import generate
 
 PHILLY = (
     b"timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,11cb48\n"

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.generators.downey import DOWNEY, fewest_fastest, knee, moldable_jobs, speedup
-from sim.generators.generator import Horizon, RandomStreams
-from sim.generators.registry import fit, generate, published_model
+from sim.generators.generator import Horizon, RandomStreams, fit, generate, published_model
 from sim.generators.resampling import measure_moments
 from sim.model.errors import WorkloadError
 

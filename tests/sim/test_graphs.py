@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.generators.registry import fit, generate, published_model
+from sim.generators.generator import fit, generate, published_model
 from sim.generators.task_graphs import FORMS
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks, levels, longest_paths, widest_cores

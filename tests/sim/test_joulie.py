@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.generators.generator import Horizon, RandomStreams
+from sim.generators.generator import Horizon, RandomStreams, fit, generate, published_model
 from sim.generators.joulie.generator import arrivals, multipliers
 from sim.generators.joulie.parameters import (
     HEAD,
@@ -16,7 +16,6 @@ from sim.generators.joulie.parameters import (
     model_of,
     parameters_of,
 )
-from sim.generators.registry import fit, generate, published_model
 from sim.model.errors import WorkloadError
 from sim.model.pods import KINDS
 from sim.model.tasks import SIGNALS, Tasks, TaskWork

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.formats.joulie_reader import pod_places, read_telemetry
-from sim.formats.joulie_writer import write_joulie
-from sim.generators.generator import Model
+from sim.formats.joulie_reader import pod_places, read_telemetry, write_joulie
+from sim.generators.generator import Model, generate
 from sim.generators.joulie.calibration import calibrate
 from sim.generators.joulie.estimates import ParameterEstimate
 from sim.generators.joulie.parameters import (
@@ -20,7 +19,6 @@ from sim.generators.joulie.parameters import (
     parameters_of,
     published_joulie,
 )
-from sim.generators.registry import generate
 from sim.model.errors import TraceError, WorkloadError
 from sim.model.pods import KINDS, Telemetry
 from sim.model.workload import Workload

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from sim.formats.gpu_clusters import read_openb, read_philly
+from sim.generators.generator import fit, generate
 from sim.generators.joulie.estimates import ParameterEstimate, fit_law, share_of
 from sim.generators.joulie.model_fit import JoulieFit, learn_joulie
 from sim.generators.joulie.parameters import (
@@ -19,7 +20,6 @@ from sim.generators.joulie.parameters import (
     model_of,
     parameters_of,
 )
-from sim.generators.registry import fit, generate
 from sim.model.errors import ScenarioError, UnknownNameError, WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload

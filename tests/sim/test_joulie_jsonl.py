@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.formats.joulie_reader import read_joulie
-from sim.formats.joulie_writer import joulie_lines, write_joulie
+from sim.formats.joulie_writer import joulie_lines, read_joulie, write_joulie
+from sim.generators.generator import generate, published_model
 from sim.generators.joulie.parameters import HEAD
-from sim.generators.registry import generate, published_model
 from sim.model.errors import TraceError
 from sim.model.pods import EPOCH_UNIX_S, KINDS
 from sim.model.tasks import SIGNALS, Tasks, Term

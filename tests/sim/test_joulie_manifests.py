@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.generators.generator import generate
 from sim.generators.joulie.manifests import (
     ManifestStyle,
     quantity,
@@ -19,7 +20,6 @@ from sim.generators.joulie.manifests import (
     yaml_text,
 )
 from sim.generators.joulie.parameters import JoulieParameters, model_of
-from sim.generators.registry import generate
 from sim.model.errors import WorkloadError
 from sim.model.pods import KINDS
 from sim.model.tasks import Tasks, Term

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.drawn_checks import Check, holds
 from benchmarks.joulie_rules import rule_table
-from sim.generators.registry import published_model
+from sim.generators.generator import published_model
 
 pytestmark = pytest.mark.statistical
 N, SEED = 20_000, 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.workloads_lublin import compare
-from sim.generators.generator import Horizon
+from sim.generators.generator import Horizon, fit, generate, published_model
 from sim.generators.lublin import (
     BATCH,
     INTERACTIVE,
@@ -18,7 +18,6 @@ from sim.generators.lublin import (
     processors,
 )
 from sim.generators.lublin_generator import LUBLIN
-from sim.generators.registry import fit, generate, published_model
 from sim.generators.resampling import measure_moments
 from sim.model.errors import WorkloadError
 from sim.model.workload import Workload

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.generators.generator import Model, load_model, save_model
-from sim.generators.registry import fit, generate
+from sim.generators.generator import Model, fit, generate, load_model, save_model
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks, Term
 from sim.model.workload import Workload

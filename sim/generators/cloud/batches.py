@@ -263,7 +263,7 @@ class CloudWindows:
     notes: tuple[str, ...] = ()
 
 
-def windows_of(
+def cloud_windows(
     train: Workload, test: Workload, *, period_s: float = 300.0, most_flavours: int = 32
 ) -> CloudWindows:
     """Return training and test windows from two workloads with known users.
@@ -318,7 +318,7 @@ def windows_of(
     )  # fmt: skip
 
 
-def windows_of_traces(
+def cloud_windows_of_traces(
     train: CloudTrace, test: CloudTrace, lived: CloudTrace | None = None,
     names: tuple[str, str] = ("train", "test"),
 ) -> CloudWindows:  # fmt: skip

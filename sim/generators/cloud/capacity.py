@@ -85,7 +85,7 @@ LEVEL = 0.95  # of the interval of an answer
 
 MOST_CORES, MOST_BYTES = 2**20, 2**53
 
-DEFINITIONS: dict[str, str] = {
+CAPACITY_DEFINITIONS: dict[str, str] = {
     "servers": "The smallest number of servers that suffices in so large a share of the generated "
     "futures, at every moment of the days.",
     "fluid": "Peak of the processors (and of the memory, if servers have one) of all jobs that "
@@ -227,7 +227,7 @@ class CapacityPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready dictionaries, lists, texts and numbers."""
-        return {**asdict(self), "definitions": DEFINITIONS}
+        return {**asdict(self), "definitions": CAPACITY_DEFINITIONS}
 
 
 def check_countable(workload: Workload, server: ServerSize) -> None:

@@ -258,7 +258,7 @@ def _tuple_of(path: Path, line: int, row: list[str]) -> SchedulingTuple:
         raise TraceError(path, line=line, expected=str(error)) from None
 
 
-FULL = 0.95  # allocated share of the limiting resource above which packings are counted (Table 5)
+CLOUD_FULL = 0.95  # allocated share of the limiting resource of a full server (Table 5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +384,7 @@ class PackingResults:
             n_tuples=int(is_selected.sum()),
             n_failed=n,
             median=float(np.median(limiting)) if n else None,
-            above=float((limiting > FULL).mean()) if n else None,
+            above=float((limiting > CLOUD_FULL).mean()) if n else None,
             cpu_limited=float((cpu > memory).mean()) if n else None,
         )
 
@@ -396,7 +396,7 @@ class PackingSummary:
     Attributes:
         n_failed: number of packings in which a job found no room; only these count below.
         median: median share of the limiting resource.
-        above: share of the packings in which that is more than `FULL`.
+        above: share of the packings in which that is more than `CLOUD_FULL`.
         cpu_limited: share of the packings with a larger share of cores than of memory.
     """
 
@@ -407,7 +407,7 @@ class PackingSummary:
     cpu_limited: float | None
 
 
-def pack(
+def pack_jobs(
     requests: PackingRequests,
     tuples: Iterable[SchedulingTuple],
     *,

@@ -23,7 +23,7 @@ from sim.generators.cloud.flavours import tokens_of
 from sim.generators.cloud.lifetimes import fit_lifetimes
 from sim.generators.cloud.model_parts import Hazards, model_parts_of, next_flavour_of
 from sim.generators.cloud.report_values import (
-    LEVELS,
+    CLOUD_LEVELS,
     SHARE,
     BatchSample,
     CloudReport,
@@ -147,7 +147,7 @@ def _continuous(windows: CloudWindows, ended: NDArray[np.bool_]) -> list[Lifetim
     return [LifetimeRow("Overall KM, continuous", None, None, None, None, None, error)]
 
 
-REPORTED: tuple[str, ...] = (THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME)
+CLOUD_GENERATORS: tuple[str, ...] = (THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME)
 """Generators with batches, flavours and lifetimes, which can be evaluated."""
 
 MOST_COMPARED = 40  # first windows, whose values are sorted for quantiles and distances
@@ -164,13 +164,13 @@ def chosen_generators(name: str) -> tuple[str, ...]:
         UnknownNameError: no such generator.
     """
     if name == "all":
-        return REPORTED
-    if name not in REPORTED:
-        raise UnknownNameError("generator of clouds", name, (*REPORTED, "all"))
+        return CLOUD_GENERATORS
+    if name not in CLOUD_GENERATORS:
+        raise UnknownNameError("generator of clouds", name, (*CLOUD_GENERATORS, "all"))
     return (name,)
 
 
-def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
+def cloud_knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
     """Return the values of all fit knobs: the given settings, else defaults.
 
     Raises:
@@ -187,7 +187,7 @@ def knob_values(settings: Mapping[str, float | str]) -> dict[str, float]:
     }
 
 
-def fit_trace(
+def fit_cloud_trace(
     name: str, trace: CloudTrace, knobs: Mapping[str, float | str] | None = None, *, of: str
 ) -> Model:
     """Fit a cloud generator to a trace of batches.
@@ -196,15 +196,15 @@ def fit_trace(
         WorkloadError: lifetimes are unknown.
         UnknownNameError, ScenarioError: no such generator, or see `knob_values`.
     """
-    if name not in REPORTED:
-        raise UnknownNameError("generator of clouds", name, REPORTED)
-    return fit_batches(name, trace, examples_of(trace), knob_values(knobs or {}), of=of)
+    if name not in CLOUD_GENERATORS:
+        raise UnknownNameError("generator of clouds", name, CLOUD_GENERATORS)
+    return fit_batches(name, trace, examples_of(trace), cloud_knobs(knobs or {}), of=of)
 
 
 def cloud_report(
     windows: CloudWindows,
     *,
-    generators: Sequence[str] = REPORTED,
+    generators: Sequence[str] = CLOUD_GENERATORS,
     n_windows: int = 200,
     seed: int = 0,
     knobs: Mapping[str, float | str] | None = None,
@@ -234,7 +234,7 @@ def cloud_report(
         raise WorkloadError(f"{n_packings} packings cannot be; allowed are whole numbers from 0.")
     say = progress or _silent
     train, test = windows.train, windows.test
-    values = knob_values(knobs or {})
+    values = cloud_knobs(knobs or {})
     models = {}
     for at, name in enumerate(generators):
         say("Fitting", at, len(generators))
@@ -359,7 +359,7 @@ class _GeneratedMeasures:
                 continue
             values = np.sort(window.columns[column])
             self.quantiles.setdefault(column, []).append(
-                np.quantile(values, LEVELS, method="inverted_cdf")
+                np.quantile(values, CLOUD_LEVELS, method="inverted_cdf")
             )
             self.distances.setdefault(column, []).append(_distance(values, at, shares))
 
@@ -435,7 +435,7 @@ def _likeness(
     tail = (1.0 - SHARE) / 2.0
     low, median, high = np.quantile(gathered.quantiles[column], (tail, 0.5, 1.0 - tail), axis=0)
     ks, wasserstein = np.array(gathered.distances[column]).T
-    quantiles = np.quantile(real.columns[column], LEVELS, method="inverted_cdf")
+    quantiles = np.quantile(real.columns[column], CLOUD_LEVELS, method="inverted_cdf")
     return DistributionDistance(
         column,
         UNITS[column],

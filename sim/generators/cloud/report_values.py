@@ -11,7 +11,7 @@ from sim.generators.cloud.batches import CloudWindows, WindowJobs, generated_job
 from sim.generators.cloud.capacity import QuantileBand
 from sim.generators.cloud.lifetimes import draw_lifetimes, fit_lifetimes
 from sim.generators.cloud.packing import (
-    FULL,
+    CLOUD_FULL,
     GIB,
     PACKING_RULES,
     PackingRequests,
@@ -20,7 +20,7 @@ from sim.generators.cloud.packing import (
     SchedulingTuple,
     TupleRanges,
     draw_tuples,
-    pack,
+    pack_jobs,
 )
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
         )
     tuples = draw_tuples(n, seed, ranges)
     test = windows.test
-    real = pack(requests_of_jobs(windows.jobs, test.n_periods * test.period_s), tuples)
+    real = pack_jobs(requests_of_jobs(windows.jobs, test.n_periods * test.period_s), tuples)
     if np.isnan(real.cpu).all():
         return PackingReport(
             f"Nothing is packed: on servers that {windows.names[0]} fills, every job of "
@@ -185,7 +185,7 @@ def _balanced(
 
 
 def _probed(taught: PackingRequests, ranges: TupleRanges) -> PackingSummary:
-    return pack(taught, draw_tuples(PROBES, 0, ranges)).of(None)
+    return pack_jobs(taught, draw_tuples(PROBES, 0, ranges)).of(None)
 
 
 def _is_half(summary: PackingSummary) -> bool:
@@ -218,7 +218,7 @@ class WindowPacker:
         """Pack the window with index `place`, using its share of the scheduling tuples."""
         turn = slice(place, None, self.n_windows)
         if self.tuples[turn]:
-            packings = pack(requests_of_jobs(jobs, span_s), self.tuples[turn])
+            packings = pack_jobs(requests_of_jobs(jobs, span_s), self.tuples[turn])
             self.cpu[turn], self.memory[turn] = packings.cpu, packings.memory
 
     def packed(self) -> WindowPacking | None:
@@ -235,10 +235,10 @@ def _optional_shares(shares: Floats) -> tuple[float | None, ...]:
 
 SHARE = 0.9  # of generated windows within a band
 
-LEVELS: tuple[float, ...] = tuple(np.round(np.linspace(0.01, 0.99, 99), 2).tolist())
+CLOUD_LEVELS: tuple[float, ...] = tuple(np.round(np.linspace(0.01, 0.99, 99), 2).tolist())
 """Compared quantiles."""
 
-DEFINITIONS: dict[str, str] = {
+CLOUD_DEFINITIONS: dict[str, str] = {
     "NLL": "Mean negative log-likelihood, in nats, of the next flavour or end of a batch, given "
     "what really came before it. Less is better.",
     "error": "Share of the steps at which the likeliest outcome is not the true one, of all that "
@@ -274,7 +274,7 @@ DEFINITIONS: dict[str, str] = {
     "random start, lie on one server each, and leave at their end; one that is wider than an empty "
     "server is passed over. The larger of the two shares counts, and its resource limits. The real "
     "window and generated ones are packed by the same tuples; beside the median are the shares of "
-    f"the packings above {100 * FULL:g} % and of those limited by cores.",
+    f"the packings above {100 * CLOUD_FULL:g} % and of those limited by cores.",
 }  # fmt: skip
 """Meanings of all values, for people."""
 
@@ -446,7 +446,7 @@ class CloudReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready dictionaries, lists, texts and numbers."""
         plain: dict[str, Any] = _plain(asdict(self))
-        return {**plain, "levels": list(LEVELS), "definitions": DEFINITIONS}
+        return {**plain, "levels": list(CLOUD_LEVELS), "definitions": CLOUD_DEFINITIONS}
 
 
 def _plain(value: Any) -> Any:

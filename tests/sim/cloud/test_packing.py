@@ -13,7 +13,7 @@ from sim.generators.cloud.packing import (
     SchedulingTuple,
     TupleRanges,
     draw_tuples,
-    pack,
+    pack_jobs,
     read_tuples,
     requests_of,
     requests_of_trace,
@@ -86,49 +86,51 @@ def naive(
 def test_each_rule_by_hand_on_two_servers() -> None:
     """Servers of 10 cores and 10 GiB; the third job tells who took the second, the fourth fails."""
     # Busiest: (1, 1) joins (6, 2), which leaves 3 cores there and 10 on the other; (10, 10) fits.
-    found = pack(requests((0, 9, 6, 2), (1, 9, 1, 1), (2, 9, 10, 10), (3, 9, 4, 1)),
+    found = pack_jobs(requests((0, 9, 6, 2), (1, 9, 1, 1), (2, 9, 10, 10), (3, 9, 4, 1)),
                  [servers("busiest_fit")])  # fmt: skip
     assert (found.cpu[0], found.memory[0]) == pytest.approx((17 / 20, 13 / 20))
     # Cosine: after (6, 2) the first server has (4, 8) free, at 18 degrees from the diagonal, on
     # which (1, 1) and the empty server lie. So (1, 1) goes there, and (10, 10) fits nowhere.
-    found = pack(requests((0, 9, 6, 2), (1, 9, 1, 1), (2, 9, 10, 10)), [servers("cosine")])
+    found = pack_jobs(requests((0, 9, 6, 2), (1, 9, 1, 1), (2, 9, 10, 10)), [servers("cosine")])
     assert (found.cpu[0], found.memory[0]) == pytest.approx((7 / 20, 3 / 20))
     # Delta perp-distance: (2, 4) on the first takes (6, 2) to (8, 6), two nearer the diagonal, and
     # on an empty server two away from it.
-    found = pack(requests((0, 9, 6, 2), (1, 9, 2, 4), (2, 9, 10, 10), (3, 9, 3, 1)),
+    found = pack_jobs(requests((0, 9, 6, 2), (1, 9, 2, 4), (2, 9, 10, 10), (3, 9, 3, 1)),
                  [servers("delta_perp_distance")])  # fmt: skip
     assert (found.cpu[0], found.memory[0]) == pytest.approx((18 / 20, 16 / 20))
     # (1, 3) after (2, 6): the first server has (8, 4) free, 45 degrees from what (1, 3) asks for,
     # the empty one less than 27; the distance from the diagonal grows by 2 on either.
     for name, shares in (("delta_perp_distance", (13, 19)), ("cosine", (3, 9))):
         told = requests((0, 9, 2, 6), (1, 9, 1, 3), (2, 9, 10, 10), (3, 9, 8, 2))
-        found = pack(told, [servers(name)])
+        found = pack_jobs(told, [servers(name)])
         assert (found.cpu[0] * 20, found.memory[0] * 20) == pytest.approx(shares), name
 
 
 def test_random_takes_every_server_with_room_as_often() -> None:
     told = requests((0, 9, 1, 1), (1, 9, 3, 3))
-    where = [pack(told, [servers("random", 2, 3, 3, seed)]).cpu[0] for seed in range(5)]
+    where = [pack_jobs(told, [servers("random", 2, 3, 3, seed)]).cpu[0] for seed in range(5)]
     assert np.isnan(where).all()  # there is always another server
     told = requests((0, 9, 1, 1), (1, 9, 1, 1), (2, 9, 3, 3))
-    failed = [not np.isnan(pack(told, [servers("random", 2, 3, 3, s)]).cpu[0]) for s in range(200)]
+    failed = [
+        not np.isnan(pack_jobs(told, [servers("random", 2, 3, 3, s)]).cpu[0]) for s in range(200)
+    ]
     assert 0.4 < np.mean(failed) < 0.6  # both on one server, or not
 
 
 def test_who_ends_makes_room_at_that_very_time() -> None:
     told = requests((0, 5, 10, 1), (1, 9, 10, 1), (5, 9, 10, 1), (6, 9, 1, 1))
     one = servers("busiest_fit")
-    found = pack(told, [one])
+    found = pack_jobs(told, [one])
     assert (found.cpu[0], found.memory[0]) == pytest.approx((1.0, 0.1))  # fails at the fourth
-    stay = pack(told, [one], departures=False)
+    stay = pack_jobs(told, [one], departures=False)
     assert stay.cpu[0] == pytest.approx(1.0)  # fails at the third
     late = requests((0, 5, 10, 1), (1, 9, 10, 1), (5, 9, 10, 1), (9, 12, 1, 1))
-    assert np.isnan(pack(late, [one]).cpu[0])
+    assert np.isnan(pack_jobs(late, [one]).cpu[0])
 
 
 def test_a_job_that_no_empty_server_takes_is_passed_over() -> None:
     told = requests((0, 9, 11, 1), (1, 9, 1, 11), (2, 9, 10, 10), (3, 9, 10, 10), (4, 9, 1, 1))
-    found = pack(told, [servers("busiest_fit")])
+    found = pack_jobs(told, [servers("busiest_fit")])
     assert (found.cpu[0], found.memory[0]) == (1.0, 1.0)
 
 
@@ -148,8 +150,8 @@ def test_the_kernel_packs_as_lists_do(algorithm: str, departures: bool) -> None:
     for seed in range(6):
         told = drawn(seed)
         tuples = draw_tuples(4, seed, ranges, (algorithm,))
-        found = pack(told, tuples, departures=departures)
-        twin = pack(told, tuples, departures=departures, interpreted=True)
+        found = pack_jobs(told, tuples, departures=departures)
+        twin = pack_jobs(told, tuples, departures=departures, interpreted=True)
         assert np.array_equal(found.cpu, twin.cpu, equal_nan=True)
         assert np.array_equal(found.memory, twin.memory, equal_nan=True)
         wanted = np.array([naive(told, one, departures) for one in tuples])
@@ -161,12 +163,14 @@ def test_the_ratio_is_between_nothing_and_all_and_grows_without_departures() -> 
     for seed in range(4):
         told = drawn(seed)
         tuples = draw_tuples(20, seed, TupleRanges((2, 9), (9, 24), (1.5, 4.0), 0.3))
-        found = pack(told, tuples)
+        found = pack_jobs(told, tuples)
         seen = ~np.isnan(found.cpu)
         assert seen.any()
         for shares in (found.cpu[seen], found.memory[seen]):
             assert ((shares >= 0) & (shares <= 1)).all()
-        assert not np.isnan(pack(told, tuples, departures=False).cpu[seen]).any()  # fails earlier
+        assert not np.isnan(
+            pack_jobs(told, tuples, departures=False).cpu[seen]
+        ).any()  # fails earlier
 
 
 def test_a_summary_leaves_out_what_never_failed() -> None:
@@ -271,11 +275,13 @@ def test_what_a_workload_asks_for() -> None:
     plain = requests_of(Workload.from_arrays(**columns))
     assert not plain.knows_memory
     with pytest.raises(WorkloadError, match="not known how much memory"):
-        pack(plain, [servers("random")])
+        pack_jobs(plain, [servers("random")])
     with pytest.raises(WorkloadError, match="cores and memory together"):
-        pack(plain, [servers("cosine")], by_memory=False)
-    assert np.isnan(pack(plain, [servers("random", cores=5)], by_memory=False).cpu[0])
-    assert pack(plain, [servers("random", 1, 4)], by_memory=False, departures=False).cpu[0] == 0.5
+        pack_jobs(plain, [servers("cosine")], by_memory=False)
+    assert np.isnan(pack_jobs(plain, [servers("random", cores=5)], by_memory=False).cpu[0])
+    assert (
+        pack_jobs(plain, [servers("random", 1, 4)], by_memory=False, departures=False).cpu[0] == 0.5
+    )
 
 
 def test_instances_of_tasks_are_packed_one_by_one() -> None:

@@ -30,8 +30,7 @@ from sim.generators.cloud.model_parts import (
 )
 from sim.generators.cloud.scores import score_flavours, score_lifetimes
 from sim.generators.cloud.three_stage import draw_batches
-from sim.generators.generator import Model, RandomStreams, load_model, save_model
-from sim.generators.registry import fit, generate
+from sim.generators.generator import Model, RandomStreams, fit, generate, load_model, save_model
 from sim.model.cloud_trace import CloudTrace
 from sim.model.errors import ScenarioError, WorkloadError
 from sim.model.workload import Workload

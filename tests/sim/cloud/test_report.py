@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.formats.vm_trace import is_bergsma, read_beside
+from sim.formats.vm_trace import is_cloud_trace, read_cloud_trace
 from sim.generators.cloud.batches import (
     CloudWindows,
+    cloud_windows,
+    cloud_windows_of_traces,
     cores_by_period,
-    windows_of,
-    windows_of_traces,
 )
 from sim.generators.cloud.capacity import cores_in_use
 from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
@@ -29,7 +29,7 @@ from tests.sim.cloud.test_stages import trace_of
 
 @pytest.fixture(scope="module")
 def windows() -> CloudWindows:
-    return windows_of(log_of(6, 1, name="a"), log_of(2, 2, begin_day=6, name="b"))
+    return cloud_windows(log_of(6, 1, name="a"), log_of(2, 2, begin_day=6, name="b"))
 
 
 @pytest.fixture(scope="module")
@@ -50,21 +50,21 @@ def test_requests_that_nobody_made_are_counted() -> None:
     test = log_of(2, 2, begin_day=6, name="b")
     procs = test.procs.copy()
     procs[:7] = 64
-    found = windows_of(log_of(6, 1, name="a"), replace(test, procs=procs))
+    found = cloud_windows(log_of(6, 1, name="a"), replace(test, procs=procs))
     nearest = found.test.flavours[int(np.array([f.mcpu for f in found.test.flavours]).argmax())]
     assert nearest.mcpu == 8000
     (note,) = found.notes
     assert note.startswith(f"7 of {test.n_jobs:,} jobs of b ask for what no job of a asked for")
-    few = windows_of(log_of(6, 1, name="a"), test, most_flavours=2)
+    few = cloud_windows(log_of(6, 1, name="a"), test, most_flavours=2)
     assert {one.name for one in few.test.flavours} >= {"others up to 4", "others up to 8"}
     assert few.notes == (), "the others have a flavour too"
 
 
 def test_dates_that_are_unknown_or_overlap_are_told() -> None:
     a, b = log_of(6, 1, name="a"), log_of(2, 2, begin_day=3, name="b")
-    overlapping = windows_of(a, b)
+    overlapping = cloud_windows(a, b)
     assert "b begins 71.9 h before a ends" in overlapping.notes[0]
-    undated = windows_of(a, replace(b, start_unix_s=None))
+    undated = cloud_windows(a, replace(b, start_unix_s=None))
     assert "dates of b are unknown" in undated.notes[0]
     assert undated.test.first_period >= undated.train.first_period + undated.train.n_periods
     assert undated.test.first_period % 288 == 0, "midnight stays midnight"
@@ -74,17 +74,17 @@ def test_what_cannot_be_foreseen_is_one_sentence() -> None:
     a, b = log_of(6, 1, name="a"), log_of(2, 2, begin_day=6, name="b")
     nobody = np.full(b.n_jobs, -1)
     with pytest.raises(WorkloadError, match="no job tells its user"):
-        windows_of(a, replace(b, user=nobody))
+        cloud_windows(a, replace(b, user=nobody))
     with pytest.raises(WorkloadError, match=r"a spans 1\.0 days; 2 or more"):
-        windows_of(log_of(1, 1, name="a"), b)
+        cloud_windows(log_of(1, 1, name="a"), b)
     with pytest.raises(WorkloadError, match="periods of 300 s; 12 or more"):
-        windows_of(a, b.head(3))
+        cloud_windows(a, b.head(3))
     with pytest.raises(WorkloadError, match="nothing in common"):
-        windows_of(a, replace(b, procs=np.full(b.n_jobs, 999)))
+        cloud_windows(a, replace(b, procs=np.full(b.n_jobs, 999)))
     with pytest.raises(UnknownNameError, match="no generator of clouds 'lublin'"):
         chosen_generators("lublin")
     with pytest.raises(WorkloadError, match="1 windows are no band"):
-        cloud_report(windows_of(a, b), n_windows=1)
+        cloud_report(cloud_windows(a, b), n_windows=1)
 
 
 def test_scores_are_those_of_the_stages(windows: CloudWindows, report: CloudReport) -> None:
@@ -151,7 +151,7 @@ def test_demand_is_that_of_the_trace() -> None:
         trace, period=np.sort(rng.integers(0, 90, 120) // 3 * 3), batch=np.arange(120),
         n_periods=100, bins=PAPER,
     )  # fmt: skip
-    found = windows_of_traces(trace, trace)
+    found = cloud_windows_of_traces(trace, trace)
     told = cores_by_period(found.jobs, trace.n_periods, trace.period_s)
     assert told.tolist() == cores_in_use(trace, np.random.default_rng(0)).tolist()
 
@@ -177,18 +177,18 @@ def test_the_picture_tells_what_it_leaves_out() -> None:
 
 def test_the_authors_files_are_found_beside_each_other(tmp_path: Path) -> None:
     (tmp_path / "v1.dev.txt").write_text("300 b,|,k,k,|\n900 k,|\n")
-    assert is_bergsma(tmp_path / "v1.dev.txt")
+    assert is_cloud_trace(tmp_path / "v1.dev.txt")
     with pytest.raises(TraceError, match=r"flav_map\.txt, must lie beside it"):
-        read_beside(tmp_path / "v1.dev.txt")
+        read_cloud_trace(tmp_path / "v1.dev.txt")
     (tmp_path / "flav_map.txt").write_text("1,1.75 b\n4,7 k\n")
-    assert not read_beside(tmp_path / "v1.dev.txt").knows_lifetimes
+    assert not read_cloud_trace(tmp_path / "v1.dev.txt").knows_lifetimes
     (tmp_path / "v1.dev.c900.txt").write_text("300 U0,|,U3,C40,|\n900 U46,|\n")
-    assert read_beside(tmp_path / "v1.dev.txt").lifetime.tolist() == [0, 3, 40, 46]
+    assert read_cloud_trace(tmp_path / "v1.dev.txt").lifetime.tolist() == [0, 3, 40, 46]
     unknown = trace_of([[0]])
     with pytest.raises(WorkloadError, match="lifetimes of train are unknown"):
-        windows_of_traces(unknown, trace_of([[0]], [1]))
+        cloud_windows_of_traces(unknown, trace_of([[0]], [1]))
     (tmp_path / "log.swf").write_text("; a log\n1 0 -1 5 1 -1 -1 1 9 -1 1 1 1 -1 1 -1 -1 -1\n")
-    assert not is_bergsma(tmp_path / "log.swf")
+    assert not is_cloud_trace(tmp_path / "log.swf")
 
 
 def test_workloads_without_dates_or_with_one_user_are_read() -> None:
@@ -196,6 +196,6 @@ def test_workloads_without_dates_or_with_one_user_are_read() -> None:
     one_user = Workload.from_arrays(
         submit_s=log.submit_s, runtime_s=log.runtime_s, procs=log.procs, user=np.ones(log.n_jobs)
     )
-    found = windows_of(one_user, one_user)
+    found = cloud_windows(one_user, one_user)
     assert found.test.n_jobs == log.n_jobs
     assert found.test.period.min() >= found.train.first_period + found.train.n_periods

@@ -6,14 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.generators.cloud.batches import CloudWindows, batches_of, windows_of, windows_of_traces
+from sim.generators.cloud.batches import (
+    CloudWindows,
+    batches_of,
+    cloud_windows,
+    cloud_windows_of_traces,
+)
 from sim.generators.cloud.lifetimes import fit_lifetimes
 from sim.generators.cloud.packing import (
     PACKING_RULES,
     PackingRequests,
     TupleRanges,
     draw_tuples,
-    pack,
+    pack_jobs,
     requests_of,
 )
 from sim.generators.cloud.report import cloud_report, lifetime_rows
@@ -51,7 +56,7 @@ def logs() -> tuple[Workload, Workload]:
 
 @pytest.fixture(scope="module")
 def windows(logs: tuple[Workload, Workload]) -> CloudWindows:
-    return windows_of(*logs)
+    return cloud_windows(*logs)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +91,7 @@ def test_the_real_window_is_packed_as_the_log_itself(
     shift = jobs.start_s - own.start_s
     assert np.ptp(shift) < 1e-6
     assert jobs.end_s - own.end_s == pytest.approx(shift)
-    told = pack(jobs, report.packing.tuples)
+    told = pack_jobs(jobs, report.packing.tuples)
     real = report.packing.windows[0]
     assert [None if np.isnan(v) else v for v in told.cpu] == list(real.cpu)
 
@@ -119,7 +124,7 @@ def test_servers_suit_the_log(windows: CloudWindows) -> None:
     assert ranges is not None
     assert ranges.cores == (2, 6), "2 to 6 times the widest job"
     assert ranges.servers[1] * 2 * ranges.cores[0] <= 0.5 * 1.5 * 160, "half of the peak, at most"
-    told = pack(small, draw_tuples(PROBES, 0, ranges)).of(None)
+    told = pack_jobs(small, draw_tuples(PROBES, 0, ranges)).of(None)
     assert told.n_failed >= 0.9 * PROBES
     assert told.cpu_limited is not None
     assert HALF[0] <= told.cpu_limited <= HALF[1]
@@ -141,16 +146,16 @@ def test_what_is_not_packed_says_why(
     early, late = logs
     assert packing_plan(windows, 0, 0).skipped == "Nothing is packed: no packings were asked for."
     unknown = replace(late, mem_bytes_per_proc=np.append(late.mem_bytes_per_proc[:-1], -1))
-    told = packing_plan(windows_of(early, unknown), 9, 0)
+    told = packing_plan(cloud_windows(early, unknown), 9, 0)
     assert told.skipped is not None
     assert "b does not tell how much memory every job asks for" in told.skipped
     assert (told.ranges, told.tuples, told.windows) == (None, (), ())
     short = replace(early, runtime_s=np.full(early.n_jobs, 1e-3))
-    nothing = packing_plan(windows_of(short, late), 9, 0)
+    nothing = packing_plan(cloud_windows(short, late), 9, 0)
     assert nothing.skipped is not None
     assert "even one server is hardly ever too small" in nothing.skipped
     brief = replace(late, runtime_s=np.full(late.n_jobs, 1e-3))
-    never = packing_plan(windows_of(early, brief), 9, 0)
+    never = packing_plan(cloud_windows(early, brief), 9, 0)
     assert never.skipped is not None
     assert "every job of b finds room" in never.skipped
     with pytest.raises(WorkloadError, match="-1 packings cannot be"):
@@ -216,7 +221,7 @@ def test_the_continuous_estimate_by_hand() -> None:
 def test_the_forms_of_kaplan_and_meier_come_with_censored_jobs() -> None:
     train = trace_of([[0, 1], [0]] * 30, [3, 3, 7] * 30, censored=(4, 5, 40))
     test = trace_of([[0, 1]] * 20, [3, 7] * 20)
-    rows = lifetime_rows(windows_of_traces(train, test), {})
+    rows = lifetime_rows(cloud_windows_of_traces(train, test), {})
     names = [one.name for one in rows]
     assert names == [
         "CoinFlip", "Overall KM", "Per-flavour KM", "Overall KM, censored ignored",
@@ -225,7 +230,7 @@ def test_the_forms_of_kaplan_and_meier_come_with_censored_jobs() -> None:
     ]  # fmt: skip
     by_name = {one.name: one for one in rows}
     assert by_name["Overall KM"].bce != by_name["Overall KM, censored ended"].bce
-    plain = lifetime_rows(windows_of_traces(test, test), {})
+    plain = lifetime_rows(cloud_windows_of_traces(test, test), {})
     assert [one.name for one in plain][1:3] == ["Overall KM", "Per-flavour KM"]
     assert len(plain) == 4
 
@@ -233,7 +238,7 @@ def test_the_forms_of_kaplan_and_meier_come_with_censored_jobs() -> None:
 def test_the_authors_form_knows_whole_cores_and_memory() -> None:
     log = with_memory(log_of(3, 4), 4)
     trace, _ = batches_of(log)
-    windows = windows_of_traces(trace, trace)
+    windows = cloud_windows_of_traces(trace, trace)
     flavours = windows.test.flavours
     memory = np.array([one.mem_bytes for one in flavours])[windows.test.flavour]
     assert windows.jobs.mem_bytes == pytest.approx(memory)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sim.generators.cloud.batches import batches_of
-from sim.generators.generator import Model, load_model, save_model
-from sim.generators.registry import fit, generate
+from sim.generators.generator import Model, fit, generate, load_model, save_model
 from sim.model.errors import WorkloadError
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload

@@ -18,8 +18,7 @@ from sim.generators.cloud.three_stage import (
     fit_batches,
     tilts_of,
 )
-from sim.generators.generator import Json, Model, RandomStreams
-from sim.generators.registry import generate, generator_named
+from sim.generators.generator import Json, Model, RandomStreams, generate, generator_named
 from sim.model.cloud_trace import Bins, CloudTrace, Flavour
 from sim.model.errors import WorkloadError
 
