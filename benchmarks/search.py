@@ -383,7 +383,7 @@ def asked_for(
     problems = problems_of(options)
     if not problems:
         options_parser.error("no space: name --tables DIR, --scheduling DIR or --generated")
-    texts = (options.methods or ",".join(entry.name for entry in STRATEGIES)).split(",")
+    texts = (options.methods or ",".join(STRATEGIES)).split(",")
     return problems, [Method.parse(text.strip()) for text in texts]
 
 

@@ -83,7 +83,7 @@ def measure(method: str, digits: int, n_runs: int, n_suggestions: int, seed: int
 def main() -> None:
     """Measure, print the table, write the JSON."""
     options_parser: argparse.ArgumentParser = parser(__doc__ or "")
-    known = [entry.name for entry in STRATEGIES]
+    known = list(STRATEGIES)
     options_parser.add_argument("--methods", default=",".join(known), help="comma list")
     options = options_parser.parse_args()
     methods = options.methods.split(",")

@@ -29,9 +29,6 @@ from .gp.anova_model import UntriedPredictions as UntriedPredictions
 from .registry import DEFAULT_STRATEGY as DEFAULT_STRATEGY
 from .registry import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP
 from .registry import STRATEGIES as STRATEGIES
-from .registry import OptionValue as OptionValue
-from .registry import StrategyEntry as StrategyEntry
-from .registry import StrategyOption as StrategyOption
 from .registry import make_strategy as make_strategy
 from .registry import strategy_entry as strategy_entry
 from .registry import strategy_names as strategy_names
@@ -43,8 +40,11 @@ from .samplers.latin_hypercube import LatinHypercube as LatinHypercube
 from .samplers.latin_hypercube import balanced_design as balanced_design
 from .samplers.particle_swarm import ParticleSwarm as ParticleSwarm
 from .samplers.pattern_search import PatternSearch as PatternSearch
+from .samplers.strategy import OptionValue as OptionValue
 from .samplers.strategy import RandomSearch as RandomSearch
 from .samplers.strategy import Strategy as Strategy
+from .samplers.strategy import StrategyEntry as StrategyEntry
+from .samplers.strategy import StrategyOption as StrategyOption
 from .samplers.strategy import Suggestion as Suggestion
 from .samplers.strategy import SuggestionKind as SuggestionKind
 from .space.errors import ExclusionError as ExclusionError

@@ -85,7 +85,7 @@ class WorkloadFutures:
             )
         if self.aggregate not in get_args(FutureAggregate):
             raise ApplicationError(
-                f"futures are aggregated by 'mean', 'quantile' or 'worst', not by '{self.aggregate}'"
+                f"futures are aggregated by mean, quantile or worst, not by '{self.aggregate}'"
             )
         if not 0 < self.quantile <= 1:
             raise ApplicationError(

@@ -3,7 +3,7 @@
 The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that says that it is
 complete. If that file is missing, `begin_to_compile` starts `main` in a separate process; another
 file with the number of that process prevents a second one. The process outlives its parent because
-all later processes use its result, and ends by itself. Damaged programs on the disk are compiled again.
+all later processes use its result, and ends by itself. Damaged programs are compiled again.
 """
 
 import atexit

@@ -202,7 +202,7 @@ _FIRST_LINE = re.compile(rb"\d+ [^,|\s]+,[^\n]*\|")
 _BEGIN_BYTES = 65_536
 
 
-def is_bergsma(path: Path) -> bool:
+def is_cloud_trace(path: Path) -> bool:
     """Return whether a file looks like a Bergsma trace of batches of flavours."""
     try:
         with path.open("rb") as file:
@@ -213,7 +213,7 @@ def is_bergsma(path: Path) -> bool:
         return False
 
 
-def read_beside(path: Path) -> CloudTrace:
+def read_cloud_trace(path: Path) -> CloudTrace:
     """Read a Bergsma trace, with the flavour map and lifetimes from the same folder.
 
     The map is `MAP`; the lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz``, and are

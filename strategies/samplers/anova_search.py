@@ -26,6 +26,8 @@ from strategies.gp.anova_model import AnovaModel, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
 from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
+    StrategyEntry,
+    StrategyOption,
     Suggestion,
     SuggestionKind,
     difference,
@@ -520,3 +522,26 @@ class _AnovaBatch:
                 chance=expected.chance if expected else None,
             )
         )
+
+
+ANOVA = StrategyEntry(
+    "anova",
+    "The default: expected improvement under one model of main effects and interactions, "
+    "after a balanced design.",
+    Anova,
+    (
+        StrategyOption(
+            "start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"
+        ),
+        StrategyOption(
+            "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
+            "weight of the chance that a run succeeds; 0 ignores failures",
+        ),
+        StrategyOption(
+            "design", str, DEFAULT_DESIGN,
+            summary="levels of the first runs: the ends of ordinal parameters, or all",
+            choices=DESIGNS,
+        ),
+    ),
+    starts=True,
+)  # fmt: skip

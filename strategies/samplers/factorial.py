@@ -34,7 +34,7 @@ from strategies.doe.two_level import (
     two_level_design,
 )
 from strategies.samplers.latin_hypercube import balanced_design
-from strategies.samplers.strategy import Batch, Suggestion
+from strategies.samplers.strategy import Batch, StrategyEntry, StrategyOption, Suggestion
 from strategies.space.enumeration import below, permuted
 from strategies.space.errors import OptionError
 from strategies.space.parameter_space import Configuration, ParameterSpace
@@ -239,3 +239,32 @@ def _missing(corners: Corners, design: TwoLevelDesign) -> str:
     runs = (corners.at(design.signs(run)) for run in range(design.n_runs))
     n_excluded = sum(map(corners.is_excluded, runs))
     return f", {n_excluded} of which the exclusions forbid" if n_excluded else ""
+
+
+FULL_FACTORIAL = StrategyEntry(
+    "full_factorial",
+    "Every allowed configuration, in random or in standard order.",
+    FullFactorial,
+    (
+        StrategyOption(
+            "order", str, "random",
+            summary="order of the runs; in standard order the last parameter moves fastest",
+            choices=RUN_ORDERS,
+        ),
+    ),
+    starts=True,
+)  # fmt: skip
+
+FRACTIONAL_FACTORIAL = StrategyEntry(
+    "fractional_factorial",
+    "Lowest and highest levels in a regular fraction, its fold-over and their factorial, then "
+    "all levels.",
+    FractionalFactorial,
+    (
+        StrategyOption(
+            "resolution", int, DEFAULT_RESOLUTION, 3.0, 5.0,
+            "3 tells main effects apart, 4 also from two-factor interactions, 5 those too",
+        ),
+    ),
+    starts=True,
+)  # fmt: skip

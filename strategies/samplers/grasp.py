@@ -26,8 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.doe.main_effects import DesignModel, Knowledge, Method, require_method
+from strategies.doe.main_effects import METHODS, DesignModel, Knowledge, Method, require_method
 from strategies.samplers.strategy import (
+    StrategyEntry,
+    StrategyOption,
     Suggestion,
     SuggestionKind,
     construction_reason,
@@ -243,3 +245,27 @@ class _GraspBatch:
         self.suggestions.append(
             Suggestion(configuration, name, reason, kind, value, interval, near)
         )
+
+
+GRASP = StrategyEntry(
+    "grasp",
+    "The Copper paper's default: greedy randomised constructions from main effects, with "
+    "their neighbours.",
+    Grasp,
+    (
+        StrategyOption(
+            "beta", float, DEFAULT_BETA, 0.0, 1.0,
+            "greediness: 0 takes any level, 1 only the best seen and untried ones",
+        ),
+        StrategyOption(
+            "neighbours", int, DEFAULT_NEIGHBOURS, 0.0, None,
+            "neighbours suggested with every construction",
+        ),
+        StrategyOption(
+            "effects", str, "means",
+            summary="how the quality of a level is estimated",
+            choices=METHODS,
+        ),
+    ),
+    batch=DEFAULT_NEIGHBOURS + 1,
+)  # fmt: skip

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from strategies.doe.main_effects import Knowledge
-from strategies.samplers.strategy import Batch, Suggestion
+from strategies.samplers.strategy import Batch, StrategyEntry, StrategyOption, Suggestion
 from strategies.space.errors import OptionError
 from strategies.space.parameter import Parameter
 from strategies.space.parameter_space import Configuration, ParameterSpace
@@ -311,3 +311,18 @@ def _ranks(space: ParameterSpace, configurations: Sequence[Configuration]) -> ND
     ordinal = [i for i, p in enumerate(space.parameters) if p.kind == "ordinal"]
     rows = [[space.parameters[i].ranks[c.level_ids[i]] for i in ordinal] for c in configurations]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(ordinal))
+
+
+LATIN_HYPERCUBE = StrategyEntry(
+    "latin_hypercube",
+    "Every level about equally often, also with the runs before; no result is looked at.",
+    LatinHypercube,
+    (
+        StrategyOption(
+            "criterion", str, "maximin",
+            summary="far apart, or parameters as little correlated as can be",
+            choices=CRITERIA,
+        ),
+    ),
+    starts=True,
+)  # fmt: skip

@@ -36,7 +36,7 @@ import numpy as np
 from strategies.data.observation import Observation, best
 from strategies.doe.main_effects import Knowledge
 from strategies.samplers.latin_hypercube import balanced_design
-from strategies.samplers.strategy import Batch, Suggestion
+from strategies.samplers.strategy import Batch, StrategyEntry, StrategyOption, Suggestion
 from strategies.space.errors import OptionError
 from strategies.space.parameter import Parameter, show_values
 from strategies.space.parameter_space import Configuration, ParameterSpace
@@ -228,3 +228,25 @@ def _open_level_ids(space: ParameterSpace, observation: Observation | None) -> s
         return "none yet"
     values = show_values(space.values(observation.configuration))
     return values if observation.feasible else f"{values}, infeasible"
+
+
+PARTICLE_SWARM = StrategyEntry(
+    "particle_swarm",
+    "Particles that move over the grid, drawn to their own best run and the swarm's.",
+    ParticleSwarm,
+    (
+        StrategyOption("particles", int, DEFAULT_PARTICLES, 1.0, None, "how many particles"),
+        StrategyOption(
+            "inertia", float, DEFAULT_INERTIA, 0.0, 1.0,
+            "share of a particle's last move that goes on",
+        ),
+        StrategyOption(
+            "cognitive", float, DEFAULT_PULL, 0.0, MAX_PULL,
+            "pull to the particle's own best run",
+        ),
+        StrategyOption(
+            "social", float, DEFAULT_PULL, 0.0, MAX_PULL, "pull to the swarm's best run"
+        ),
+    ),
+    starts=True,
+)  # fmt: skip

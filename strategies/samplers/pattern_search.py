@@ -33,7 +33,7 @@ import numpy as np
 
 from strategies.data.observation import Observation, rank_key
 from strategies.doe.main_effects import Knowledge
-from strategies.samplers.strategy import Batch, Suggestion, SuggestionKind
+from strategies.samplers.strategy import Batch, StrategyEntry, Suggestion, SuggestionKind
 from strategies.space.parameter import show, show_values
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
@@ -229,3 +229,11 @@ def _random_start(knowledge: Knowledge, state: PatternSearchState) -> tuple[Sugg
             "found nothing better."
         )
     return "random", "Drawn at random, should every poll around the incumbent fail."
+
+
+PATTERN_SEARCH = StrategyEntry(
+    "pattern_search",
+    "Polls around the best configuration, with steps that are halved when none is better.",
+    PatternSearch,
+    starts=True,
+)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from strategies.doe.main_effects import DesignModel, Knowledge, Method
-from strategies.space.errors import OptionError
+from strategies.space.errors import OptionError, hint
 from strategies.space.parameter import Parameter, show, show_values
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
@@ -282,3 +283,101 @@ class RandomSearch:
                 )
             )
         return tuple(suggestions)
+
+
+OptionValue: TypeAlias = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOption:
+    """Option of a strategy: name, type, default and bounds.
+
+    Args:
+        name: keyword of the option.
+        type: int, float, bool or str; an int is accepted where a float is expected.
+        default: value when not given.
+        low: least value, None for no bound.
+        high: greatest value, None for no bound.
+        summary: one line for people.
+        choices: allowed texts, empty for any.
+    """
+
+    name: str
+    type: type[int] | type[float] | type[bool] | type[str]
+    default: OptionValue
+    low: float | None = None
+    high: float | None = None
+    summary: str = ""
+    choices: tuple[str, ...] = ()
+
+    def check(self, strategy: str, value: OptionValue) -> OptionValue:
+        """Return a value converted to the option's type, or raise `OptionError`."""
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            with suppress(OverflowError):  # too large for a float: refused below
+                value = float(value)
+        fits = type(value) is self.type
+        if fits and isinstance(value, int | float):
+            above = self.low is None or value >= self.low
+            fits = above and (self.high is None or value <= self.high)
+        if not fits or (self.choices and value not in self.choices):
+            raise OptionError(
+                f"option '{self.name}' of strategy '{strategy}' is {value!r}; it must be "
+                f"{self.domain}."
+            )
+        return value
+
+    @property
+    def domain(self) -> str:
+        """Allowed values as text, such as "a number from 0 to 1"."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+        low = "" if self.low is None else f" from {self.low:g}"
+        high = "" if self.high is None else f" to {self.high:g}"
+        return f"{noun[self.type]}{low}{high or (' on' if low else '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyEntry:
+    """Registry entry of a strategy: name, constructor and options.
+
+    Args:
+        name: name in settings and commands.
+        summary: one line for people.
+        factory: constructor, called with the options.
+        options: options of the strategy.
+        starts: whether it chooses the first runs itself; else they are random, as in the paper.
+        batch: suggestions that belong together; the default size of a batch, unless more runs
+            execute at once.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[..., Strategy]
+    options: tuple[StrategyOption, ...] = ()
+    starts: bool = False
+    batch: int = 1
+
+    def build(self, /, **options: OptionValue) -> Strategy:
+        """Make the strategy, with defaults for missing options.
+
+        Raises `OptionError` for an unknown option or a value out of bounds.
+        """
+        options_by_name = {option.name: option for option in self.options}
+        for name in options:
+            if name not in options_by_name:
+                if not options_by_name:
+                    raise OptionError(
+                        f"strategy '{self.name}' has no options, so no '{name}'; leave it out."
+                    )
+                raise OptionError(
+                    f"strategy '{self.name}' has no option '{name}'{hint(name, options_by_name)}"
+                )
+        values = {
+            name: option.check(self.name, options.get(name, option.default))
+            for name, option in options_by_name.items()
+        }
+        return self.factory(**values)
+
+
+RANDOM = StrategyEntry("random", "Uniformly at random, never twice.", RandomSearch, starts=True)

@@ -31,6 +31,7 @@ from strategies import (
     Suggestion,
     is_exhausted,
     make_strategy,
+    strategy_entry,
 )
 from tests.draw.spaces import all_of, histories, spaces
 
@@ -162,7 +163,7 @@ SCALARISING = tuple(
     for base in ("grasp", "random")
 )
 
-ENTRIES = (*STRATEGIES, *EXPLOITING, *BY_EFFECTS, *PREFERRING, *SCALARISING)
+ENTRIES = (*map(strategy_entry, STRATEGIES), *EXPLOITING, *BY_EFFECTS, *PREFERRING, *SCALARISING)
 
 
 @pytest.fixture(params=ENTRIES, ids=lambda entry: entry.summary.split(":")[0])
@@ -350,9 +351,8 @@ def test_options_outside_their_bounds_are_refused(entry: StrategyEntry) -> None:
 
 
 def test_the_registry_names_each_strategy_once() -> None:
-    names = [entry.name for entry in STRATEGIES]
-    assert len(set(names)) == len(names)
-    for entry in STRATEGIES:
-        assert make_strategy(entry.name).name == entry.name
-        assert isinstance(make_strategy(entry.name), Strategy)
+    for name in STRATEGIES:
+        entry = strategy_entry(name)
+        assert entry.name == make_strategy(name).name == name
+        assert isinstance(make_strategy(name), Strategy)
         assert entry.summary.endswith(".")

@@ -156,7 +156,7 @@ def prediction_record_section(experiment: Experiment) -> None:
     )
     st.caption(
         f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that "
-        f"meet every constraint. Gain: the mean improvement over the current configuration{baseline}; "
+        f"meet every constraint. Gain: the mean improvement over the current one{baseline}; "
         "above 0 is better. "
         "In the interval: results within the 95 % interval that the suggestion stated, with a 95 % "
         "interval of that share. What was edited, or left out and never run, kept no promise: "

@@ -108,7 +108,8 @@ def generation_section(view: LogView) -> Intent | None:
 def _generator() -> Generator:
     generators_by_name = {generator.name: generator for generator in generators()}
     name = st.selectbox(
-        "Generator", list(generators_by_name), key=f"{_GENERATION_KEY}-generator", persist_state="session",
+        "Generator", list(generators_by_name),
+        key=f"{_GENERATION_KEY}-generator", persist_state="session",
         help="Each is told in the guide, under *Workloads of your own making*.",
     )  # fmt: skip
     st.caption(escape_markdown(generators_by_name[name].summary))
