@@ -251,7 +251,7 @@ def print_summary(data: ReportData, report: Path) -> None:
         ]
         OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
     for use in data.sla:
-        OUT.print(f"  Agreed: {use.agreed}; {use.told} ({use.verdict}).", soft_wrap=True)
+        OUT.print(f"  Agreed: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
     if data.finished:
         OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)

@@ -100,7 +100,7 @@ def test_what_is_left_behind_holds_nobody(tmp_path: Path) -> None:
     folder.mkdir()
     turn = StudyLock(folder)
     turn.tell("playing", 3, 9)
-    turn.set_auto_steering()  # as by a kill: the kernel takes the lock back, the files stay
+    turn.hand_over()  # as by a kill: the kernel takes the lock back, the files stay
     assert (folder / LOCK).exists()
     assert lock_holder(folder) is None
     kept = read_progress(folder)
@@ -369,7 +369,7 @@ def test_a_lock_that_was_handed_down_is_kept_until_the_process_has_said_why(tmp_
     starter = StudyLock(folder)
     assert starter.descriptor is not None
     handed_down = os.dup(starter.descriptor)
-    starter.set_auto_steering()
+    starter.hand_over()
     with pytest.raises(AssistantError, match="no such log"), StudyLock(folder, handed_down):
         raise AssistantError("no such log")
     assert lock_holder(folder) is not None

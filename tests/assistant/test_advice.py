@@ -433,4 +433,4 @@ def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
     assert changed.steering.weights == ()
     watch = json.loads(encode_event(opened(MemoryStore()).events()[0]))
     del watch["watch"]["rule"], watch["watch"]["warn_at"], watch["steering"]["weights"]
-    assert decode_event(json.dumps(watch)).watch == WarningPolicy()  # type: ignore[union-attr]
+    assert decode_event(json.dumps(watch)).warning_policy == WarningPolicy()  # type: ignore[union-attr]

@@ -280,7 +280,7 @@ def test_a_generator_is_fitted_to_the_log_and_a_model_file_is_that_model(tmp_pat
     [
         ({"model": "a.json"}, "exactly one of model"),
         ({"generator": None}, "exactly one of model"),
-        ({"quantile": 0.5}, "say that too, or leave it out"),
+        ({"quantile": 0.5}, "set both, or leave it out"),
         ({"aggregate": "best"}, "'mean', 'quantile' or 'worst'"),
         ({"count": 0}, "application.futures.count"),
         ({"counts": 1}, "no setting 'application.futures.counts'.*did you mean 'count'"),

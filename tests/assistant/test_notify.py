@@ -248,7 +248,7 @@ def test_without_hooks_nothing_listens() -> None:
     session, _ = bowl()
     with Notifier(HookCommands(), pytest.fail) as notifier:
         notifier.follow(session)
-        assert session._journal._listeners == []
+        assert session._event_log._listeners == []
 
 
 @pytest.mark.parametrize(

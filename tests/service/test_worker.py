@@ -61,7 +61,7 @@ class Told:
         return answer
 
     def lease(self) -> RunLease | None:
-        self._next("claim")
+        self._next("lease")
         if self.left == 0:
             return None
         self.left -= 1
@@ -92,7 +92,7 @@ def worked(
 
     def idle(seconds: float) -> None:
         clock.wait(seconds)
-        if leases.asked[-1] == "claim" and leases.left == 0:
+        if leases.asked[-1] == "lease" and leases.left == 0:
             done.set()
 
     worker = Worker(leases, make, steady_s=clock.steady_s, **more)  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
     leases = Told(0, lease=[AccessDeniedError("no valid token")])
     with pytest.raises(AccessDeniedError):
         worked(leases)
-    assert leases.asked == ["claim"]
+    assert leases.asked == ["lease"]
 
 
 def test_a_service_that_is_away_is_not_idle() -> None:

@@ -219,7 +219,7 @@ def test_the_report_has_the_agreement(cli: Cli, table: Path, tmp_path: Path) -> 
     options = ("--runs", "3", "--goal", "1", "--report", "r.html", *COST[2:])
     assert cli("sweep", "--table", str(table), *options)[0] == 0
     page = (tmp_path / "r.html").read_text()
-    section = page.split('<section id="agreement">')[1].split("</section>")[0]
+    section = page.split('<section id="sla">')[1].split("</section>")[0]
     for words in ("3 runs", "3 used", "met", "missed", "objective at most 1", "cost without a lim"):
         assert words in section
 

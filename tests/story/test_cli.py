@@ -261,7 +261,10 @@ BAD_CALLS = {
     "unknown parameter of levels": (("sweep", "--levels", "smal_procs=1,2"), "small_procs"),
     "empty levels": (("sweep", "--levels", "small_procs="), "--levels"),
     "only a comma": (("sweep", "--levels", "small_procs=,"), "small_procs"),
-    "today not among the levels": (("sweep", "--levels", "small_procs=16,32"), "baseline"),
+    "today not among the levels": (
+        ("sweep", "--levels", "small_procs=16,32"),
+        "small_procs, 0, is not among its levels",
+    ),
     "dangerous exclusion": (("sweep", "--exclude", "__import__('os')"), "exclusion"),
     "unknown name in exclusion": (("sweep", "--exclude", "procz > 3"), "procz"),
     "log and table": (("sweep", "--log", "a", "--table", "b"), "not both"),

@@ -132,7 +132,7 @@ def test_a_warning_is_said_and_answered(cli: Cli, table: Path) -> None:
     assert {event["answer"] for event in json.loads(out)["events"]} == {"accepted"}
     code, _, err = cli(*sweep, "--warnings", "obey")
     assert code == 2
-    assert "advice" in err
+    assert "warnings" in err
 
 
 def test_suggest_says_the_warning(cli: Cli, tmp_path: Path) -> None:

@@ -198,8 +198,8 @@ def test_looking_again_does_not_lapse_a_warning(
         for number, one in enumerate(warning.alternatives, 1):
             assert f"  {number}. {one.text}: the chance would be" in told_in_words
         assert run([command, "--json"]) == 0
-        warning = json.loads(capsys.readouterr().out)["warning"]
-        assert warning["alternatives"] == told["alternatives"]
+        said = json.loads(capsys.readouterr().out)["warning"]
+        assert said["alternatives"] == told["alternatives"]
     assert store.load("hills") == before
 
 

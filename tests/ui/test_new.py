@@ -559,7 +559,7 @@ GOOD: dict[str, Any] = {
 BAD: dict[str, Any] = {
     "ok": False, "measures": None,
     "failure": {
-        "reason": "the program ended with exit code 3", "advice": "Do this.",
+        "reason": "the program ended with exit code 3", "hint": "Do this.",
         "command": ["sh", "p.sh", "a b"], "folder": "/here", "exit_code": 3,
         "stdout": ["one"], "stderr": ["two", "[link](x)"],
     },

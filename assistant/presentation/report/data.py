@@ -124,7 +124,7 @@ class ReportData:
     runs: tuple[RunRow, ...]
     parameters: tuple[str, ...]
     regions: tuple[RegionRow, ...]
-    warning: tuple[WarningRow, ...]
+    warnings: tuple[WarningRow, ...]
     confidence: float | None
     deadline_s: float | None
     sla: tuple[TermUsage, ...]
@@ -185,7 +185,7 @@ def collect(
         runs=tuple(_row(experiment, run) for run in experiment.runs),
         parameters=tuple(p.name for p in experiment.space.parameters),
         regions=region_rows(experiment, last_s),
-        warning=warning_rows(experiment),
+        warnings=warning_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
         sla=sla_terms(experiment),

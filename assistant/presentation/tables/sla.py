@@ -41,7 +41,7 @@ class TermUsage:
             without a feasible run.
         run: run that reached the goal; None for other terms, or if it is not reached.
         agreed: limit as text.
-        told: use as text.
+        used_text: amount used, as text.
     """
 
     term: AgreedTerm
@@ -51,7 +51,7 @@ class TermUsage:
     verdict: TermVerdict
     run: int | None
     agreed: str
-    told: str
+    used_text: str
 
     @property
     def title(self) -> str:

@@ -386,18 +386,20 @@ def _sla_tiles(experiment: Experiment) -> None:
             spent = quantity(use.used, "")
             text = spent if use.limit is None else f"{spent} of {number(use.limit)}"
             text = f"{text} {tariff.unit}".rstrip()
-            st.metric("Cost", text, border=True, height="stretch", help=f"{tariff}: {use.told}")
+            st.metric(
+                "Cost", text, border=True, height="stretch", help=f"{tariff}: {use.used_text}"
+            )
         if use.term == "goal":
             state = "open" if use.run is None else f"run {use.run}"
             st.metric(
                 "Goal", state, use.agreed, delta_color="off", delta_arrow="off", border=True,
-                height="stretch", help=f"{use.agreed}: {use.told}",
+                height="stretch", help=f"{use.agreed}: {use.used_text}",
             )  # fmt: skip
         if use.term == "run_limit":
             longest = "unknown" if use.used is None else quantity(use.used, "s").partition(" (")[0]
             st.metric(
                 "Longest run", longest, use.agreed, delta_color="off", delta_arrow="off",
-                border=True, height="stretch", help=use.told,
+                border=True, height="stretch", help=use.used_text,
             )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def _tables(data: ReportData) -> None:
     if data.sla:
         st.subheader("Agreement")
         rows = [
-            {"term": use.title, "agreed": use.agreed, "used": use.told, "": use.verdict}
+            {"term": use.title, "agreed": use.agreed, "used": use.used_text, "": use.verdict}
             for use in data.sla
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="sla")
