@@ -16,7 +16,7 @@ configurations of the space are simulated, so that the best in hindsight is know
 of its processors idle, where any policy will do; the cluster here is as much smaller as the first
 six weeks need to load it by ``--load``.
 
-What is told is the ratio to today's configuration (FCFS with EASY, nothing kept for small jobs),
+Printed is the ratio to the current configuration (FCFS with EASY, nothing kept for small jobs),
 week by week; its geometric mean over weeks and seeds (and places), and a 95 % interval that
 resamples them all.
 """
@@ -210,7 +210,7 @@ class Tests:
     places: Sequence[Sequence[int]]
 
     def ratios(self, keys: Sequence[Sequence[str]], measure: int = 0) -> Floats:
-        """Return log ratios to today's configuration, [place, seed, week]; waits count + 1 s.
+        """Return log ratios to the current configuration, [place, seed, week]; waits count + 1 s.
 
         Args:
             keys: of the configurations that were chosen, [place, seed].
@@ -326,7 +326,7 @@ def _tell(
         record.figure(f"{name}: ratio of bounded slowdown", ratio[0])
         record.figure(f"{name}: ratio of wait", waited[0])
 
-    row("today: fcfs, easy, no split", [[tests.baseline]] * n_places)
+    row("current: fcfs, easy, no split", [[tests.baseline]] * n_places)
     for way, keys in chosen.items():
         every = [one for at_place in sweeps[way] for one in at_place]
         promised = math.exp(statistics.fmean(one["promised"] for one in every))
@@ -335,7 +335,7 @@ def _tell(
     row("any of the configurations", [tests.every] * n_places)
     row("best in hindsight", [[one] for one in tests.best()])
     header = [
-        "", "load tuned on", "promised", "bounded slowdown, ratio to today", "wait, ratio to today",
+        "", "load tuned on", "promised", "bounded slowdown ratio", "wait ratio",
         "mean bounded slowdown", "mean wait", "different choices",
     ]  # fmt: skip
     table(header, rows)

@@ -87,9 +87,9 @@ def general(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
         sources.nth(number).click()
         yield take(screen, folder, f"new-source-{number + 1}-{look}")
     for source in (0, 4):
-        screen.page.get_by_test_id("stButtonGroup").get_by_text("What is run").click()
+        screen.page.get_by_test_id("stButtonGroup").get_by_text("Application").click()
         sources.nth(source).click()
-        for step in ("Parameters", "Goal and agreement", "How it chooses", "Review"):
+        for step in ("Parameters", "Objective and SLA", "Strategy and steering", "Review"):
             screen.settled()
             screen.page.get_by_test_id("stButtonGroup").get_by_text(step).click()
             name = step.lower().replace(" ", "-")
@@ -123,7 +123,7 @@ def _platform(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
         yield take(screen, folder, f"platform-{name}-{look}")
         yield take(screen, folder, f"platform-{name}-narrow-{look}", NARROW)
         screen.page.set_viewport_size({"width": WIDE, "height": HIGH})
-    screen.page.get_by_role("radio", name="Beside a log").click()
+    screen.page.get_by_role("radio", name="Compare with a log").click()
     screen.press("Compare")
     screen.says("Arrivals by hour of the week")
     yield take(screen, folder, f"platform-likeness-{look}")

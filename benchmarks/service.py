@@ -159,7 +159,7 @@ from assistant.store.queue import RunQueue
 began_s = time.perf_counter()
 queue = RunQueue(SqliteStore(Path(sys.argv[1])))
 queue.rearm()
-assert queue.claim("worker", 60.0) is not None
+assert queue.lease("worker", 60.0) is not None
 print(time.perf_counter() - began_s)
 """
 

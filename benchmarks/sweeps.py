@@ -1,4 +1,4 @@
-"""Sweeps of 60 runs over real logs: the best configuration found against today's.
+"""Sweeps of 60 runs over real logs: the best configuration found against the current one.
 
 ``python -m benchmarks.sweeps --logs DIR`` sweeps three logs of that folder (the whole of
 alea-hpc2n-subset, the first 5,000 jobs of theta_2022 and of UniLu-Gaia-2014-1), or ``--log FILE``
@@ -89,7 +89,7 @@ def main() -> None:
             for figure in ("baseline_s", "best_s", "wall_s"):
                 record.figure(f"{name}: {figure}", found.get(figure))
     record.write()
-    header = ["log, parameters", "today: mean response", "best", "feasible runs", "finding", "wall"]
+    header = ["log, parameters", "current response", "best", "feasible runs", "finding", "wall"]
     table(header, rows)
 
 
@@ -107,7 +107,7 @@ def _row(name: str, found: dict[str, Any]) -> list[str]:
     violated = {True: "", False: " (violates)"}
     return [
         name,
-        f"{found['today_s']:,.0f} s{violated[found['today_feasible']]}",
+        f"{found['baseline_s']:,.0f} s{violated[found['baseline_feasible']]}",
         f"{found['best_s']:,.0f} s{violated[found['best_feasible']]}",
         str(found["n_feasible"]),
         found["headline"],

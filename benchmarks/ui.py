@@ -46,9 +46,9 @@ Opened = Callable[[], Any]
 SCRIPT = Path(__file__).resolve().parents[1] / "streamlit_app.py"
 PARTS = ("cold", "switch", "click", "map", "gantt", "live", "memory")
 PAGES = {
-    "Overview": "Best so far, and what may come", "Suggestions": None, "Queue": None,
+    "Overview": "Best so far, and forecast", "Suggestions": None, "Queue": None,
     "What if": None, "Space": "Space", "Effects": None, "Run": None, "Steering": None,
-    "Report": "What this rests on",
+    "Report": "Basis of this report",
 }  # fmt: skip
 SCREENS = 5
 DRAWN_A_SECOND = 2 / LIVE_S + 1 / CHART_S
@@ -191,7 +191,7 @@ def click(page: Any, server: Served, prepared: Prepared, repeats: int) -> dict[s
                 expect(page.get_by_role("button", name=f"Submit {n} runs")).to_be_visible()
                 taken.append(passed())
     page.goto(f"{server.url}/what-if?e={prepared.ids['wide']}")
-    field = page.get_by_role("spinbutton", name="Runs in all")
+    field = page.get_by_role("spinbutton", name="Maximum number of runs")
     field.wait_for()
     page.locator(SETTLED).first.wait_for(state="attached")
     asked = []
@@ -273,7 +273,7 @@ def wide_map(page: Any, server: Served, prepared: Prepared, repeats: int) -> dic
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
         page.goto(f"{server.url}/report?e={prepared.ids['wide']}")
-        page.get_by_text("What this rests on").wait_for()
+        page.get_by_text("Basis of this report").wait_for()
         with timed() as passed:
             page.get_by_role("link", name="Space", exact=True).click()
             drawn(page)
@@ -296,7 +296,7 @@ def gantt(page: Any, server: Served, prepared: Prepared, repeats: int) -> dict[s
         times = []
         for _ in range(repeats):
             page.goto(f"{server.url}/report?e={prepared.ids[name]}")
-            page.get_by_text("What this rests on").wait_for()
+            page.get_by_text("Basis of this report").wait_for()
             with timed() as passed:
                 page.get_by_role("link", name="Run", exact=True).click()
                 page.locator(CHART).nth(1).wait_for(state="visible")  # below its overview

@@ -101,9 +101,9 @@ from .generators.generator import RandomStreams as RandomStreams
 from .generators.generator import fit as fit
 from .generators.generator import generate as generate
 from .generators.generator import generator_named as generator_named
-from .generators.generator import generators as generators
 from .generators.generator import load_model as load_model
 from .generators.generator import published_model as published_model
+from .generators.generator import registered_generators as registered_generators
 from .generators.generator import save_model as save_model
 from .generators.joulie.calibration import calibrate as calibrate
 from .generators.joulie.estimates import ParameterEstimate as ParameterEstimate
@@ -198,7 +198,7 @@ from .simulation import check_backfill as check_backfill
 from .simulation import check_order as check_order
 from .simulation import check_policies as check_policies
 from .simulation import check_scenario as check_scenario
-from .simulation import explain as explain
+from .simulation import explain_start as explain_start
 from .simulation import known_names as known_names
 from .simulation import known_options as known_options
 from .simulation import load_workload as load_workload

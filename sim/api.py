@@ -12,6 +12,6 @@ __all__ = sim.__all__
 
 
 def __getattr__(name: str) -> Any:
-    if name in sim.__all__:
-        return getattr(sim, name)
+    if name in __all__:
+        return sim.__getattr__(name)  # not getattr: a subpackage may have the same name
     raise AttributeError(f"module 'sim.api' has no attribute '{name}'")

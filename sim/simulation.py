@@ -28,7 +28,7 @@ from sim.policies.policy import PolicyOption
 from sim.policies.policy_options import options_of
 
 
-def explain(scenario: Scenario, job_id: int) -> JobExplanation:
+def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
     """Simulate a scenario and explain why a given job started when it did.
 
     Args:

@@ -86,6 +86,6 @@ def _load(point: EntryPoint) -> StrategyEntry:
         ) from error
     if not isinstance(entry, StrategyEntry) or entry.name != point.name:
         raise StrategyError(
-            f"the entry point '{point.name}' of '{point.value}' is no StrategyEntry of that name."
+            f"the entry point '{point.name}' of '{point.value}' is no StrategyEntry with this name."
         )
     return entry

@@ -81,7 +81,7 @@ acceptance 1, reaction 0. Confidence 100 % is `agents.analysts.analyst`.
 The one-at-a-time analyst changes one parameter from the best result so far: Montgomery, Design and
 Analysis of Experiments, section 1.1 (the one-factor-at-a-time strategy, which misses interactions).
 
-The follower, an analyst who takes every suggestion, as an unattended sweep does.
+The follower, an analyst who takes every suggestion, as auto-steering does.
 
 In the paper's words an agent with a confidence level of 100 % (section 4.2).
 """
@@ -152,7 +152,7 @@ class Follower:
         """
         if self.max_runs is None and not session.experiment.sla.is_limited:
             raise AssistantError(
-                "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
+                "a sweep without a budget of runs, a deadline or a cost limit would not end by "
                 "itself; give one (runs, deadline, cost)"
             )
         limited = SubmissionLimits(session, self.max_runs)
@@ -174,14 +174,14 @@ class Follower:
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
         """Steer a new session through an episode and return the reason for ending.
 
-        Warnings are answered as ``advice`` says; the clustering advice is always accepted.
+        Warnings are answered as ``warnings`` says; the clustering advice is always accepted.
         """
         how = AutoSteering(self.batch, self.initial, self.warnings)
         due, n_runs = episode.clustering, 0
         while True:
             runs = session.experiment.runs
             if any(map(episode.until, runs[n_runs:])):
-                return "what was wanted is found"
+                return "the target is reached"
             n_runs = len(runs)
             if due is not None and n_runs >= due.after:
                 session.change_strategy(exploitation=due.exploitation)
@@ -246,7 +246,7 @@ class AnalystProfile:
             )
         if not 0 <= self.reaction_s < float("inf"):
             raise AssistantError(
-                f"the reaction takes a number of seconds from 0 on, not {self.reaction_s!r}"
+                f"reaction_s is a number of seconds from 0 on, not {self.reaction_s!r}"
             )
 
 
@@ -365,7 +365,7 @@ class _AnalystRounds:
             outcome = over.outcome
             self._mind.learn(self._index(run), None if outcome is None else outcome.quality)
             content = content or self._episode.until(over)
-        return "what was wanted is found" if content else None
+        return "the target is reached" if content else None
 
     def _index(self, run: Run) -> int:
         return self._session.experiment.space.index(run.configuration)
@@ -509,19 +509,19 @@ class AgentEntry:
 AGENTS: tuple[AgentEntry, ...] = (
     AgentEntry(
         "analyst",
-        "The paper's agent: insight, a share of confidence, and perhaps learning.",
+        "The paper's agent: insight, confidence in suggestions, and optional learning.",
         Analyst,
         ("insight", "confidence", "learning", "batch", "acceptance", "reaction_s"),
     ),
     AgentEntry(
         "follower",
-        "Takes every suggestion, as an unattended sweep does.",
+        "Takes every suggestion, as auto-steering does.",
         Follower,
         ("batch",),
     ),
     AgentEntry(
         "one_at_a_time",
-        "Changes one parameter at a time from the best seen, beside a share of confidence.",
+        "Changes one parameter of the best run at a time; takes a share of suggestions.",
         OneAtATime,
         ("confidence", "batch", "acceptance", "reaction_s"),
     ),

@@ -80,7 +80,7 @@ class Truth:
         where = f"the space of application '{application.name}'"
         if not getattr(application, "deterministic", None):
             raise AssistantError(
-                f"application '{application.name}' may give another result every time; a study "
+                f"application '{application.name}' may give varying results; a study "
                 "needs a measured table (copperline tabulate makes one)"
             )
         if space.exclusions or space.closed:
@@ -160,7 +160,7 @@ class ClusteringAdvice:
     def __post_init__(self) -> None:
         if type(self.after) is not int or self.after < 0:
             raise AssistantError(
-                f"the advice comes after a whole number of runs, not {self.after!r}"
+                f"the level is set after a whole number of runs, not {self.after!r}"
             )
         if not 0 <= self.exploitation <= 1:
             raise AssistantError(

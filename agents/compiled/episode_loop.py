@@ -450,7 +450,7 @@ def share(confidence: int, runs: int) -> int:
 
 @kernel
 def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, well: int) -> None:
-    """Record one run in the journal of the episode."""
+    """Record one run of the episode."""
     journal.indices[at] = index
     journal.sources[at] = source
     journal.batches[at] = batch
@@ -602,8 +602,8 @@ class CompiledEpisodes:
         steered: Any = strategy_of(truth, strategy, options)
         if not is_compilable(steered):
             raise AssistantError(
-                f"episodes are compiled for the strategy 'grasp' with effects='means', not for "
-                f"{steered}; play those with a session"
+                f"compiled episodes need the strategy 'grasp' with effects='means', not "
+                f"{steered}; play the episodes with a session"
             )
         self._truth = truth
         self._beta, self._neighbours = float(steered.beta), int(steered.neighbours)

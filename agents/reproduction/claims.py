@@ -159,8 +159,7 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
     outcome = above_zero(-trend, first - last)
     return ClaimVerdict(
         "bad insight: fewer runs", CONFIDENCE_FIGURE, row.table,
-        "Whoever has bad insight needs fewer runs to the optimum the more she trusts the "
-        "suggestions.",
+        "With bad insight, more confidence in the suggestions saves runs to the optimum.",
         outcome,
         f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
         f"{row.confidences[0]} %, {with_interval(last)} at 100 "
@@ -177,15 +176,15 @@ def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) 
     falls = [f"{_factor(gain)} on {name}" for name, gain in {row.table: row_gain, **gains}.items()]
     return ClaimVerdict(
         "bad insight: most on scheduling", CONFIDENCE_FIGURE, join_with_and([row.table, *gains]),
-        "With bad insight and no learning, trusting the suggestions saves the largest part of the "
-        "runs on scheduling.",
+        "With bad insight and no learning, confidence in the suggestions saves the largest share "
+        "of runs on scheduling.",
         outcome,
-        f"runs at {row.confidences[0]} % over those at 100 %: {join_with_and(falls)}.",
+        f"runs at {row.confidences[0]} % divided by those at 100 %: {join_with_and(falls)}.",
         "" if outcome != "does not hold" else
-        f"the trust is worth as much or more on {max(gains, key=lambda n: gains[n].value)}; on "
+        f"confidence saves as much or more on {max(gains, key=lambda n: gains[n].value)}; on "
         f"scheduling {row.given_up('bad', row.confidences[0]):.0%} of the episodes at "
         f"{row.confidences[0]} % and {row.given_up('bad', 100):.0%} of those at 100 % were given "
-        "up at half the space, which hides a part of the gain.",
+        "up at half the space, which hides part of the gain.",
     )  # fmt: skip
 
 
@@ -197,7 +196,7 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
     insight_text = "bad insight" if insight == "bad" else "no insight"
     return ClaimVerdict(
         f"{insight_text}: learning helps", CONFIDENCE_FIGURE, row.table,
-        f"Whoever has {insight_text} needs fewer runs if she learns from results.",
+        f"With {insight_text}, an analyst who learns from results needs fewer runs.",
         outcome,
         f"over confidences of {_range(row)}: {with_interval(with_it)} runs with learning, "
         f"{with_interval(without)} without: {_relative(change)}.",
@@ -215,7 +214,7 @@ def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
     best = max(row.shared, key=lambda at: _learning_gain(row, "bad", at).value)
     return ClaimVerdict(
         f"bad insight: learning helps most at {LEAST} %", CONFIDENCE_FIGURE, row.table,
-        "With bad insight, learning saves most runs where few are taken from the suggestions "
+        "With bad insight, learning saves most runs when few runs come from suggestions "
         f"({LEAST} %).",
         outcome,
         f"runs saved by learning: {with_interval(first)} at {row.shared[0]} %, "
@@ -232,7 +231,7 @@ def good_rises(row: RunsToOptimum) -> ClaimVerdict:
     outcome = above_zero(trend, last - first)
     return ClaimVerdict(
         "good insight: more runs", CONFIDENCE_FIGURE, row.table,
-        "Whoever has good insight needs more runs the more she leaves to the suggestions.",
+        "With good insight, more confidence in the suggestions costs runs to the optimum.",
         outcome,
         f"{with_interval(trend)} runs per 10 points of confidence; {with_interval(first)} runs at "
         f"{row.confidences[0]} %, {with_interval(last)} at 100 "
@@ -249,22 +248,22 @@ def last_step(row: RunsToOptimum) -> ClaimVerdict:
     is_flood = row.table == "flood"
     outcome = above_zero(step, step - before) if is_flood else above_zero(before, before - step)
     text = (
-        "On flood the runs with good insight leap at full confidence, by more than they rose "
-        "before: a few runs of her own lead the model out of the flat area."
+        "On flood with good insight, the step to full confidence adds more runs than all steps "
+        "before: a few own runs lead the model out of the flat area."
         if is_flood
-        else "The runs with good insight rise regularly, without a leap at full confidence by more "
-        "than they rose before."
+        else "With good insight the runs rise evenly: the step to full confidence adds fewer runs "
+        "than all steps before."
     )
     why = ""
     if outcome == "does not hold":
         why = (
-            f"the rise up to {at[-2]} % is {with_interval(before)} runs"
-            f"{' already' if is_flood else ' only'}, the last step {with_interval(step)}."
+            f"the rise up to {at[-2]} % is {with_interval(before)} runs, the last step "
+            f"{with_interval(step)}."
         )
     return ClaimVerdict(
         "good insight: leap at 100 %" if is_flood else "good insight: regular rise",
         CONFIDENCE_FIGURE, row.table, text, outcome,
-        f"{with_interval(step)} runs more from {at[-2]} to 100 %, {with_interval(before)} from "
+        f"{with_interval(step)} more runs from {at[-2]} to 100 %, {with_interval(before)} from "
         f"{at[0]} to {at[-2]} %; the difference is {with_interval(step - before)}; the greatest "
         f"step before is {with_interval(_greatest_step(row))}.",
         why,
@@ -277,14 +276,14 @@ def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
     outcome = near_zero(change, math.log1p(CONFIDENCE_MARGIN))
     return ClaimVerdict(
         "good insight: learning idle", CONFIDENCE_FIGURE, row.table,
-        "With good insight it makes no difference that matters whether she learns "
-        f"({CONFIDENCE_MARGIN:.0%} of the runs at most).",
+        "With good insight, learning makes no relevant difference "
+        f"(at most {CONFIDENCE_MARGIN:.0%} of the runs).",
         outcome,
         f"over confidences of {_range(row)}: {_relative(change)} with learning "
-        f"({with_interval(row.over('good', learning=True))} runs beside "
+        f"({with_interval(row.over('good', learning=True))} runs against "
         f"{with_interval(row.over('good'))}).",
         "" if outcome != "does not hold" else
-        f"she makes {with_interval(row.over('good'))} runs before she finds it without learning, "
+        f"an analyst without learning needs {with_interval(row.over('good'))} runs, "
         f"which is enough to learn from{_effects(row)}.",
     )  # fmt: skip
 
@@ -295,15 +294,15 @@ def none_between(row: RunsToOptimum) -> ClaimVerdict:
     outcome = above_zero(none - good, bad - none)
     return ClaimVerdict(
         "no insight: in between", CONFIDENCE_FIGURE, row.table,
-        "Whoever has no insight needs more runs than with good and fewer than with bad insight.",
+        "Without insight, the runs are more than with good insight and fewer than with bad.",
         outcome,
         f"over confidences of {_range(row)}: good {with_interval(good)}, none "
-        f"{with_interval(none)}, bad {with_interval(bad)} runs; none beyond good "
-        f"{with_interval(none - good)}, bad beyond none {with_interval(bad - none)}.",
+        f"{with_interval(none)}, bad {with_interval(bad)} runs; none minus good "
+        f"{with_interval(none - good)}, bad minus none {with_interval(bad - none)}.",
         "" if outcome != "does not hold" else
-        "a bad subset is soon used up in a space of this size, and what she does then is what "
-        "no insight does."
-        if (none - good).low > 0 else "good insight is no help here.",
+        "a bad subset is soon used up in a space of this size; the analyst then acts as without "
+        "insight."
+        if (none - good).low > 0 else "good insight does not help here.",
     )  # fmt: skip
 
 
@@ -313,7 +312,7 @@ def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
     outcome = above_zero(-trend, trend - bad)
     return ClaimVerdict(
         "no insight: fewer runs, less so", CONFIDENCE_FIGURE, row.table,
-        "Trust in the suggestions saves runs without insight too, though fewer than with bad "
+        "Without insight, confidence in the suggestions saves runs too, but fewer than with bad "
         "insight.",
         outcome,
         f"runs per 10 points of confidence: {with_interval(trend)} without insight, "
@@ -370,7 +369,7 @@ def _censored(row: RunsToOptimum, insight: Kind) -> str:
     if not first and not last:
         return ""
     return (
-        f"; given up at half the space, and counted with that: {first:.0%} at "
+        f"; given up at half the space, and counted with that number: {first:.0%} at "
         f"{row.confidences[0]} %, {last:.0%} at 100 %"
     )
 
@@ -379,7 +378,7 @@ def _beside_chance(row: RunsToOptimum) -> str:
     """Return how the suggestions alone compare with random draws, as an explanation."""
     key: tuple[Kind, int, bool] = ("none", 0, False)
     if key not in row.samples:
-        return "no cell without confidence was played, so chance is not known."
+        return "no cell with confidence 0 % was played, so chance is unknown."
     alone, chance = row.mean("none", 100), row.samples[key].mean
     verdict: dict[Outcome, str] = {
         "holds": "sooner than",
@@ -388,8 +387,8 @@ def _beside_chance(row: RunsToOptimum) -> str:
     }
     word = verdict[above_zero(chance - alone)]
     return (
-        f"the suggestions alone find the optimum {word} draws at random without any insight "
-        f"({with_interval(alone)} beside {with_interval(chance)} runs){_effects(row)}."
+        f"the suggestions alone find the optimum {word} random draws without insight "
+        f"({with_interval(alone)} against {with_interval(chance)} runs){_effects(row)}."
     )
 
 
@@ -405,12 +404,12 @@ def _why_learning(row: RunsToOptimum, insight: Kind) -> str:
     gains = {at: _learning_gain(row, insight, at) for at in row.shared}
     worst = min(gains, key=lambda at: gains[at].value)
     return (
-        f"it does least at {worst} %, where it changes the runs by {with_interval(-gains[worst])}"
+        f"learning saves least at {worst} %: it changes the runs by {with_interval(-gains[worst])}"
         f"{_effects(row)}."
     )
 
 
-LEVELS = (0.0, 0.33, 0.66, 1.0)  # Exploitation levels of the bars; one more bar is without advice
+LEVELS = (0.0, 0.33, 0.66, 1.0)  # Exploitation levels of the bars; one more bar is without a level
 
 BUDGET_FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
     "7": ("flood", (50, 100, 150, 200)),
@@ -427,7 +426,7 @@ class BudgetQualities:
     """Best qualities found within budgets of runs (one of the figures 7 to 9)."""
 
     table: str  # name of the application
-    # ratio to the optimum by budget and exploitation level, None for no advice
+    # ratio to the optimum by budget and exploitation level, None for no level
     samples: Mapping[tuple[int, float | None], Sample]
 
     @property
@@ -484,9 +483,9 @@ def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
         f"{with_interval(at_many, 3)} at {many}; the difference is "
         f"{with_interval(at_few - at_many, 3)}.",
         "" if outcome != "does not hold" else
-        f"at {few} runs nearly all results are alike far from the optimum (mean ratio "
-        f"{_level_mean(row, few).value:.2f}, {row.share_found(few):.0%} found it), at {many} some "
-        f"are near it and some are not (mean ratio {_level_mean(row, many).value:.2f}, "
+        f"at {few} runs nearly all results are far from the optimum (mean ratio "
+        f"{_level_mean(row, few).value:.2f}, {row.share_found(few):.0%} found it), at {many} only "
+        f"some are (mean ratio {_level_mean(row, many).value:.2f}, "
         f"{row.share_found(many):.0%} found it).",
     )  # fmt: skip
 
@@ -503,12 +502,12 @@ def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
         "a mixture is best", figure, row.table,
         f"With {few} runs a mixture of exploring and exploiting ({mixed:.0%}) beats both extremes.",
         outcome,
-        f"ratio at {few} runs: {_bars(row, few)}; {mixed:.0%} is beyond {least:.0%} by "
-        f"{with_interval(means[mixed] - means[least], 3)}, beyond {most:.0%} by "
+        f"ratio at {few} runs: {_bars(row, few)}; {mixed:.0%} exceeds {least:.0%} by "
+        f"{with_interval(means[mixed] - means[least], 3)}, and {most:.0%} by "
         f"{with_interval(means[mixed] - means[most], 3)}.",
         "" if outcome != "does not hold" else
         f"the best level is {best:.0%}, and levels differ by "
-        f"{_range_of(row, few):.3f} at most with {_after(few)} runs after the advice.",
+        f"{_range_of(row, few):.3f} at most; the level applies to {_after(few)} runs.",
     )  # fmt: skip
 
 
@@ -531,10 +530,10 @@ def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
         f"With {few} runs the exploitation level has a significant influence on the result.",
         outcome,
         f"ratio at {few} runs: {_bars(row, few)}; the greatest of {len(pairs)} differences is "
-        f"{b:.0%} beyond {a:.0%} by {widest.value:.3f} ({low:.3f} to {high:.3f}, an interval that "
-        "allows for all of them).",
+        f"{b:.0%} beyond {a:.0%} by {widest.value:.3f} ({low:.3f} to {high:.3f}, a simultaneous "
+        "interval).",
         "" if outcome != "does not hold" else
-        f"the advice leaves {_after(few)} of {few} runs to be steered.",
+        f"the level applies to {_after(few)} of {few} runs only.",
     )  # fmt: skip
 
 
@@ -548,11 +547,11 @@ def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
     why = ""
     if matters != "holds":
         outcome = "undecided"
-        why = f"no influence of the level is sure at {few} runs, so there is none to fade."
+        why = f"the level has no significant influence at {few} runs that could fade."
     elif outcome == "does not hold":
         why = (
             f"at {many} runs the optimum is found by {row.share_found(many):.0%} of the episodes, "
-            f"at {few} by {row.share_found(few):.0%}; there is as much to be won by steering."
+            f"at {few} by {row.share_found(few):.0%}; steering can gain as much."
         )
     return ClaimVerdict(
         "the level fades", figure, row.table,
@@ -576,15 +575,15 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
         for runs, change in zip(row.budgets[1:], beside, strict=True)
     ]
     text = (
-        "The more is exploited, the better the result."
+        "More exploitation gives better results."
         if more
         else "It is better to explore (low levels): good results are spread over the space."
     )
     return ClaimVerdict(
         "exploit" if more else "explore", figure, row.table, text, outcome,
         f"from exploring to exploiting the ratio changes by {with_interval(along, 3)} at {few} "
-        f"runs ({_bars(row, few)}), by "
-        f"{join_with_and(changes) if changes else 'nothing else that was played'}.",
+        f"runs ({_bars(row, few)})"
+        f"{f', by {join_with_and(changes)}' if changes else ''}.",
         "" if outcome != "does not hold" else
         f"the best level at {few} runs is {_best(row, few)}.",
     )  # fmt: skip
@@ -593,7 +592,7 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
 def _bars(row: BudgetQualities, runs: int) -> str:
     texts = [f"{row.mean(runs, level).value:.3f} at {level:.0%}" for level in row.levels]
     if (runs, None) in row.samples:
-        texts.append(f"{row.mean(runs, None).value:.3f} without advice")
+        texts.append(f"{row.mean(runs, None).value:.3f} without a level")
     return join_with_and(texts)
 
 
@@ -612,5 +611,5 @@ def _range_of(row: BudgetQualities, runs: int) -> float:
 
 
 def _after(runs: int) -> int:
-    """Return how many runs are left after the paper's advice at 70 %."""
+    """Return how many runs are left when the level is set at 70 %."""
     return runs - -(-7 * runs // 10)

@@ -104,19 +104,19 @@ TITLES = {
     "7": "Figure 7: the best of a budget, flood",
     "8": "Figure 8: the best of a budget, scheduling",
     "9": "Figure 9: the best of a budget, maze",
-    "compare": "Beyond the paper: the default strategy, and advice by the forecast",
+    "compare": "Beyond the paper: the default strategy, and warnings of the forecast",
 }
 CAPTIONS = {
     "5": "All combinations, folded onto two axes; the star is the optimum.",
     "6": "Rows are applications, columns insights, as in the paper. Bars are means with 95 % "
-    "intervals by the bootstrap; an episode that was given up at half the space counts with that.",
-    "compare": "Ratio of the best result of a budget to the optimum, the paper's GRASP beside the "
-    "product's default strategy; and the share of agreements (a budget and a goal) that are kept "
-    "if warnings of the calibrated forecast are ignored or accepted. Means with 95 % intervals by "
+    "intervals by the bootstrap; an episode given up at half the space counts with that number.",
+    "compare": "Ratio of the best result of a budget to the optimum, for the paper's GRASP and "
+    "the default strategy. Then the share of SLAs (a budget and a goal) met by analysts who "
+    "ignore or accept warnings of the calibrated forecast. Means with 95 % intervals by "
     "the bootstrap.",
 }
 BUDGET = (
-    "Ratio of the best result to the optimum, by budget and exploitation level, which is accepted "
+    "Ratio of the best result to the optimum, by budget and exploitation level. The level applies "
     "after 70 % of the runs. All runs are suggestions (confidence 100 %). Means with 95 % "
     "intervals by the bootstrap."
 )
@@ -201,7 +201,7 @@ def render_markdown(done: Reproduction, drawings_by_figure: Mapping[str, Mapping
     for figure, ones in drawings_by_figure.items():
         lines += ["", f"## {TITLES[figure]}", "", CAPTIONS.get(figure, BUDGET), ""]
         lines += [f"![{name}](figures/{_file(figure)}_{name}.svg)" for name in ones]
-    lines += ["", "## What was played", ""]
+    lines += ["", "## Settings", ""]
     lines += [f"- {name}: {text}" for name, text in about(done).items()]
     return "\n".join([*lines, ""])
 
@@ -241,7 +241,7 @@ def about(done: Reproduction) -> dict[str, str]:
         study = finished.study
         if study.stop.runs:
             levels = [
-                "no advice" if level is None else f"{level:g}" for level in study.stop.exploitation
+                "no level" if level is None else f"{level:g}" for level in study.stop.exploitation
             ]
             facts_by_name[f"Figure {figure}"] = (
                 f"budgets {', '.join(map(str, study.stop.runs))} runs, exploitation "
@@ -257,7 +257,7 @@ def about(done: Reproduction) -> dict[str, str]:
     if done.strategies:
         budgets = ", ".join(f"{row.table} {BUDGETS[row.table]}" for row in done.strategies)
         facts_by_name["Comparison"] = (
-            f"runs: {budgets}; {done.goals[0].gained.n} agreements each, whose goal is what the "
+            f"runs: {budgets}; {done.goals[0].gained.n} SLAs each, with the goal that the "
             f"best {GOAL:.0%} reach, by analysts who take every suggestion"
         )
     return facts_by_name

@@ -117,13 +117,13 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
         f"{name} finds the optimum in {row.share_found(name, confidence):.0%} of the episodes"
         for name in (DEFAULT, FAITHFUL)
     ]
-    setting = "alone" if confidence == 100 else f"with an analyst who trusts it to {confidence} %"
+    setting = "alone" if confidence == 100 else f"at a confidence of {confidence} %"
     return ClaimVerdict(
         f"default beyond grasp, {confidence} %", COMPARISON_FIGURE, row.table,
         f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {setting} finds "
-        "more than the paper's GRASP.",
+        "better results than the paper's GRASP.",
         outcome,
-        f"ratio to the optimum, over all insights: {with_interval(default, 3)} beside "
+        f"ratio to the optimum, over all insights: {with_interval(default, 3)} against "
         f"{with_interval(theirs, 3)}; the difference is {with_interval(default - theirs, 3)}.",
         "" if outcome != "does not hold" else f"{join_with_and(shares)}.",
     )  # fmt: skip
@@ -133,26 +133,26 @@ def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
     """Judge the claim that accepting forecast warnings meets more SLAs."""
     outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
-        f"advice keeps agreements, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
-        f"Ours: who accepts the advice of the forecast, with {comparison.strategy}, keeps more "
-        f"agreements ({BUDGETS[comparison.table]} runs to reach the best {GOAL:.0%}) than who "
-        "ignores it.",
+        f"warnings: more SLAs met, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
+        f"Ours: with {comparison.strategy}, analysts who accept warnings of the forecast meet more "
+        f"SLAs ({BUDGETS[comparison.table]} runs to reach the best {GOAL:.0%}) than analysts who "
+        "ignore them.",
         outcome,
-        f"kept: {with_interval(comparison.accepted.mean * 100.0, 0)} % accepting, "
+        f"met: {with_interval(comparison.accepted.mean * 100.0, 0)} % accepting, "
         f"{with_interval(comparison.ignored.mean * 100.0, 0)} % ignoring; the difference, episode "
         f"by episode, is {with_interval(comparison.gained.mean * 100.0, 1)} points; in "
-        f"{comparison.warned:.0%} of {comparison.gained.n} episodes accepting changed what was "
-        "run.",
+        f"{comparison.warned:.0%} of {comparison.gained.n} episodes accepting changed the "
+        "runs.",
         _why_not(comparison, outcome),
     )  # fmt: skip
 
 
 def _why_not(comparison: WarningComparison, outcome: Outcome) -> str:
     if not comparison.warned:
-        return "no warning came that proposed a change which an analyst may make by herself."
+        return "no warning proposed a change that an analyst may make alone."
     if outcome != "does not hold":
         return ""
-    return "the changes that the advice proposes do worse here than going on as before."
+    return "the changes that the warnings propose give worse results here than no change."
 
 
 def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]:
@@ -181,8 +181,8 @@ def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, Study
             )
             if comparison.table == table
         ]
-        title = f"{table}, agreements kept: the best {GOAL:.0%} within {BUDGETS[table]} runs"
-        labels = ("strategy", "warnings of the forecast", "share kept")
+        title = f"{table}, SLAs met: the best {GOAL:.0%} within {BUDGETS[table]} runs"
+        labels = ("strategy", "warnings of the forecast", "share met")
         yield f"{table}_agreements", StudyPanel(title, *labels, tuple(bars), table)
 
 
@@ -336,12 +336,12 @@ class EvaluationRecipe:
         unknown = next((figure for figure in self.figures if figure not in FIGURE_NAMES), None)
         if unknown is not None:
             raise AssistantError(
-                f"there is no figure '{unknown}' to reproduce; there are {', '.join(FIGURE_NAMES)}"
+                f"no figure '{unknown}' to reproduce; allowed are {', '.join(FIGURE_NAMES)}"
             )
         if not self.spaces or not self.playable_figures:
             space_names = ", ".join(space.name for space in self.spaces) or "no application"
             raise AssistantError(
-                f"nothing is left to reproduce of figure {', '.join(self.figures)} with "
+                f"there is nothing to reproduce for figure {', '.join(self.figures)} with "
                 f"{space_names}"
             )
 
@@ -412,7 +412,7 @@ def compare_studies(recipe: EvaluationRecipe) -> dict[str, Study]:
         )
         for word, acceptance in (("ignored", 0.0), ("accepted", 1.0)):
             studies[f"{word}_{space.name}"] = Study(
-                f"Agreements kept, warnings {word}, {space.name}",
+                f"SLAs met, warnings {word}, {space.name}",
                 (_table(space),),
                 seed=recipe.seed,
                 replications=min(recipe.episodes, MOST_OF_GOALS),

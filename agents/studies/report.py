@@ -108,7 +108,7 @@ def learns(learning: bool | None) -> str:
 
 def level(exploitation: float | None) -> str:
     """Format an exploitation level as text."""
-    return "no advice" if exploitation is None else f"{exploitation:g}"
+    return "no level" if exploitation is None else f"{exploitation:g}"
 
 
 def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
@@ -250,7 +250,7 @@ def _contrasts(study: Study, means: Means) -> Iterator[_Contrast]:
         yield from _ends(insight_means, context, lambda c: c.learning, "learning")
     yield from _ends(means, "", lambda c: c.runs, "a budget of {1} runs instead of {0}")
     if len(study.stop.exploitation) > 1:
-        yield from _beside(means, lambda c: level(c.exploitation), "exploitation {1} beside {0}")
+        yield from _beside(means, lambda c: level(c.exploitation), "exploitation {1} against {0}")
     yield from _beside(means, lambda c: str(c.strategy), "{1} instead of {0}")
     yield from _beside(means, lambda c: c.kind, "the analyst {1} instead of {0}")
 
@@ -299,10 +299,10 @@ def _sentence(where: str, contrast: _Contrast, *, is_ratio: bool) -> StudyFindin
     by = f"{_short(abs(change.value))} ({_short(ends[0])} to {_short(ends[1])})"
     if is_ratio:
         verb = "raises" if change.value > 0 else "lowers"
-        text = f"{opening} {verb} the ratio to the optimum by {by}: {after} beside {before}."
+        text = f"{opening} {verb} the ratio to the optimum by {by}: {after} instead of {before}."
     else:
         verb = "costs" if change.value > 0 else "saves"
-        text = f"{opening} {verb} {by} runs to the optimum: {after} beside {before}."
+        text = f"{opening} {verb} {by} runs to the optimum: {after} instead of {before}."
     return StudyFinding(text, sure, weight)
 
 
@@ -427,7 +427,7 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
     """Return the settings of the study as texts by name."""
     study = finished.study
     learner, insight, manner, stop = study.learner, study.insight, study.manner, study.stop
-    ends = "at the optimum, given up after " + (
+    ends = "at the optimum, or given up after " + (
         ", ".join(
             f"{max(1, int(stop.censored_at * size)):,} runs of {name} ({size:,} configurations)"
             for name, size in finished.sizes.items()
@@ -437,18 +437,18 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
     if stop.runs:
         ends = f"after {', '.join(map(str, stop.runs))} runs"
         if any(exploitation is not None for exploitation in stop.exploitation):
-            ends += f", with the clustering advice at {stop.advised_from:.0%} of them"
+            ends += f", with the exploitation level set at {stop.advised_from:.0%} of them"
     if stop.deadline_s is not None:
         ends += f", or {number(stop.deadline_s)} simulated seconds"
     facts_by_name = {
         "Seed": str(study.seed),
         "Episodes end": ends,
-        "Analysts": f"{manner.batch} runs at a time, an advice is accepted with probability "
+        "Analysts": f"{manner.batch} runs at a time, warnings are accepted with probability "
         f"{manner.acceptance:g}, {number(manner.reaction_s)} s to react",
     }
     if "analyst" in study.kinds:
         facts_by_name["Insight"] = (
-            f"{insight.members:.1%} of the space ({insight.least} configurations at least): good "
+            f"{insight.members:.1%} of the space (at least {insight.least} configurations): good "
             f"ones from the best {insight.best:.0%}, the optimum among them, bad ones from the "
             f"worst {insight.worst:.0%}"
         )
@@ -465,13 +465,13 @@ def notes(finished: PlayedStudy) -> tuple[str, ...]:
     sentences = ["Means, with 95 % intervals by the bootstrap over the episodes of a cell."]
     if finished.study.stop.runs:
         sentences.append(
-            "Ratio: the best value found beside the optimum, 1 if it is one (section 4.3 of the "
-            "paper)."
+            "Ratio: the best value found relative to the optimum; 1 is optimal (section 4.3 of "
+            "the paper)."
         )
     elif any(summary.censored for summary in finished.summaries):
         sentences.append(
             "An episode that did not find the optimum counts with the runs after which it was "
-            "given up: where there are such, the mean is too low."
+            "given up, so the mean is too low."
         )
     return tuple(sentences)
 

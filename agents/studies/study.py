@@ -88,11 +88,9 @@ class StoppingRule:
             raise AssistantError("exploitation needs at least one level; leave it out for none")
         levels = [level for level in self.exploitation if level is not None]
         if levels and not self.runs:
-            raise AssistantError(
-                "exploitation comes with a share of a budget; give runs, or leave it out"
-            )
+            raise AssistantError("exploitation needs a budget; give runs, or leave it out")
         if self.goal is not None and not self.runs:
-            raise AssistantError("a goal is agreed on with a budget; give runs, or leave it out")
+            raise AssistantError("a goal needs a budget; give runs, or leave it out")
         if self.goal is not None and not 0 < self.goal <= 1:
             raise AssistantError(
                 f"goal is a share of the configurations above 0, up to 1, not {self.goal}"
@@ -390,14 +388,14 @@ def _tables(
     about = read.scheduling
     if about != _Scheduling() and "scheduling" not in read.applications:
         raise SettingsError(
-            f"{where}: [scheduling] is about 'scheduling' among the applications; name it there"
+            f"{where}: [scheduling] needs 'scheduling' among the applications; add it there"
         )
     if about.first is not None and about.log is None:
-        raise SettingsError(f"{where}: 'scheduling.first' is about a log; name it with 'log'")
+        raise SettingsError(f"{where}: 'scheduling.first' needs a log; name it with 'log'")
     if read.applications and measure is None:
         raise SettingsError(
             f"{where} names applications, which are measured by copperline agents run; in Python "
-            "give read_study what makes their tables (measure)"
+            "give read_study a function that makes their tables (measure)"
         )
     tables = []
     for name in read.applications:

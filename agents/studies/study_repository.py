@@ -1,7 +1,7 @@
 """Repository of studies: a folder each, played by one process at a time, with progress and result.
 
 The right to play is a lock on one byte of ``.playing``, which the kernel releases when the process
-ends; so nobody plays in an unlocked folder, whatever its files say. The file names the process,
+ends; so no process plays in an unlocked folder, whatever its files say. The file names the process,
 and ``progress.json`` beside it holds the progress.
 """
 
@@ -330,14 +330,14 @@ class StudyRepository:
                     os.kill(current_holder.pid, number)
                 except PermissionError as error:
                     raise AssistantError(
-                        f"process {current_holder.pid}, which plays the study, is somebody else's; "
-                        "end it there"
+                        f"process {current_holder.pid}, which plays the study, belongs to another "
+                        "user; end it as that user"
                     ) from error
             until_s = time.monotonic() + grace_s
             while lock_holder(folder) is not None and time.monotonic() < until_s:
                 time.sleep(_LOOK_S)
         if lock_holder(folder) is not None:
-            raise AssistantError(f"the study in '{folder}' does not end; look at its process")
+            raise AssistantError(f"the study in '{folder}' does not end; check its process")
 
     def remove(self, name: str) -> None:
         """Delete a study and its results from the repository.
@@ -384,7 +384,7 @@ class StudyRepository:
                     if not (self.folder / name).exists():
                         new_folder.rename(self.folder / name)
                         return name
-            raise AssistantError(f"there are too many studies named '{clean}'; name it otherwise")
+            raise AssistantError(f"there are too many studies named '{clean}'; use another name")
         except (OSError, ValueError) as error:
             raise AssistantError(f"cannot write the study in '{self.folder}': {error}") from error
         finally:
@@ -438,7 +438,7 @@ def _last_word(folder: Path) -> tuple[StudyState, str]:
         text = refused.removeprefix(_REFUSED)
         return "refused", f"{text[:1].upper()}{text[1:]}"
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
-        return "broken", f"Something in Copperline went wrong; its last word: {lines[-1].strip()}"
+        return "broken", f"Something in Copperline went wrong; last line: {lines[-1].strip()}"
     return "stopped", ""
 
 
@@ -522,7 +522,7 @@ def stamp(stored: StoredStudy) -> tuple[int, ...]:
     try:
         stats = [(stored.folder / name).stat() for name in (RESULTS, STUDY)]
     except OSError as error:
-        raise AssistantError(f"the study '{stored.name}' is not there any more") from error
+        raise AssistantError(f"the study '{stored.name}' does not exist any more") from error
     return tuple(number for stat in stats for number in (stat.st_mtime_ns, stat.st_size))
 
 

@@ -136,8 +136,8 @@ def check(study: Study, cell: Cell, truth: Truth) -> None:
     _open(study, cell, truth, cell.streams(study.seed, 0), SimulatedClock())
     if cell.runs is not None and truth.ratio(truth.optimum) is None:
         raise AssistantError(
-            f"table '{cell.table}' has no values above 0 only, so a ratio to the optimum means "
-            "nothing; stop at the optimum instead"
+            f"table '{cell.table}' has values of 0 or less, so a ratio to the optimum is "
+            "undefined; stop at the optimum instead"
         )
     study.agent(cell)
 
@@ -203,7 +203,7 @@ def _row(
     measured = runs.qualities[~np.isnan(runs.qualities)]
     best = float(measured.max()) if measured.size else None
     if runs.reached is not None:
-        ended = "what was wanted is found"
+        ended = "the target is reached"
     elif n >= max_runs:
         ended = f"the budget of {n} runs is used up"
     else:
@@ -384,8 +384,8 @@ def _play_apart(
         pool.shutdown()
     except BrokenProcessPool as error:
         raise AssistantError(
-            "a process that played episodes died (killed, or out of memory); what was played is "
-            "kept: run the study again, perhaps with fewer workers"
+            "a process that played episodes died (killed, or out of memory); finished episodes "
+            "are kept: run the study again, perhaps with fewer workers"
         ) from error
     finally:
         _end(pool)

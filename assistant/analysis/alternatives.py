@@ -203,7 +203,7 @@ def _exploitation(prospects: AlternativeSearch) -> Iterator[Alternative]:
     present = experiment.steering.exploitation
     if present is not None:
         steering = replace(experiment.steering, exploitation=None)
-        text = f"keep no share of the runs inside the regions any more ({100 * present:.0f} % now)"
+        text = f"spend no fixed share of the runs inside the regions ({100 * present:.0f} % now)"
         yield Alternative("exploitation", text, steering=steering)
     if not prospects.current_forecast.paper.regions:
         return
@@ -220,9 +220,9 @@ def _strategy(prospects: AlternativeSearch) -> Iterator[Alternative]:
     if present.strategy == DEFAULT_STRATEGY:
         return
     steering = Steering(DEFAULT_STRATEGY, {}, None, present.weights)
-    text = f"choose by {DEFAULT_STRATEGY} instead of {present.strategy}"
+    text = f"use the strategy {DEFAULT_STRATEGY} instead of {present.strategy}"
     if present.exploitation is not None:
-        text += ", which divides the runs by itself"
+        text += " (it divides the runs by itself)"
     yield Alternative("strategy", text, steering=steering)
 
 
@@ -233,7 +233,7 @@ def _closing(experiment: Experiment) -> Iterator[Alternative]:
     close = hopeless_levels(experiment, experiment.opened.objective.quality_of(goal))
     if close:
         levels = ", ".join(f"{name}={value}" for name, value in close)
-        text = f"close {levels} (was not tested as an intervention)"
+        text = f"close {levels} (the effect was not tested)"
         yield Alternative("close", text, close=close)
 
 
@@ -253,7 +253,7 @@ def _more(prospects: AlternativeSearch) -> Iterator[Alternative]:
         smallest = _least(prospects, more_runs, most)
         chance = prospects.chance(more_runs(MOST_LEFT - n_left))
         if chance is not None and chance < EVEN:
-            text = f"{smallest.text} (an even chance is not within {MOST_LEFT} runs)"
+            text = f"{smallest.text} ({MOST_LEFT} runs do not give a chance of 50 %)"
             smallest = replace(smallest, text=text)
         yield smallest
     if sla.deadline_s is not None and sla.deadline_s > prospects.now_s:
@@ -323,7 +323,7 @@ def _easier(prospects: AlternativeSearch) -> Iterator[Alternative]:
     goal = _rounded(objective.value_of(low), 4, up=objective.goal == "minimise")
     unit = f" {objective.unit}" if objective.unit else ""
     yield _on_terms(
-        "easier", f"be content with {goal:,g}{unit}", replace(experiment.sla, goal=goal)
+        "easier", f"change the goal to {goal:,g}{unit}", replace(experiment.sla, goal=goal)
     )
 
 

@@ -108,7 +108,7 @@ class ForecastEvidence:
     def silence(self) -> str:
         """Reason why there is too little evidence for a forecast, or an empty text."""
         if self.used < LEAST_RUNS:
-            return f"{_runs(self.used)} over, and a forecast needs {LEAST_RUNS}"
+            return f"{_runs(self.used)} ended, and a forecast needs {LEAST_RUNS}"
         if len(self.losses) < LEAST_RESULTS:
             n = len(self.losses)
             subject = "1 configuration has" if n == 1 else f"{n} configurations have"
@@ -117,14 +117,14 @@ class ForecastEvidence:
                 f"{LEAST_RESULTS}"
             )
         if self.step <= 0:
-            return "all results are equal, so that nothing shows how far a change goes"
+            return "all results are equal, so the size of a change is unknown"
         if self.reach is None:
-            return "nothing is left to try"
+            return "no configuration is left to try"
         return ""
 
 
 def _runs(n: int) -> str:
-    return "1 run is" if n == 1 else f"{n} runs are"
+    return "1 run has" if n == 1 else f"{n} runs have"
 
 
 def stale_share(losses: Sequence[float | None]) -> float:
@@ -253,16 +253,16 @@ class ForecastCalibration:
         """Return one sentence for each input outside the calibrated range."""
         sentences = []
         if strategy not in self.offsets:
-            sentences.append(f"the strategy {strategy} was not tested: uncalibrated")
+            sentences.append(f"the forecast is not calibrated for the strategy {strategy}")
         if not TESTED_SIZE[0] <= evidence.size <= TESTED_SIZE[1]:
             sentences.append(
-                f"tested on spaces of {TESTED_SIZE[0]} to {TESTED_SIZE[1]:,} combinations, and "
-                f"this one has {evidence.size:,}"
+                f"the forecast was tested on spaces of {TESTED_SIZE[0]} to {TESTED_SIZE[1]:,} "
+                f"combinations; this one has {evidence.size:,}"
             )
         if evidence.used > TESTED_USED[1]:
-            sentences.append(f"tested after at most {TESTED_USED[1]} runs")
+            sentences.append(f"the forecast was tested after at most {TESTED_USED[1]} runs")
         if left is not None and left > TESTED_LEFT:
-            sentences.append(f"tested with at most {TESTED_LEFT} runs left")
+            sentences.append(f"the forecast was tested with at most {TESTED_LEFT} runs left")
         return tuple(sentences)
 
 

@@ -148,7 +148,7 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
     """Return one sentence for each property of the experiment that was not tested."""
     sentences = []
     if experiment.is_noisy:
-        sentences.append("results vary from run to run, and it was tested on results that do not")
+        sentences.append("results vary from run to run; the forecast was tested on equal ones")
     violated = any(run.outcome is not None and not run.outcome.feasible for run in experiment.runs)
     cut = {
         "constraints": violated,
@@ -157,12 +157,12 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
     }
     if any(cut.values()):
         restrictions = " and ".join(name for name, is_there in cut.items() if is_there)
-        sentences.append(f"{restrictions} cut the space, and it was tested on whole ones")
+        sentences.append(f"{restrictions} cut the space; the forecast was tested on whole spaces")
     late = experiment.goal_set_after
     if sla.goal is not None and sla.goal == experiment.sla.goal and late > TESTED_GOAL:
         sentences.append(
-            f"the goal was set after {late} runs, and it was tested with goals set after at most "
-            f"{TESTED_GOAL}"
+            f"the goal was set after {late} runs; the forecast was tested with goals set after at "
+            f"most {TESTED_GOAL}"
         )
     return tuple(sentences)
 

@@ -125,7 +125,7 @@ class PredictionScoreboard:
         promises: records of all suggestions that can be judged, by the end of their runs.
         coverage: coverage over the suggestions that were run unchanged.
         unanswered: suggestions of batches that were replaced before any was submitted.
-        today: value of the baseline; None if it is unknown or violates a constraint.
+        baseline: value of the baseline; None if it is unknown or violates a constraint.
     """
 
     value_name: str

@@ -94,7 +94,7 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
     if not suggestions:
         run = experiment.summaries[choice.winner.configuration].run
         raise ExperimentError(
-            f"run {run.id} cannot be repeated, since a level of it is closed or its combination is "
+            f"run {run.id} cannot be repeated: one of its levels is closed, or its combination is "
             "excluded; reopen the level"
         )
     return suggestions
@@ -164,14 +164,14 @@ def _sentence(experiment: Experiment, choice: Choice) -> str:
         by = f"by {experiment.opened.objective.wrapper}, "
     n_others = len(choice.rivals)
     rivals_text = "one other" if n_others == 1 else f"{n_others} others"
-    rivals = f"; {rivals_text} cannot be told from it by the noise" if n_others else ""
+    rivals = f"; the noise does not separate it from {rivals_text}" if n_others else ""
     times = "it ran once" if winner.n == 1 else f"it ran {winner.n} times"
     sure, unsure = "is recommended, and confirmed", "is recommended, but not confirmed"
     text = {
         "deterministic": "is confirmed: the same configuration gives the same result every time",
         "replicates": f"{sure}: {times}{_mean(experiment, choice)}{rivals}",
-        "gap": f"{sure}: {times}, and leads by more than the noise of the replicates explains",
-        "repeated": f"is recommended, and repeated, but not told apart from {rivals_text}: {times}"
+        "gap": f"{sure}: {times}, and its lead is larger than the noise of the replicates",
+        "repeated": f"is recommended, and repeated, but not separated from {rivals_text}: {times}"
         f"{_mean(experiment, choice)}",
         "failed": f"{unsure}: {times}, and failed {_n_failed(experiment, winner.configuration)}",
         "unknown": f"{unsure}: {times}, and {_why(experiment)}{rivals}",
@@ -180,7 +180,7 @@ def _sentence(experiment: Experiment, choice: Choice) -> str:
     best = experiment.best
     luck = ""
     if best is not None and best.configuration != winner.configuration:
-        luck = f" Run {best.id} looked better, but rests on fewer runs."
+        luck = f" Run {best.id} has a better result, but fewer runs."
     return f"{text[0].upper()}{text[1:]}{luck}"
 
 
@@ -196,7 +196,7 @@ def _mean(experiment: Experiment, choice: Choice) -> str:
 
 def _why(experiment: Experiment) -> str:
     if experiment.is_noisy is None:
-        return "whether results vary from run to run is not known; run it again"
+        return "it is unknown whether results vary from run to run; run it again"
     return "results vary from run to run; run it again"
 
 
@@ -216,7 +216,7 @@ def passed_limit(experiment: Experiment, now_s: float) -> str | None:
     if is_overdue(experiment, now_s):
         return "the deadline has passed"
     if experiment.sla.is_spent(experiment.cost):
-        return f"the cost of {experiment.sla.cost_text} is used up"
+        return f"the cost limit of {experiment.sla.cost_text} is used up"
     return None
 
 

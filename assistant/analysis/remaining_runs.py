@@ -264,10 +264,7 @@ def count_remaining(
     if sla.deadline_s is not None:
         by_then = _until(course.ends_s, sla.deadline_s - now_s)
         if by_then is None:
-            unknown = (
-                "no run has told how long it took, so that it is unknown how many fit before the "
-                "deadline"
-            )
+            unknown = "no run has a known duration, so the runs until the deadline are unknown"
         else:
             draws["deadline"] = by_then
         terms.append(TermForecast("deadline", sla.deadline_s, now_s, interval(by_then)))
@@ -275,12 +272,12 @@ def count_remaining(
         sums = None if course.costs is None else course.costs.cumsum(axis=1)
         afford = None if course.spent is None else _until(sums, sla.max_cost - course.spent)
         if afford is None:
-            unknown = "no run has a known cost, so that it is unknown how many can be afforded"
+            unknown = "no run has a known cost, so the runs within the cost limit are unknown"
         else:
             draws["max_cost"] = afford
         terms.append(TermForecast("max_cost", sla.max_cost, course.spent, interval(afford)))
     if not terms:
-        unknown = "neither a number of runs, nor a deadline, nor a cost is agreed"
+        unknown = "the SLA has no budget of runs, no deadline and no cost limit"
     if any((left <= 0).all() for left in draws.values()):
         unknown = ""  # one used-up limit decides, even if the others are unknown
     if experiment.finished is not None:

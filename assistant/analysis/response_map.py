@@ -349,7 +349,7 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
             level_id >= space.parameters[position].n_levels
         ):
             raise ExperimentError(
-                f"'{key}' is no cell of this map; choose a cell of the map that is shown"
+                f"'{key}' is no cell of this map; choose a cell of the current map"
             )
         names[space.names[position]] = space.parameters[position].levels[level_id]
     return space.from_values({**rest, **names})

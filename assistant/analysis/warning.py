@@ -1,6 +1,6 @@
 """Warning that the goal or the budget will be missed: when it is due, its words, its next batch.
 
-The words describe how studies like this one ended; they never promise an effect.
+The words describe how studies like this one ended; they never predict an effect.
 """
 
 from collections.abc import Sequence
@@ -103,12 +103,12 @@ def proposal(change: Alternative) -> str:
 
 def paper_words(forecast: Forecast) -> str:
     """Return one sentence on the result of the paper's rule."""
-    says = {
-        True: "a miss",
-        False: "no miss",
-        None: "nothing, since what is pending or what is left cannot be counted",
+    result = {
+        True: "predicts a miss",
+        False: "predicts no miss",
+        None: "has no result, since the pending runs or the runs left cannot be counted",
     }[forecast.paper.is_miss]
-    return f"The paper's rule, which is not calibrated, says {says}."
+    return f"The paper's rule (uncalibrated) {result}."
 
 
 def _steps(steps: float) -> str:
@@ -299,24 +299,24 @@ def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | N
     if paper.remaining_by_deadline is not None and paper.remaining == paper.remaining_by_deadline:
         tighter = "the deadline"
     elif paper.remaining_by_cost is not None and paper.remaining == paper.remaining_by_cost:
-        tighter = "the limit of cost"
-    more = "a greater limit of cost" if tighter == "the limit of cost" else "a later deadline"
+        tighter = "the cost limit"
+    more = "a higher cost limit" if tighter == "the cost limit" else "a later deadline"
     change = "" if now is None else f" instead of {now:.0%}"
     left = "1 run" if paper.remaining == 1 else f"{paper.remaining} runs"
     missed = f"{counted}, and {tighter} leaves {left}: {paper.shortfall} too few. "
     if paper.remaining == 0:
-        return f"{missed}Agree on {paper.shortfall} more or {more}."
+        return f"{missed}Allow {paper.shortfall} more or {more}."
     if now == exploitation:
         return (
-            f"{missed}All remaining runs go inside the regions already: agree on "
+            f"{missed}All remaining runs go inside the regions already: allow "
             f"{paper.shortfall} more runs or {more}, or close levels."
         )
     if not paper.regions:
-        return f"{missed}Agree on {paper.shortfall} more runs or {more}, or plan fewer."
+        return f"{missed}Allow {paper.shortfall} more runs or {more}, or plan fewer."
     return (
         f"{missed}"
         f"Spend {exploitation:.0%} of the remaining runs inside the regions{change}, "
-        "most where the mean quality is best."
+        "most of them where the mean quality is best."
     )
 
 

@@ -145,7 +145,7 @@ def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
     used = experiment.n_charged
     if change.max_runs is not None and change.max_runs < used:
         raise ExperimentError(
-            f"{used} runs are used already; a budget of {change.max_runs} cannot be agreed on"
+            f"a budget of {change.max_runs} is too small: {used} runs are used already"
         )
     return sla
 
@@ -184,19 +184,17 @@ def sentence(
     if after.is_over:
         without = "" if after.goal is None else ", and the goal would not be reached"
         chances = _chances(before, after) if reached else f"No run would be left{without}."
-        return (
-            f"{chances} More runs, time or money would leave some; closing fewer levels may, too."
-        )
+        return f"{chances} Allow more runs, time or money, or close fewer levels."
     return f"{_chances(before, after)} {_runs(inside, outside)}"
 
 
 def _chances(before: Forecast, after: Forecast) -> str:
     if after.goal is None:
-        return "No goal is agreed, so that there is no chance to tell."
+        return "No goal is set, so no chance is shown."
     if after.goal.reached_by is not None:
         return f"Run {after.goal.reached_by} reached this goal already."
     if after.goal.chance is None:
-        return f"No chance can be told: {after.silence}."
+        return f"The chance is unknown: {after.silence}."
     now = percent(after.goal.chance)
     was = None if before.goal is None or before.goal.reached_by else before.goal.chance
     band = after.goal.band
@@ -214,13 +212,13 @@ def _chances(before: Forecast, after: Forecast) -> str:
 
 def _runs(inside: tuple[RegionRuns, ...], outside: int | None) -> str:
     if outside is None:
-        return "How many runs are left is not known."
+        return "The number of runs left is unknown."
     n_inside = sum(region_runs.runs for region_runs in inside)
     left = n_inside + outside
-    runs = "1 run that is left" if left == 1 else f"{left} runs that are left"
+    runs = "1 run left" if left == 1 else f"{left} runs left"
     if not inside:
-        return f"Of the {runs} none would be kept for regions of good results."
+        return f"Of the {runs}, none would be kept for regions of good results."
     into = ", ".join(
-        f"{region_runs.runs} into region {region_runs.region}" for region_runs in inside
+        f"{region_runs.runs} would be in region {region_runs.region}" for region_runs in inside
     )
-    return f"Of the {runs} {into}, and {outside} outside."
+    return f"Of the {runs}, {into}, and {outside} outside."

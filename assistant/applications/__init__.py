@@ -18,7 +18,7 @@ from assistant.applications.rest import Rest
 from assistant.applications.scheduling import Scheduling
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.ports import Application
-from sim.api import generators as registered_generators
+from sim.api import registered_generators
 from strategies import Parameter, ParameterSpace
 
 
@@ -97,17 +97,17 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
     ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
     ApplicationEntry("command", "any program, run with values as arguments", _command_example),
     ApplicationEntry("function", "a Python function", _function_example),
-    ApplicationEntry("rest", "any program that speaks HTTP, asked for every run", _rest_example),
+    ApplicationEntry("rest", "any program that answers HTTP requests for runs", _rest_example),
     ApplicationEntry("flood", "a flood model, calibrated against sensors", _flood_example),
-    ApplicationEntry("maze", "a runner in mazes: the time to the way out", _maze_example),
+    ApplicationEntry("maze", "a runner in mazes: the time to the exit", _maze_example),
     ApplicationEntry(
         "ai_platform",
-        "a platform for AI pipelines: its clusters, its scheduler, when models are trained again",
+        "a platform for AI pipelines: its clusters, its scheduler, the retraining of its models",
         _ai_platform_example,
     ),
     ApplicationEntry(
         "placement",
-        "a fleet of machines: how many of each kind, who gets which, what is promised beyond",
+        "a fleet of machines: counts by kind, placement and overcommitment",
         _placement_example,
     ),
 )

@@ -61,7 +61,7 @@ def check_patterns(patterns: Iterable[str]) -> None:
     for pattern in patterns:
         if not pattern or "=" in pattern or not pattern.isprintable():
             raise ApplicationError(
-                f"inherit names variables, as in ['CUDA_*', 'LD_LIBRARY_PATH'], not {pattern!r}"
+                f"inherit lists variables, such as ['CUDA_*', 'LD_LIBRARY_PATH'], not {pattern!r}"
             )
 
 
@@ -90,7 +90,7 @@ def missing_variable_hint(
     """Return a hint about a variable that a failed program did not inherit, or an empty text.
 
     >>> missing_variable_hint("KeyError: 'KEY'", {"KEY": "1"}, {})
-    "it was not given the variable KEY; say inherit = ['KEY'] in [application], or set it in env"
+    "it did not get the variable KEY; set inherit = ['KEY'] in [application], or set it in env"
     """
     withheld = {n for n in environment if n not in passed and not fnmatchcase(n, SECRET)}
     candidates = [name for name in _NAME.findall(words) if name in withheld]
@@ -98,7 +98,7 @@ def missing_variable_hint(
     if not candidates:
         return ""
     return (
-        f"it was not given the variable {candidates[0]}; say inherit = ['{candidates[0]}'] in "
+        f"it did not get the variable {candidates[0]}; set inherit = ['{candidates[0]}'] in "
         "[application], or set it in env"
     )
 
@@ -121,7 +121,7 @@ class Template:
     def parse(cls, text: str, where: str) -> "Template":
         """Parse a text that errors call ``where``. Raises ApplicationError for a bad text."""
         if "\0" in text:
-            raise ApplicationError(f"{where} holds a NUL character, which no program can be given")
+            raise ApplicationError(f"{where} contains a NUL character; programs cannot receive it")
         parts: list[tuple[str, str | None]] = []
         literal, position = "", 0
         for token in _TOKEN.finditer(text):
@@ -135,8 +135,8 @@ class Template:
                 literal = ""
             else:
                 raise ApplicationError(
-                    f"{where}, '{text}', holds '{token.group()}', which is no parameter's name "
-                    "in braces; a brace of its own is written twice, {{ or }}"
+                    f"{where}, '{text}', contains '{token.group()}', which is not a parameter "
+                    "name in braces; write a literal brace twice, {{ or }}"
                 )
         parts.append((literal + text[position:], None))
         return cls(text, tuple(parts))
@@ -159,8 +159,8 @@ class Template:
             close = get_close_matches(name, names, 1)
             suggestion = f"; did you mean '{{{close[0]}}}'?" if close else "."
             raise ApplicationError(
-                f"{where}, '{self.text}', asks for '{{{name}}}', which is no parameter{suggestion} "
-                f"Known: {', '.join(names)}."
+                f"{where}, '{self.text}', contains '{{{name}}}', which is not a "
+                f"parameter{suggestion} Known: {', '.join(names)}."
             )
 
 
@@ -186,8 +186,8 @@ def why_missing(program: str, cwd: str, search: str) -> str | None:
         return f"there is no program '{program}' in the folder '{cwd}'"
     if not os.access(path, os.X_OK):
         return (
-            f"the program '{program}' may not be executed; say chmod +x "
-            f"{shlex.quote(str(path))}, or name what runs it, as in ['sh', '{program}', ...]"
+            f"the program '{program}' is not executable; run chmod +x "
+            f"{shlex.quote(str(path))}, or name its interpreter, as in ['sh', '{program}', ...]"
         )
     return None
 
@@ -201,7 +201,7 @@ def why_failed(ended: ProcessResult, limit_s: float | None, hint: str = "") -> s
     """Return the reason why a program failed, with its last output, or None if it succeeded."""
     words = last_output_lines(ended)
     details = f"; {hint}" * bool(hint)
-    details += f"; its last words: {words}" if words else "; it said nothing"
+    details += f"; its last output: {words}" if words else "; it printed nothing"
     if ended.passed:
         return f"{ended.passed}{details}"
     if ended.overtime:
@@ -218,7 +218,7 @@ def why_not_started(program: str, error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror == "Exec format error":
         return (
             f"the program '{program}' could not be started: it is neither a binary for this "
-            "machine nor a script whose first line says what runs it, such as #!/bin/sh"
+            "machine nor a script whose first line names its interpreter, such as #!/bin/sh"
         )
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"the program '{program}' could not be started: {reason}"
@@ -294,12 +294,12 @@ class Command:
         check_patterns(self.inherit)
         object.__setattr__(self, "cwd", str(Path(self.cwd).absolute()))
         if not self.argv or not self.argv[0]:
-            raise ApplicationError("a command has at least the name of a program")
+            raise ApplicationError("a command needs at least the name of a program")
         if self.limit_s is not None and not self.limit_s > 0:
-            raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
+            raise ApplicationError(f"the limit of a run must be above 0 s, not {self.limit_s}")
         _ = self._limits  # raises for impossible limits
         if not is_folder(Path(self.cwd)):
-            raise ApplicationError(f"the folder '{self.cwd}' that the command runs in is missing")
+            raise ApplicationError(f"the working folder '{self.cwd}' of the command is missing")
         self._check_placeholders()
         self._check_shell()
         self._check_values()
@@ -310,7 +310,7 @@ class Command:
                 if measure != WALL and measure not in self.reading.names:
                     pattern_names = ", ".join(sorted(self.reading.names))
                     raise ApplicationError(
-                        f"the objective looks at '{measure}', which no pattern names; they name "
+                        f"the objective uses '{measure}', which no pattern names; they name "
                         f"{pattern_names} ({WALL} is the time of a run)"
                     )
         check_baseline(self.space, self.baseline)
@@ -325,8 +325,8 @@ class Command:
         for reserved in (SEED, SCRATCH):
             if reserved in parameters:
                 raise ApplicationError(
-                    f"a parameter cannot be named '{reserved}', which has a meaning of its own "
-                    "in a command; choose another name"
+                    f"a parameter cannot have the name '{reserved}', which is reserved in a "
+                    "command; choose another name"
                 )
         for name in self.env:
             if not name or "=" in name or "\0" in name:
@@ -340,8 +340,8 @@ class Command:
         for name in parameters:
             if name not in used and not self.unused:
                 raise ApplicationError(
-                    f"the parameter '{name}' changes nothing: neither the command nor env nor "
-                    f"stdin holds '{{{name}}}'; put it there, or say unused = true"
+                    f"the parameter '{name}' has no effect: the command, env and stdin do not "
+                    f"contain '{{{name}}}'; add it there, or set unused = true"
                 )
 
     def _check_shell(self) -> None:
@@ -351,8 +351,8 @@ class Command:
         script = self._argv[words.index("-c") + 1]
         if script.names - {SEED}:
             raise ApplicationError(
-                f"'{{{min(script.names - {SEED})}}}' stands in the text after -c, where a shell "
-                "would read it as code; pass it behind as an argument and write $1, as in "
+                f"'{{{min(script.names - {SEED})}}}' is in the text after -c, which a shell runs "
+                "as code; pass it as an argument after the text and write $1, as in "
                 "['sh', '-c', 'run --size \"$1\"', 'sh', '{size}']"
             )
 
@@ -362,8 +362,8 @@ class Command:
                 if len(value.encode("utf-8", "surrogatepass")) > MOST_VALUE_BYTES:
                     raise ApplicationError(
                         f"the parameter '{parameter.name}' has a level of {len(value):,} "
-                        f"characters; at most {MOST_VALUE_BYTES:,} bytes can be given to a "
-                        "program: name a file instead"
+                        f"characters; at most {MOST_VALUE_BYTES:,} bytes can be passed to a "
+                        "program: use a file instead"
                     )
 
     @cached_property
@@ -428,13 +428,13 @@ class Command:
     def facts(self) -> tuple[Fact, ...]:
         """The command line, working folder, limits and source of the measures, for display."""
         reading = self._read_from
-        limit = "no time" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
+        most = "no time limit" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         variables = [*(["inherits " + ", ".join(self.inherit)] if self.inherit else [])]
         variables += [f"with {', '.join(self.env)}"] if self.env else []
         return (
             Fact("Command", shlex.join(self.argv)),
             Fact("Measures", f"{WALL}, the time of a run" if reading is None else str(reading)),
-            Fact("Limit", f"{limit}, {self._limits}"),
+            Fact("Limit", f"{most}, {self._limits}"),
             Fact("Folder", self.cwd),
             *([Fact("Environment", "; ".join(variables))] if variables else []),
         )
@@ -523,7 +523,7 @@ class Command:
         except (OSError, ValueError) as error:
             raise ProgramError(why_not_started(argv[0], error), argv) from error
         if ended.stopped:
-            raise RunStoppedError("the run was ended early, as was asked for")
+            raise RunStoppedError("the run was stopped early on request")
         try:
             reason = why_failed(ended, limit_s, self._hint(ended, env))
             if reason is not None:

@@ -61,11 +61,11 @@ class Function:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ApplicationError(
-                f"{self._called} is no function but {type(self.function).__name__}"
+                f"{self._called} is not a function: {type(self.function).__name__}"
             )
         if inspect.iscoroutinefunction(self.function):
             raise ApplicationError(
-                f"{self._called} is an async function; give one that returns its result"
+                f"{self._called} is an async function; use one that returns its result"
             )
         if SEED in self.space.names:
             raise ApplicationError(
@@ -128,7 +128,7 @@ class Function:
         """The name of the function and the first line of its docstring."""
         words = (inspect.getdoc(self.function) or "").partition("\n")[0]
         where = f" in {self.folder}" if self.folder else ""
-        seed = "is given the run's seed" if self._takes_seed else "is given no seed"
+        seed = "gets the seed of the run" if self._takes_seed else "gets no seed"
         return (
             Fact("Function", f"{self._called.strip(chr(39))}{where}; {seed}"),
             *([Fact("What it does", words)] if words else []),
@@ -161,7 +161,7 @@ class Function:
             pickle.dumps(self.function)
         except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
             raise ApplicationError(
-                f"{self._called} cannot be given to other processes ({error}); define it at the "
+                f"{self._called} cannot be sent to other processes ({error}); define it at the "
                 "top of a module, or use one worker"
             ) from error
         arguments = (self.function, self.space, self.objective, self.baseline, "", "", self.noisy)
@@ -189,9 +189,9 @@ def _find(reference: str, folder: str) -> Callable[..., object]:
             module = _module(module_name, folder)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
-            searched = f"in '{folder}' or among what is installed" if folder else "here"
+            searched = f"in '{folder}' or among the installed packages" if folder else "here"
             raise ApplicationError(
-                f"there is no module '{error.name}' {searched}; it is named by '{reference}'"
+                f"there is no module '{error.name}' {searched}; '{reference}' names it"
             ) from error
         raise ApplicationError(f"the module '{module_name}' raised {_told(error)}") from error
     except (Exception, SystemExit) as error:
@@ -209,7 +209,7 @@ def _find(reference: str, folder: str) -> Callable[..., object]:
             )
         target = getattr(target, part)
     if not callable(target):
-        raise ApplicationError(f"'{reference}' is no function but {type(target).__name__}")
+        raise ApplicationError(f"'{reference}' is not a function: {type(target).__name__}")
     return target
 
 

@@ -55,7 +55,7 @@ class Lookup:
     def facts(self) -> tuple[Fact, ...]:
         """The source of the table and the number of its rows, for display."""
         measured = f"{self.table.n_rows:,} of {self.space.size:,} combinations measured"
-        return (Fact("Table", f"{self.source}: {measured}; a missing one is a failed run"),)
+        return (Fact("Table", f"{self.source}: {measured}; a missing combination is a failed run"),)
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - no randomness
         """Return the measures in the table. Raises RunError if the row does not exist."""

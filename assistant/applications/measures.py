@@ -49,13 +49,13 @@ class JsonOutput:
         if self.part == "whole":
             if stdout.cut:
                 raise RunError(
-                    f"stdout is {stdout.total:,} bytes; at most {MAX_BYTES:,} are read as JSON, "
+                    f"stdout is {stdout.total:,} bytes; at most {MAX_BYTES:,} are read as JSON; "
                     "print the measures alone or on the last line"
                 )
             return from_json(stdout.text, "stdout")
         lines = [line for line in stdout.text.splitlines() if line.strip()]
         if not lines:
-            raise RunError("the program printed nothing on stdout; its last line has the measures")
+            raise RunError("the program printed nothing on stdout; print measures on its last line")
         if stdout.cut and len(lines) == 1:
             raise RunError(f"the last line of stdout is longer than {MAX_BYTES:,} bytes")
         return from_json(lines[-1], "the last line of stdout")
@@ -93,7 +93,7 @@ class Patterns:
                 names = set(_compiled(pattern).groupindex)
             except (re.error, RecursionError, OverflowError) as error:
                 raise ApplicationError(
-                    f"the pattern '{pattern}' is no regular expression: {error}"
+                    f"the pattern '{pattern}' is not a regular expression: {error}"
                 ) from error
             if not names:
                 raise ApplicationError(
@@ -101,7 +101,7 @@ class Patterns:
                 )
             if names & all_names:
                 raise ApplicationError(
-                    f"two patterns name the measure '{min(names & all_names)}'; one must do"
+                    f"two patterns name the measure '{min(names & all_names)}'; use only one"
                 )
             all_names |= names
 
@@ -127,7 +127,7 @@ class Patterns:
                 if group is not None and number is None:
                     raise RunError(
                         f"the measure '{name}' is {_shown(group)} in {self.stream}; a measure is "
-                        "a finite number, with a point for decimals and without thousands signs"
+                        "a finite number with a decimal point and without thousands separators"
                     )
                 measures[name] = None if number is None else float(number)
         return measures
@@ -177,8 +177,8 @@ def measures_of(output: object, objective: Objective, giver: str) -> dict[str, M
     if not isinstance(plain, Mapping):
         if len(required) != 1:
             raise RunError(
-                f"{giver} gave {_described(plain)}; the objective looks at "
-                f"{' and '.join(required) or WALL}, so name the measures: a mapping of names to "
+                f"{giver} gave {_described(plain)}; the objective uses "
+                f"{' and '.join(required) or WALL}; return a mapping of measure names to "
                 "numbers"
             )
         return {required[0]: _measure(required[0], plain, giver)}
@@ -351,7 +351,7 @@ class MeasuredFile:
             if self._mark() == self._before:
                 raise RunError(f"{where} was not written by this run; it is older")
             if not stat.S_ISREG(status.st_mode):
-                raise RunError(f"{where} is no ordinary file")
+                raise RunError(f"{where} is not a regular file")
             if status.st_size > MAX_BYTES:
                 raise RunError(
                     f"{where} is {status.st_size:,} bytes; at most {MAX_BYTES:,} are read as JSON"

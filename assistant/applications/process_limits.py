@@ -190,13 +190,9 @@ class ProcessLimits:
             ("size of a file", self.file_bytes),
         ):
             if limit is not None and limit < 1:
-                raise ApplicationError(
-                    f"the {label} that a run may have is at least 1, not {limit}"
-                )
+                raise ApplicationError(f"the {label} of a run must be at least 1, not {limit}")
             if limit is not None and limit > LARGEST_BYTES:
-                raise ApplicationError(
-                    f"the {label} that a run may have is at most {LARGEST_BYTES}"
-                )
+                raise ApplicationError(f"the {label} of a run must be at most {LARGEST_BYTES}")
         is_limited = (self.processes, self.memory_bytes, self.file_bytes) != (
             MOST_PROCESSES,
             None,
@@ -220,7 +216,7 @@ class ProcessLimits:
         """Return a hint on the limit that probably made a program fail, or an empty text."""
         if self.file_bytes is not None and (code == -signal.SIGXFSZ or _TOO_LARGE in words):
             return (
-                f"it wrote a file of more than {format_size(self.file_bytes)}, the limit; allow "
+                f"it wrote a file larger than the limit of {format_size(self.file_bytes)}; allow "
                 "more with file_size in [application]"
             )
         if self.memory_bytes is not None and any(word in words for word in _OUT_OF_MEMORY):
@@ -289,7 +285,7 @@ class LimitMonitor:
         processes = session_processes(self._session)
         if len(processes) > self._limits.processes:
             return (
-                f"stopped at {len(processes)} processes, of which a run may have "
+                f"stopped at {len(processes)} processes; a run may have at most "
                 f"{self._limits.processes}; allow more with processes in [application]"
             )
         most = self._limits.memory_bytes
@@ -299,6 +295,6 @@ class LimitMonitor:
         if memory_bytes <= most:
             return None
         return (
-            f"stopped when it held {format_size(memory_bytes)} of memory, of which a run may have "
+            f"stopped at {format_size(memory_bytes)} of memory; a run may have at most "
             f"{format_size(most)}; allow more with memory in [environment]"
         )

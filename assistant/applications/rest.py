@@ -52,7 +52,7 @@ class Rest:
         if self.url is not None:
             check_url(self.url)
         if self.limit_s is not None and not self.limit_s > 0:
-            raise ApplicationError(f"the limit of a run is above 0 s, not {self.limit_s}")
+            raise ApplicationError(f"the limit of a run must be above 0 s, not {self.limit_s}")
         check_baseline(self.space, self.baseline)
 
     @property
@@ -65,7 +65,7 @@ class Rest:
         """The address of the program and the time limit of a run, for display."""
         limit = "none" if self.limit_s is None else f"{format_duration(self.limit_s)} a run"
         return (
-            Fact("Program", self.url or "asks for its runs itself, over HTTP"),
+            Fact("Program", self.url or "external client, takes its runs over HTTP"),
             Fact("Limit", limit),
         )
 
@@ -94,8 +94,8 @@ class Rest:
         """
         if self.url is None:
             raise RunError(
-                "runs of this experiment are made by the program that registered it: it asks the "
-                "service for them, and nobody else can make them"
+                "only the external client that registered this experiment can execute its runs; it "
+                "takes them from the service"
             )
         from assistant.applications.rest_client import request_run
 

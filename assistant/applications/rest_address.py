@@ -31,16 +31,16 @@ def check_url(url: str) -> str:
     parts = _parts(url)
     if parts is None or parts.scheme not in _PORTS:
         raise ApplicationError(
-            f"{where} is no address; write one such as 'http://127.0.0.1:9000/runs', in ASCII"
+            f"{where} is not an address; write one such as 'http://127.0.0.1:9000/runs', in ASCII"
         )
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ApplicationError(
-            f"the url of the program at '{parts.hostname}' holds a name, a query or a fragment; "
-            f"it is kept in the journal, so leave them away: a token comes from ${TOKEN}"
+            f"the url of the program at '{parts.hostname}' contains a user name, a query or a "
+            f"fragment; remove it, because the event log stores the url; set a token in ${TOKEN}"
         )
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise ApplicationError(
-            f"{where} is not encrypted; write https://, or http:// with a program on this "
+            f"{where} is not encrypted; write https://, or http:// for a program on this "
             "machine (127.0.0.1, ::1 or localhost)"
         )
     return url
@@ -68,8 +68,8 @@ def address_within(url: str, location: str) -> str:
     parts = _parts(target)
     if parts is None or "@" in parts.netloc or _origin(parts) != origin_of(url):
         raise RunError(
-            f"the program says that its run is at '{_shown(location)}', which is not within "
-            f"{origin_of(url)}; Location names an address of the program itself, such as /runs/1"
+            f"the program returned the Location '{_shown(location)}', which is not within "
+            f"{origin_of(url)}; it must be an address of the program itself, such as /runs/1"
         )
     return target
 
@@ -80,7 +80,7 @@ def token() -> str | None:
     if not secret:
         return None
     if _SECRET.fullmatch(secret) is None:
-        raise RunError(f"${TOKEN} is no token: it is of printable ASCII characters without spaces")
+        raise RunError(f"${TOKEN} is not a token: use printable ASCII characters without spaces")
     return secret
 
 

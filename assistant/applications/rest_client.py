@@ -125,13 +125,13 @@ class ProgramRequest(ABC):
             ) from error
         except httpx.ConnectTimeout as error:
             raise _UnreachableError(
-                f"{self.program} is not reached within {CONNECT_S:g} s"
+                f"{self.program} cannot be reached within {CONNECT_S:g} s"
             ) from error
         except httpx.ConnectError as error:
             raise _unreached(self.program, error) from error
         except httpx.RemoteProtocolError as error:
             silent = "without sending" in str(error) or "incomplete" in str(error)
-            how = "closed the connection without a whole answer" if silent else "speaks no HTTP"
+            how = "closed the connection too early" if silent else "does not answer in HTTP"
             raise _UnreachableError(f"{self.program} {how} ({error})", again=silent) from error
         except httpx.TransportError as error:
             raise _UnreachableError(f"{self.program} closed the connection") from error
@@ -146,16 +146,16 @@ class ProgramRequest(ABC):
         try:
             if response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise RunError(
-                    f"{self.program} answers compressed, which it was not asked for; leave "
-                    "Content-Encoding away"
+                    f"{self.program} sent a compressed answer, which is not supported; send no "
+                    "Content-Encoding"
                 )
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise RunError(
-                        f"{self.program} answers with more than {MOST_BYTES:,} bytes; measures are "
-                        "numbers by name, and longer answers are not read"
+                        f"{self.program} sent an answer of more than {MOST_BYTES:,} bytes; send "
+                        "only the measures, as numbers by name"
                     )
         finally:
             await response.aclose()
@@ -164,7 +164,7 @@ class ProgramRequest(ABC):
             text = bytes(body).decode("utf-8", strict)
         except UnicodeDecodeError as error:
             raise RunError(
-                f"{self.program} answers with what is not UTF-8, at byte {error.start + 1}"
+                f"{self.program} sent an answer that is not UTF-8, at byte {error.start + 1}"
             ) from error
         headers = {name: self.hidden(value) for name, value in response.headers.items()}
         return HttpAnswer(response.status_code, headers, self.hidden(text))
@@ -183,22 +183,20 @@ class ProgramRequest(ABC):
             raise RunError(f"{self.program} answered with {answer.status}{self.words(answer)}")
         if 300 <= answer.status < 400:
             raise RunError(
-                f"{self.program} sends on to another address ({answer.status}), which is not "
-                "followed; write the address that it has now"
+                f"{self.program} redirects to another address ({answer.status}), which is not "
+                "followed; write its current address"
             )
         if answer.status not in (200, 202):
-            raise RunError(
-                f"{self.program} answered with {answer.status}, where 200 or 202 is usual"
-            )
+            raise RunError(f"{self.program} answered with {answer.status} instead of 200 or 202")
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
             raise RunError(
-                f"{self.program} answered with {kind or 'no content type'}; its Content-Type is "
-                "application/json"
+                f"{self.program} answered with {kind or 'no content type'}; its Content-Type must "
+                "be application/json"
             )
         body = from_json(answer.text, f"the answer of {self.program}")
         if not isinstance(body, dict):
-            raise RunError(f"{self.program} answered with JSON that is no object; write {{...}}")
+            raise RunError(f"{self.program} answered JSON that is not an object; write {{...}}")
         return body
 
     def words(self, answer: HttpAnswer) -> str:
@@ -215,7 +213,7 @@ class ProgramRequest(ABC):
                 text,
             )
         words = self.clipped(text)
-        return f"; it says: {words}" if words else "; it said nothing"
+        return f"; message: {words}" if words else "; it sent no message"
 
 
 class _UnreachableError(Exception):
@@ -233,13 +231,13 @@ def _unreached(program: str, error: Exception) -> _UnreachableError:
         if isinstance(cause, ssl.SSLError):
             return _UnreachableError(
                 f"{program} is not trusted: {cause.reason or cause}; its certificate must be of an "
-                "authority that this machine knows",
+                "authority that this machine trusts",
                 again=False,
             )
         if isinstance(cause, OSError) and cause.strerror:
             reason = cause.strerror
         cause = cause.__cause__ or cause.__context__
-    return _UnreachableError(f"{program} is not reached ({reason}); is it running?")
+    return _UnreachableError(f"{program} cannot be reached ({reason}); is it running?")
 
 
 def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
@@ -320,13 +318,13 @@ class _RunRequest(ProgramRequest):
             if isinstance(message, FinalMessage):
                 return message
             raise RunError(
-                f"{self.program} answered that the run goes on, but not where; answer 202 with "
-                "Location, or 200 once it is over"
+                f"{self.program} answered that the run is running, without its address; answer "
+                "202 with Location, or 200 at the end of the run"
             )
         location = answer.headers.get("location")
         if not location:
             raise RunError(
-                f"{self.program} answered 202 without Location; name where the run is asked for"
+                f"{self.program} answered 202 without Location; send the address of the run in it"
             )
         self._location = address_within(self.url, location)
         pause_s = retry_after_s(answer, FIRST_PAUSE_S)
@@ -350,10 +348,10 @@ class _RunRequest(ProgramRequest):
         try:
             answer = await self.ask(client, "DELETE", self._location, tries=2)
         except RunError as error:
-            return f"; it could not be told so: {error}"
+            return f"; the program could not be informed: {error}"
         if answer.status < 300 or answer.status in _GONE:
-            return "; the program was told so"
-        return f"; the program did not take that ({answer.status}{self.words(answer)})"
+            return "; the program was informed"
+        return f"; the program did not end it ({answer.status}{self.words(answer)})"
 
     def _told(self, answer: HttpAnswer) -> ProgramMessage:
         """Return the message in an answer. Raises RunError for a failure or an invalid one."""
@@ -361,21 +359,21 @@ class _RunRequest(ProgramRequest):
         strange = sorted(body.keys() - _KEYS)
         if strange:
             raise RunError(
-                f"{self.program} answered with '{self.hidden(strange[0])}'; an answer holds "
-                "measures or failure, or state"
+                f"{self.program} answered with '{self.hidden(strange[0])}'; an answer contains "
+                "measures, failure or state"
             )
         failure, measures, state = (body.get(key) for key in ("failure", "measures", "state"))
         if failure is not None and (not isinstance(failure, str) or not failure.strip()):
             raise RunError(
-                f"{self.program} answered with a failure that is no text; say why in words"
+                f"{self.program} answered with a failure that is not text; send the reason as text"
             )
         self._is_over = state is None
         if isinstance(failure, str):
-            raise RunError(f"the program says: {self.clipped(failure)}")
+            raise RunError(f"the program reported: {self.clipped(failure)}")
         if state is not None and state != "running":
             raise RunError(
-                f"{self.program} answered with a state that is not 'running'; once a run is over, "
-                "leave state away and give measures or failure"
+                f"{self.program} answered with a state that is not 'running'; at the end of a "
+                "run, send no state, but measures or failure"
             )
         if state is None and measures is None:
             raise RunError(
@@ -410,7 +408,7 @@ class _RequestThread(threading.Thread):
         try:
             return self._ended.get(timeout=2 * END_S)
         except Empty:
-            return "; it does not answer"
+            return "; the program does not answer"
 
     def run(self) -> None:
         """Run the conversation in an event loop of this thread."""
@@ -420,7 +418,7 @@ class _RequestThread(threading.Thread):
         except Exception as error:
             self._said.put(error)
         except BaseException as error:
-            self._said.put(RunError(f"the conversation was broken off ({type(error).__name__})"))
+            self._said.put(RunError(f"the connection was interrupted ({type(error).__name__})"))
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
@@ -444,12 +442,12 @@ class _RequestThread(threading.Thread):
             wish.cancel()
             if work.done() and work.exception() is None:
                 return work.result()
-            work.cancel()  # nobody waits for it any more
+            work.cancel()  # no caller waits for it any more
             await asyncio.wait((work,))
             try:
                 self._ended.put(await asyncio.wait_for(self._asking.end(client), END_S))
             except TimeoutError:
-                self._ended.put("; it could not be told so: it does not answer")
+                self._ended.put("; the program could not be informed: it does not answer")
             return FinalMessage(None) if work.cancelled() else work.result()
 
     def _wish_end(self) -> None:

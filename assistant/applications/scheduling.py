@@ -105,7 +105,7 @@ _DAY_S = 86_400
 
 PRESETS: tuple[Preset, ...] = (
     Preset("paper", "a part of the cluster for small jobs, as in the paper", split=True),
-    Preset("policies", "which order with which backfill", {"order": EVERY, "backfill": EVERY}),
+    Preset("policies", "combinations of order and backfill", {"order": EVERY, "backfill": EVERY}),
     Preset(
         "slurm_priorities",
         "the weights of Slurm's multifactor priorities",
@@ -120,7 +120,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "slurm_backfill",
-        "how far Slurm's backfilling looks, and how often",
+        "how far ahead Slurm's backfilling plans, and how often",
         {
             "backfill": ("slurm",),
             "bf_max_job_test": (10, 50, 100, 500, 1_000),
@@ -266,7 +266,7 @@ class Scheduling:
         if self.too_wide != "clip" and self.workload.widest_procs > self.cluster_procs:
             raise ApplicationError(
                 f"the widest job of {self.workload.name} needs {self.workload.widest_procs} "
-                f"processors and the cluster has {self.cluster_procs}; name more processors "
+                f"processors and the cluster has {self.cluster_procs}; set more processors "
                 "with procs, or let such jobs run narrower and longer with too_wide = 'clip'"
             )
         self._check_machines()
@@ -285,8 +285,8 @@ class Scheduling:
         for name in self.levels:
             if name in COMPUTED and not own_split:
                 raise ApplicationError(
-                    f"levels of '{name}' are given and there is one partition only; leave them "
-                    "out, or say split = true"
+                    f"levels of '{name}' are given, but there is only one partition; remove "
+                    "them, or set split = true"
                 )
             if name not in (*own_split, *BESIDE, *options):
                 raise ApplicationError(
@@ -299,8 +299,8 @@ class Scheduling:
         if size is None:
             if self.allocation != "processors":
                 raise ApplicationError(
-                    f"allocation is '{self.allocation}', and the size of a machine is not known; "
-                    "say it with machine_procs, or choose allocation = 'processors'"
+                    f"allocation is '{self.allocation}', but the size of a machine is unknown; "
+                    "set machine_procs, or choose allocation = 'processors'"
                 )
             return
         if size < 1:
@@ -379,8 +379,8 @@ class Scheduling:
         procs = self.procs if self.procs is not None else self.workload.max_procs
         if procs is None:
             raise ApplicationError(
-                f"{self.workload.name} does not say how many processors its cluster has; "
-                f"name them with procs (its widest job uses {self.workload.widest_procs})"
+                f"{self.workload.name} does not contain the size of its cluster; "
+                f"set procs (its widest job uses {self.workload.widest_procs})"
             )
         return procs
 
@@ -396,7 +396,7 @@ class Scheduling:
         if not self.has_split:
             if not self.variation.parameters:
                 raise ApplicationError(
-                    f"nothing is varied: the preset '{self.preset}' opens no parameter here; name "
+                    f"no parameter varies: the preset '{self.preset}' opens none here; set "
                     "levels, such as those of order"
                 )
             return ParameterSpace(self.variation.parameters, exclusions=exclusions)
@@ -466,22 +466,22 @@ class Scheduling:
         load = self.workload
         width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
         too_wide = {
-            "reject": "is turned away, which makes the configuration infeasible",
-            "clip": "runs on all of the widest partition, for longer, with the same work",
+            "reject": "is rejected, which makes the configuration infeasible",
+            "clip": "runs longer, on the whole widest partition, with the same work",
         }
         overrun = {
-            "raise": "runs on, and the scheduler plans with its run time",
+            "raise": "continues, and the scheduler plans with its run time",
             "kill": "is ended",
-            "extend": "runs on, and the scheduler reckons with ever more",
+            "extend": "continues, and the scheduler extends its estimate step by step",
         }
         return (
             Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
             Fact("Cluster", self._cluster_in_words),
-            Fact("Today", self._today_in_words),
+            Fact("Current configuration", self._today_in_words),
             *(Fact("Left out", reason) for reason in self._left_out),
             *(Fact("Routing", scheduling_parameters.ROUTING) for _ in range(self.has_split)),
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
-            Fact("A job that outlives its request", overrun.get(self.overrun, self.overrun)),
+            Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
             *(Fact("Reading the log", note.sentence) for note in load.notes),
             Fact("Workload digest", load.digest[:16]),
         )
@@ -496,7 +496,7 @@ class Scheduling:
         if self.machine_procs is None:
             return text
         n = self.cluster_procs // self.machine_procs
-        return f"{text} in {n:,} machines; a job is given {self._given.replace('_', ' ')}"
+        return f"{text} in {n:,} machines; a job gets {self._given.replace('_', ' ')}"
 
     @property
     def _today_in_words(self) -> str:

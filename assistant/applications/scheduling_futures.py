@@ -137,11 +137,11 @@ class WorkloadFutures:
 
     def __str__(self) -> str:
         by = f"quantile {self.quantile:g}" if self.aggregate == "quantile" else self.aggregate
-        faster = "" if self.scale == 1.0 else f" at {self.scale:g} times the arrivals"
+        faster = "" if self.scale == 1.0 else f" at {self.scale:g} times the arrival rate"
         shared = "each run draws its own" if self.anew else "the same for every configuration"
         return (
             f"{self.count:,} of {format_duration(self.duration_s)}{faster}, drawn from a model of "
-            f"'{self.model.generator}' with seed {self.seed}, {shared}; a measure is its {by} over "
+            f"'{self.model.generator}' with seed {self.seed}, {shared}; a measure is the {by} over "
             "them"
         )
 

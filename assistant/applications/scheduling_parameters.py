@@ -110,13 +110,13 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
     names = known_names()
     return (
         OptionalParameter("procs", "size of the whole cluster", "processors"),
-        OptionalParameter("order", "which waiting job comes first", choices=names["order"]),
-        OptionalParameter("backfill", "which later jobs may overtake", choices=names["backfill"]),
+        OptionalParameter("order", "order of the waiting jobs", choices=names["order"]),
+        OptionalParameter("backfill", "overtaking by later jobs", choices=names["backfill"]),
         OptionalParameter(
-            "overrun", "what becomes of a job that outlives its request", choices=get_args(Overrun)
+            "overrun", "treatment of a job that exceeds its request", choices=get_args(Overrun)
         ),
         OptionalParameter(
-            "grace_s", "how long a job may outlive its request before it is killed", "s"
+            "grace_s", "time that a job may exceed its request before it is killed", "s"
         ),
         *(_of_option(name, owned) for name, owned in options_of(policies).items()),
     )
@@ -148,7 +148,7 @@ class SchedulingVariation:
     """The current values of all parameters besides the split, with the levels to vary.
 
     Args:
-        today: current value of each of `BESIDE`.
+        baseline: current value of each of `BESIDE`.
         options: options of policies unless a level overrides them; the others are as usual.
         levels: levels of the varied parameters, as typed; after construction as simulated.
 
@@ -171,8 +171,8 @@ class SchedulingVariation:
             return
         if "grace_s" in levels or self.baseline["grace_s"]:
             raise ApplicationError(
-                "grace_s is how long a job may outlive its request before it is killed, and no "
-                f"run kills (overrun is {', '.join(map(str, self.among('overrun')))}); choose "
+                "grace_s is the time that a job may exceed its request before it is killed, but no "
+                f"run kills jobs (overrun is {', '.join(map(str, self.among('overrun')))}); choose "
                 "overrun = 'kill', or leave grace_s out"
             )
 
@@ -181,7 +181,7 @@ class SchedulingVariation:
             needed = self._needed(name)
             if needed and not any(self.levels.get(needed, (self._value(needed),))):
                 raise ApplicationError(
-                    f"'{name}' changes nothing while '{needed}' is 0, as it is in every run; give "
+                    f"'{name}' has no effect while '{needed}' is 0, as in every run; give "
                     f"levels of '{needed}', or leave '{name}' out"
                 )
 
@@ -248,8 +248,8 @@ class SchedulingVariation:
         if self._is_idle_today(name):
             return levels[0]
         raise ApplicationError(
-            f"today's {name}, {_plain(value)}, is not among its levels "
-            f"({', '.join(map(str, levels))}); add it, so that there is something to compare with"
+            f"the current {name}, {_plain(value)}, is not among its levels "
+            f"({', '.join(map(str, levels))}); add it for the comparison"
         )
 
     def _value(self, name: str) -> Level:
@@ -314,18 +314,18 @@ class SchedulingVariation:
 
     def _option(self, name: str, value: Level) -> Level:
         if name not in self.option_owners:
-            raise ApplicationError(self._nobody_knows(name))
+            raise ApplicationError(self._unknown_option(name))
         return _plain(option_values(self.option_owners, {name: value})[name])
 
-    def _nobody_knows(self, name: str) -> str:
+    def _unknown_option(self, name: str) -> str:
         owned = every_option().get(name)
         if owned is None:
             return f"no policy has an option '{name}'{hint(name, every_option())}"
         owners = " and ".join(entry.owner for entry in owned)
         have = "; ".join(f"{kind} {', '.join(map(str, self.among(kind)))}" for kind in KINDS)
         return (
-            f"'{name}' is an option of {owners}, which no run has ({have}); add it to the levels "
-            f"of {owned[0].kind}, or leave the option out"
+            f"'{name}' is an option of {owners}, which no run uses ({have}); add the policy to the "
+            f"levels of {owned[0].kind}, or remove the option"
         )
 
 
@@ -447,14 +447,14 @@ def fill_gaps(levels: list[int], count: int, step: int) -> tuple[Level, ...]:
 ROUTING = "a job within both limits goes to the small partition, others to main"
 
 _DESCRIBED: Mapping[str, tuple[str, str]] = {
-    SMALL_PROCS: ("processors", "size of the small partition; 0 is none"),
+    SMALL_PROCS: ("processors", "size of the small partition; 0 for none"),
     SMALL_MAX_REQUESTED: (
         "s",
-        "jobs that request at most this long may go to the small partition",
+        "largest requested time of a job in the small partition",
     ),
     SMALL_MAX_PROCS: (
         "processors",
-        "jobs that request at most so many may go to the small partition",
+        "largest number of processors of a job in the small partition",
     ),
 }
 
@@ -487,9 +487,8 @@ def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
     """Return the split levels of a cluster with one partition. Raises ApplicationError."""
     if 0 not in levels[SMALL_PROCS]:
         raise ApplicationError(
-            f"today's {SMALL_PROCS}, 0, is not among its levels "
-            f"({', '.join(map(str, levels[SMALL_PROCS]))}); add it, so that there is something to "
-            "compare with"
+            f"the current {SMALL_PROCS}, 0, is not among its levels "
+            f"({', '.join(map(str, levels[SMALL_PROCS]))}); add it for the comparison"
         )
     return {SMALL_PROCS: 0, **{name: levels[name][-1] for name in COMPUTED[1:]}}
 

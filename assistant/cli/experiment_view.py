@@ -87,9 +87,9 @@ class LiveView:
             text.append("  (violates a constraint)", style="red")
         elif baseline and baseline.outcome.value:
             change = (best.outcome.value - baseline.outcome.value) / abs(baseline.outcome.value)
-            text.append(f"  {change:+.1%} against today")
+            text.append(f"  {change:+.1%} against current")
         if objective.second is not None:
-            text.append(f"   {len(experiment.front)} on the front")
+            text.append(f"   {len(experiment.front)} on the Pareto front")
         text.append(self._chance_words())
         return text
 
@@ -115,7 +115,7 @@ class LiveView:
         space, best = experiment.space, experiment.best
         table = Table(box=None, header_style="dim", pad_edge=False)
         table.add_column("run", justify="right")
-        table.add_column("from")
+        table.add_column("source")
         for name in space.names:
             table.add_column(name, justify="right")
         table.add_column(str(experiment.opened.objective.wrapper), justify="right")
@@ -236,8 +236,8 @@ def print_summary(data: ReportData, report: Path) -> None:
     changed = [change for change in data.changes if change.differs]
     if changed and data.answer.verdict == "improved":
         table = Table(box=None, header_style="dim", pad_edge=False)
-        for name in ("change", "baseline", "best"):
-            table.add_column(name, justify="left" if name == "change" else "right")
+        for name in ("parameter", "current", "best"):
+            table.add_column(name, justify="left" if name == "parameter" else "right")
         for change in changed:
             table.add_row(f"  {change.parameter}", change.baseline, change.best)
         OUT.print(table)
@@ -249,9 +249,9 @@ def print_summary(data: ReportData, report: Path) -> None:
             f"{effect.parameter} ({quantity(effect.range_value, data.unit)} between its levels)"
             for effect in ranged[:N_EFFECTS]
         ]
-        OUT.print(f"  What mattered most: {', '.join(parts)}.", soft_wrap=True)
+        OUT.print(f"  Largest effects: {', '.join(parts)}.", soft_wrap=True)
     for use in data.sla:
-        OUT.print(f"  Agreed: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
+        OUT.print(f"  SLA: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
     if data.finished:
         OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)
@@ -259,12 +259,12 @@ def print_summary(data: ReportData, report: Path) -> None:
 
 def _print_front(data: ReportData) -> None:
     """Print the trade-offs of two measures, sorted by the first one."""
-    OUT.print(f"  The front of {data.value_name} and {data.second_name}:", soft_wrap=True)
+    OUT.print(f"  Pareto front of {data.value_name} and {data.second_name}:", soft_wrap=True)
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("  run", *data.parameters, data.value_name, data.second_name or ""):
         table.add_column(name, justify="right")
     for row in data.front:
-        baseline = " (today)" if row.is_baseline else ""
+        baseline = " (current)" if row.is_baseline else ""
         cells = [row.values[name] for name in data.parameters]
         values = (number(row.value), number(row.second_value))
         table.add_row(f"  {row.run_id}{baseline}", *cells, *values)

@@ -131,7 +131,7 @@ def print_explanation(explained: JobExplanation, workload: Workload) -> None:
     for line in _about(explained):
         OUT.print(f"  {line}")
     if explained.phases:
-        OUT.print("It waited")
+        OUT.print("Why it waited")
         OUT.print(_waited(explained))
     for line in (*_started(explained), *_looking_back(explained), *_refused(explained)):
         OUT.print(line)
@@ -182,7 +182,7 @@ def _about(explained: JobExplanation) -> Iterator[str]:
         f"{ran} {format_duration(job.runtime_s)}{ending}"
     )
     if job.estimate_s > job.requested_s and job.state != "rejected":
-        yield f"the scheduler reckoned with {format_duration(job.estimate_s)}, its run time"
+        yield f"the scheduler used its run time, {format_duration(job.estimate_s)}, as the estimate"
     if job.start_s is None or job.wait_s is None:
         yield f"submitted at {clock(job.submit_s)}, never started"
         return
@@ -207,7 +207,7 @@ def _waited(explained: JobExplanation) -> Table:
     for spent_s, same in _by_kind(most):
         parts = f"  in {len(same):,} part{'' if len(same) == 1 else 's'}"
         table.add_row(parts, format_duration(spent_s), _summed(same))
-    why = f"at last {reasons[-1]}"
+    why = f"finally {reasons[-1]}"
     table.add_row(f"  {clock(last.from_s)}", format_duration(last.seconds), why)
     return table
 
@@ -229,12 +229,12 @@ def _summed(phases: list[WaitPhase]) -> str:
     meanwhile = _meanwhile(ended, taken_by)
     match reasons[0].kind:
         case "too_few_free":
-            return f"too few processors were free{meanwhile}"
+            return f"too few free processors{meanwhile}"
         case "behind":
-            return f"behind {heads}, in turn first in the queue{meanwhile}"
+            return f"behind {heads}, first in the queue at that time{meanwhile}"
         case "would_delay":
-            return f"not to delay {heads}, in turn first in the queue"
-    return f"as the first in the queue, for running jobs to end{meanwhile}"
+            return f"it would have delayed {heads}, first in the queue at that time"
+    return f"first in the queue, but running jobs had to end{meanwhile}"
 
 
 def _heads(head_groups: list[QueueHeads]) -> str:
@@ -252,8 +252,8 @@ def _meanwhile(ended: list[OtherJobs], taken_by: list[OtherJobs]) -> str:
     """Return which jobs released processors and which took them, each once."""
     clauses = []
     for groups, sentence in (
-        (ended, "of the running ones {} ended"),
-        (taken_by, "ahead of it {} started"),
+        (ended, "{} ended"),
+        (taken_by, "{} started ahead of it"),
     ):
         jobs = sorted((job for each in groups for job in each.named), key=lambda job: -job.procs)
         named_jobs = [(job.job_id, _processors(job.procs)) for job in jobs[:MOST_NAMED]]
@@ -268,18 +268,18 @@ def _reasons(explained: JobExplanation) -> Iterator[str]:
         reason = phase.reason
         if reason.kind == "too_few_free":
             yield (
-                f"for free processors: it needs {reason.needed_procs:,}, "
+                f"too few free processors: it needs {reason.needed_procs:,}, "
                 f"{_at_most(reason.most_free_procs)} free; {_ahead(reason.most_ahead)}"
                 f"{_meanwhile([reason.ended], [reason.taken_by])}"
             )
         elif reason.kind == "is_head":
             text = (
-                f"as the first in the queue: it needs {_processors(reason.needed_procs)}, "
+                f"first in the queue: it needs {_processors(reason.needed_procs)}, "
                 f"{_at_most(reason.most_free_procs)} free"
             )
             ended = reason.ended
             blockers = [(job.job_id, _processors(job.procs)) for job in ended.named]
-            yield f"{text}, until {_jobs(blockers, ended.n)} had ended" if ended.n else text
+            yield f"{text}, until {_jobs(blockers, ended.n)} ended" if ended.n else text
         elif reason.kind == "behind":
             blockers = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
             yield (
@@ -292,14 +292,14 @@ def _reasons(explained: JobExplanation) -> Iterator[str]:
             blockers = [(head.job_id, _processors(head.procs)) for head in reason.heads.named]
             late = f"{format_duration(reason.least_late_s)} after"
             text = (
-                f"not to delay {_jobs(blockers, reason.heads.n)}{_first(reason.heads.n)}: by its "
-                f"estimate it would have ended at least {late} the reservation for "
+                f"it would have delayed {_jobs(blockers, reason.heads.n)}{_first(reason.heads.n)}: "
+                f"by its estimate it would have ended at least {late} the reservation for "
                 f"{clock(reason.reserved_s)}; it needs {_processors(reason.needed_procs)}, "
                 f"{_at_most(reason.most_extra_procs)} left over then"
             )
             if reason.in_time_by_runtime_s is not None:
                 ran = format_duration(explained.job.runtime_s)
-                text += f"; with an estimate of the {ran} it ran it would have ended in time"
+                text += f"; with its run time, {ran}, as the estimate it would have ended in time"
             yield text
 
 
@@ -329,7 +329,7 @@ def _started(explained: JobExplanation) -> Iterator[str]:
     free = f"{_processors(start.free_procs)} {'was' if start.free_procs == 1 else 'were'} free"
     if start.overtaking is None:
         turn = "It started at once" if start.how == "at_once" else f"Its turn came{when}"
-        yield f"{turn}: {free} and nobody waited ahead of it."
+        yield f"{turn}: {free} and no job waited ahead of it."
         return
     waiting = start.overtaking.waiting
     causes = [
@@ -342,9 +342,8 @@ def _started(explained: JobExplanation) -> Iterator[str]:
     if reserved is None:
         return
     late_s = start.overtaking.estimated_end_s - reserved.reserved_s
-    head = (
-        f"Job {reserved.job_id}, the first of them, was reserved for {clock(reserved.reserved_s)}"
-    )
+    reserved_at = clock(reserved.reserved_s)
+    head = f"Job {reserved.job_id}, the first of them, had a start reserved for {reserved_at}"
     if start.overtaking.let_in_by == "ends_before_reservation":
         before = f"{format_duration(-late_s)} before that" if late_s else "just then"
         yield f"{head}; by its estimate this job would end {before}."
@@ -359,15 +358,15 @@ def _looking_back(explained: JobExplanation) -> Iterator[str]:
     expected, start_s = explained.expectation, explained.job.start_s
     if expected is not None and start_s is not None:
         early_s = expected.expected_s - start_s
-        it_did = "it did"
+        it_did = "it started then"
         if early_s > 0:
             early = format_duration(early_s)
-            it_did = f"it started {early} before, as running jobs ended before their estimates"
+            it_did = f"it started {early} earlier, as running jobs ended before their estimates"
         elif early_s < 0:
-            it_did = f"it started {format_duration(-early_s)} later, as others came ahead of it"
+            it_did = f"it started {format_duration(-early_s)} later, as others went ahead of it"
         yield (
-            f"When it first came to the head of the queue, at {clock(expected.seen_s)}, it was to "
-            f"start at {clock(expected.expected_s)} by the estimates; {it_did}."
+            f"It first came to the head of the queue at {clock(expected.seen_s)}. By the estimates "
+            f"its start was expected at {clock(expected.expected_s)}; {it_did}."
         )
     preferred, overtakers = explained.preferred, explained.overtaken_by
     if preferred.n:
@@ -417,7 +416,7 @@ Machines = Annotated[
 PlacementName = Annotated[
     str | None,
     typer.Option(
-        help="With --machines, which of those that have room a pod gets: "
+        help="With --machines, rule that selects one of the machines with room for a pod: "
         + ", ".join(known_names()["placement"])
         + ".  [default: first_fit]",
         show_default=False,
@@ -427,8 +426,8 @@ Throttles = Annotated[
     list[str] | None,
     typer.Option(
         metavar=THROTTLE,
-        help="With --machines, these run at a share of full speed for some time since the first "
-        "submission; repeat it.",
+        help="With --machines, machines that run at a share of full speed from FROM to UNTIL after "
+        "the first submission; may be repeated.",
     ),
 ]
 
@@ -455,7 +454,7 @@ def cluster_of(machines: Path, workload: Workload) -> ClusterSpec:
     if workload.tasks is None:
         raise SettingsError(
             f"--machines places pods, and the jobs of {workload.name} have no tasks; leave it out, "
-            "or take --whole-nodes or --shared-nodes"
+            "or use --whole-nodes or --shared-nodes"
         )
     return ClusterSpec.of([Partition.of_machines("main", read_machines(machines))])
 
@@ -491,8 +490,8 @@ def rigid_note(workload: Workload) -> str | None:
     if workload.tasks is None:
         return None
     return (
-        "each job takes all its processors at once, as a rigid one; its pods are placed on "
-        "machines with --machines FILE."
+        "each job is rigid and takes all its processors at once; to place its pods on machines, "
+        "give --machines FILE."
     )
 
 

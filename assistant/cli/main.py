@@ -28,66 +28,66 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "try": (
         "dry_run:dry_run",
-        "Check a sweep, run today's configuration once, and say how long the budget would take.",
+        "Check a sweep, run the current configuration once, and estimate the time for all runs.",
     ),
     "sweep": (
         "sweep:sweep",
-        "Steer a sweep: today's configuration, a few first runs, then what the strategy says.",
+        "Steer a sweep: the current configuration, a few first runs, then suggested runs.",
     ),
     "resume": (
         "steer:resume",
-        "Go on with a sweep that was interrupted, by Ctrl-C or by anything else.",
+        "Continue an interrupted sweep, for example after Ctrl-C.",
     ),
     "steer": (
         "steer:steer",
-        "Answer a warning; change the SLA, levels or strategy of a stored experiment: all or none.",
+        "Answer a warning, or change the SLA, levels or strategy of a stored experiment.",
     ),
     "what-if": (
         "steer:what_if",
-        "Say what a change would come to: the chance, where runs would go, what would come next.",
+        "Preview a change: chance to reach the goal, runs inside regions, next suggestions.",
     ),
     "queue": (
         "experiments:queue",
-        "Show what waits and what runs, the next one in front, and change its order.",
+        "Show running and waiting runs in order of their start, and change the queue.",
     ),
     "suggest": (
         "experiments:suggest",
-        "Say what should run next, and why, without running anything.",
+        "Suggest the next runs, with reasons, without running anything.",
     ),
     "forecast": (
         "analysis:forecast",
-        "Say whether the goal will be reached with what is left, and what may come.",
+        "Forecast whether the sweep will reach its goal, and the best value to expect.",
     ),
     "effects": (
         "analysis:effects",
-        "Say what each parameter does to the measured value, with intervals and tests.",
+        "Estimate the effect of each parameter on the measured value, with intervals and tests.",
     ),
     "report": ("experiments:report", "Write the report of a stored experiment, finished or not."),
     "events": (
         "experiments:print_events",
-        "Print what happened, event by event: every decision, run, warning and answer.",
+        "Print the event log: every decision, run, warning and answer.",
     ),
-    "experiments": ("experiments:experiments", "List what is stored, latest first."),
+    "experiments": ("experiments:experiments", "List the stored experiments, latest first."),
     "simulate": (
         "simulate:simulate",
         "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",
     ),
-    "app": ("service:app", "Open the browser UI over the stored experiments; Ctrl-C ends it."),
+    "app": ("service:app", "Open the browser UI for the stored experiments; Ctrl-C ends it."),
     "serve": (
         "service:serve",
-        "Serve the stored experiments over HTTP: steer, watch and execute them from elsewhere.",
+        "Serve the stored experiments over HTTP, to steer, watch and execute them remotely.",
     ),
     "work": (
         "service:work",
-        "Execute runs for a service, one at a time, until it is ended; start more for more.",
+        "Execute runs for a service, one at a time, until the worker is stopped.",
     ),
     "backup": (
         "administration:backup",
-        "Copy the store, whole and at one moment, while it may be in use.",
+        "Copy the store as it is at one moment, even while it is in use.",
     ),
     "restore": (
         "administration:restore_backup",
-        "Put a backup in the place of the store; what was there is kept beside it.",
+        "Replace the store with a backup; the old store is kept beside it.",
     ),
     "tabulate": (
         "sweep_file:tabulate",
@@ -99,11 +99,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "doctor": (
         "administration:doctor",
-        "Say what is installed, where compiled code and experiments are kept, and what is wrong.",
+        "Show installed packages, the places of compiled code and experiments, and any problems.",
     ),
     "workload describe": (
         "workload:describe",
-        "Say what a job log or a model holds, what stands out, and what reading it had to decide.",
+        "Describe a job log or a model: contents, notable figures, and choices made in reading.",
     ),
     "workload fit": (
         "workload_model:fit",
@@ -111,27 +111,27 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "workload generate": (
         "workload_model:generate",
-        "Draw a workload from a model; the same for the same model, seed, duration and scale.",
+        "Draw a workload from a model; equal model, seed, duration and scale give equal jobs.",
     ),
     "workload convert": (
         "workload_model:convert",
-        "Write a workload, or a part of it, in another format, and say what is lost.",
+        "Write a workload, or a part of it, in another format, and list what is lost.",
     ),
     "workload validate": (
         "workload_model:validate",
-        "Say how like a workload is to a log: distances, quantiles, hours, load, with intervals.",
+        "Compare a workload with a log: distances, quantiles, hours, load, with intervals.",
     ),
     "workload pack": (
         "workload:pack",
-        "Say how full servers are when the first job fits nowhere (FFAR), by four algorithms.",
+        "Measure how full servers are when the first job fits nowhere (FFAR), by four algorithms.",
     ),
     "workload capacity": (
         "workload:capacity",
-        "Say how many servers suffice in 95 % of the futures of a model, with intervals.",
+        "Estimate how many servers suffice in 95 % of the futures of a model, with intervals.",
     ),
     "workload share": (
         "workload_model:share",
-        "Make a slightly fictitious model of a log, to give away, and say what that costs.",
+        "Make a slightly fictitious model of a log for sharing, and show the loss of accuracy.",
     ),
     "workload manifests": (
         "pods:manifests",
@@ -139,15 +139,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "workload retarget": (
         "pods:retarget",
-        "Tell the pods of a trace which machines of a cluster they are for; jobs and work stay.",
+        "Assign the pods of a trace to the machines of a cluster; jobs and work do not change.",
     ),
     "workload calibrate": (
         "pods:calibrate_model",
-        "Calibrate a model of joulie by what pods of a trace were measured to do.",
+        "Calibrate a model of joulie with measurements of the pods of a trace.",
     ),
     "workload bundle": (
         "pods:bundle",
-        "Hand the priors of a model of joulie out as a profile bundle, or take one in as a model.",
+        "Export the priors of a model of joulie as a profile bundle, or import one as a model.",
     ),
     "platform fit": (
         "ai_platform:fit",
@@ -155,45 +155,45 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "platform describe": (
         "ai_platform:describe",
-        "Say what a trace of an AI platform holds: tasks, waits, use, arrivals, models, over time.",
+        "Describe a trace of an AI platform: tasks, waits, use, arrivals and models over time.",
     ),
     "platform validate": (
         "ai_platform:validate",
-        "Say how like a log of an AI platform its simulation is: Q-Q, KS, Wasserstein, hours.",
+        "Compare a log of an AI platform with its simulation: Q-Q, KS, Wasserstein, hours.",
     ),
     "token make": (
         "administration:make_token",
-        "Make a token with a name and print it, this once: only its digest is kept.",
+        "Make a token with a name and print it once; only its digest is stored.",
     ),
     "token list": (
         "administration:list_tokens",
-        "List the tokens with names: for what, of whom, until when; never the tokens themselves.",
+        "List the tokens: name, role, experiment, maker and end, but not the tokens themselves.",
     ),
     "token revoke": (
         "administration:revoke",
-        "Let nobody in by a token any more, from now on; the runs that it holds wait again.",
+        "Revoke a token at once; the runs leased with it return to the queue.",
     ),
     "hooks test": (
         "administration:run_hook_test",
-        "Start each hook once with a sample of what it would be told, and say what came back.",
+        "Start each hook once with a sample notice, and print its result.",
     ),
     "agents run": (
         "agents:run",
-        "Play a study; one that was interrupted goes on in the same folder.",
+        "Play a study; an interrupted study continues in the same folder.",
     ),
     "agents reproduce": (
         "agents:reproduce",
-        "Reproduce the paper's evaluation with simulated analysts, and judge its claims.",
+        "Reproduce the paper's evaluation with simulated analysts, and check its claims.",
     ),
     "agents list": ("agents:list_kinds", "List the kinds of analyst that a study can name."),
 }
 """Name of each command: module and function in `assistant.cli.commands`, first line of its help."""
 
 GROUPS: Mapping[str, str] = {
-    "workload": "Look at workloads, and make your own.",
-    "platform": "Tell the simulated AI platform of yours.",
-    "token": "Hand out tokens with names, and take them back.",
-    "hooks": "Try hooks.",
+    "workload": "Describe workloads, and generate your own.",
+    "platform": "Fit and describe simulated AI platforms.",
+    "token": "Make, list and revoke tokens with names.",
+    "hooks": "Test hooks.",
     "agents": "Study simulated analysts.",
 }
 """First line of the help of each group of commands."""
@@ -263,9 +263,9 @@ _ClickError: type[Exception] = next(
 app = typer.Typer(
     name="copperline",
     cls=RootGroup,
-    help="Steer a parameter sweep: propose configurations, run them, learn what matters, report."
-    "\n\nExit codes: 0 done; 1 a fault of ours; 2 bad input; 3 nothing feasible found; "
-    "4 the run that was tried failed; 130 interrupted.",
+    help="Steer a parameter sweep: suggest configurations, run them, estimate effects, report."
+    "\n\nExit codes: 0 done; 1 internal error; 2 bad input; 3 no feasible configuration; "
+    "4 the dry run failed; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -285,7 +285,7 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Steer a parameter sweep: propose configurations, run them, learn what matters, report."""
+    """Steer a parameter sweep: suggest configurations, run them, estimate effects, report."""
 
 
 def main(arguments: list[str] | None = None) -> None:

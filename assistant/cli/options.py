@@ -50,17 +50,17 @@ Procs = Annotated[
 ]
 Order = Annotated[
     str | None,
-    typer.Option(help="Today's queue order; a list (today's first) makes it a parameter."),
+    typer.Option(help="Current queue order; a list (current first) makes it a parameter."),
 ]
 Backfill = Annotated[
     str | None,
-    typer.Option(help="Today's backfill; a list (today's first) makes it a parameter."),
+    typer.Option(help="Current backfill; a list (current first) makes it a parameter."),
 ]
 PresetName = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help=f"Parameters to open: {', '.join(preset.name for preset in presets())}."
+        help=f"Parameters to vary: {', '.join(preset.name for preset in presets())}."
         f"  [default: {DEFAULT_PRESET}]",
     ),
 ]
@@ -69,7 +69,7 @@ PolicyOptions = Annotated[
     typer.Option(
         "--policy-option",
         metavar="NAME=VALUE",
-        help="What order or backfill is told in every run, e.g. depth=8.",
+        help="Option of the order or the backfill in every run, e.g. depth=8.",
     ),
 ]
 Cores = Annotated[int | None, typer.Option(help="Cores that each run needs.", show_default=False)]
@@ -96,17 +96,17 @@ Include = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
+    typer.Option(metavar="CONDITION", help="Never suggest runs that meet this condition."),
 ]
 
 
 WarningAnswer = Annotated[
-    str | None, typer.Option(help="Warnings: accept, ignore or wait.  [default: ignore]")
+    str | None, typer.Option(help="Answer to warnings: accept, ignore or wait.  [default: ignore]")
 ]
 
 Report = Annotated[
     Path | None,
-    typer.Option("--report", help="Where the HTML report goes.", show_default=False),
+    typer.Option("--report", help="Path of the HTML report.", show_default=False),
 ]
 
 
@@ -205,7 +205,7 @@ def _lists(
     if procs is not None:
         sizes = _values(procs)
         if not sizes or not all(type(size) is int for size in sizes):
-            raise SettingsError(f"--procs is a whole number or a list of them, not '{procs}'")
+            raise SettingsError(f"--procs must be a whole number or a list of them, not '{procs}'")
         application["procs"] = sizes[0]
         if len(sizes) > 1:
             application.setdefault("levels", {})["procs"] = sizes
@@ -214,7 +214,7 @@ def _lists(
             continue
         choices = _values(text)
         if not choices:
-            raise SettingsError(f"--{name} names none; give one or several, separated by commas")
+            raise SettingsError(f"--{name} is empty; give one name or several, separated by commas")
         application["baseline"] = {**application.get("baseline", {}), name: choices[0]}
         if len(choices) > 1:
             application.setdefault("levels", {})[name] = choices
@@ -234,14 +234,14 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
     requested = [{**defaults, **values} for values in built.settings.run]
     requested += [{**defaults, **_included(built.space, text)} for text in texts]
     baseline = built.application.baseline
-    origins = {} if baseline is None else {built.space.from_values(baseline): "today's"}
+    origins = {} if baseline is None else {built.space.from_values(baseline): "current"}
     first_runs = []
     for values in requested:
         configuration = built.space.from_values(values)
         built.space.check(configuration)
         if origins.get(configuration) == "yours":
             text = ", ".join(f"{name}={value}" for name, value in values.items())
-            raise SettingsError(f"{text} is included twice; name a configuration once")
+            raise SettingsError(f"{text} is included twice; include each configuration once")
         if configuration not in origins:
             first_runs.append(values)
         origins.setdefault(configuration, "yours")
@@ -249,7 +249,7 @@ def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str,
     budget = built.settings.max_runs
     if budget is not None and needed > budget:
         raise SettingsError(
-            f"today's and your own configurations need {needed} runs and the budget has "
+            f"the current and your own configurations need {needed} runs, but the budget is "
             f"{budget}; raise --runs or include fewer"
         )
     return tuple(first_runs)
@@ -275,7 +275,7 @@ def further_configurations(
         space.check(configuration)
         if configuration in run_ids:
             raise SettingsError(
-                f"--include '{text}' is run {run_ids[configuration]} already; leave it out"
+                f"--include '{text}' is already run {run_ids[configuration]}; leave it out"
             )
         run_ids[configuration] = len(run_ids) + 1
         new_runs.append(values)
@@ -310,7 +310,7 @@ def results_of(session: Session, built: BuiltSweep) -> list[Result]:
     if not results:
         raise SettingsError(
             f"no result of experiment '{session.id}' fits this sweep: its parameters, levels or "
-            "measures are others"
+            "measures differ"
         )
     return results
 
@@ -347,7 +347,7 @@ def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
             numbers[int(number)] = float(value)
         except ValueError:
             raise SettingsError(
-                f"{flag} '{number}={value}': both are numbers, the first as it stands in the log, "
+                f"{flag} '{number}={value}': both must be numbers, the first one as in the log, "
                 f"for example {example}"
             ) from None
     return numbers
@@ -377,7 +377,7 @@ def policy_options(texts: list[str]) -> dict[str, float]:
             options[name] = float(value)
         except ValueError:
             raise SettingsError(
-                f"--option '{name}={value}': options of order and backfill are numbers"
+                f"--option '{name}={value}': options of order and backfill must be numbers"
             ) from None
     return options
 
@@ -407,34 +407,28 @@ NONE: Final = "none"  # removes a term
 
 Deadline = Annotated[
     str | None,
-    typer.Option(help="Time from now until the last run must be over, e.g. 30m.", metavar="TIME"),
+    typer.Option(help="Deadline of all runs, as time from now, e.g. 30m.", metavar="TIME"),
 ]
 GoalOption = Annotated[
     str | None,
     typer.Option(
-        help="Value of the measure that is good enough; it ends the sweep.", metavar="VALUE"
+        help="Target value of the objective; reaching it ends the sweep.", metavar="VALUE"
     ),
 ]
 AtGoal = Annotated[str | None, typer.Option(help="At the goal: stop or go_on.  [default: stop]")]
 RunLimit = Annotated[
     str | None,
-    typer.Option(
-        help="What a single run may take, e.g. 10m; a longer one has failed.", metavar="TIME"
-    ),
+    typer.Option(help="Time limit of a single run, e.g. 10m; a longer run fails.", metavar="TIME"),
 ]
-CostLimit = Annotated[
-    str | None, typer.Option(help="What all runs may cost together.", metavar="COST")
-]
+CostLimit = Annotated[str | None, typer.Option(help="Maximum cost of all runs.", metavar="COST")]
 CostPerHour = Annotated[str | None, typer.Option(help="Price of an hour of a run.", metavar="COST")]
 CostResources = Annotated[
     str | None,
-    typer.Option(
-        help="Parameter or measure by which the price of an hour is multiplied.", metavar="NAME"
-    ),
+    typer.Option(help="Parameter or measure that multiplies the price of an hour.", metavar="NAME"),
 ]
 CostMeasure = Annotated[
     str | None,
-    typer.Option(help="Measure that is the cost of a run, instead of a price.", metavar="NAME"),
+    typer.Option(help="Measure to use as the cost of a run, instead of a price.", metavar="NAME"),
 ]
 CostUnit = Annotated[str | None, typer.Option(help="Unit of the cost, e.g. EUR.", metavar="UNIT")]
 
@@ -565,8 +559,8 @@ def apply_sla(session: Session, terms: SlaOptions, now_s: float) -> None:
             )
         if experiment.finished is not None:
             raise SettingsError(
-                f"experiment '{session.id}' is finished and has used its {used} runs; give it more "
-                f"to go on with, for example --runs {used + 10}"
+                f"experiment '{session.id}' is finished and has used its {used} runs; to continue, "
+                f"give it more, for example --runs {used + 10}"
             )
     was_finished = experiment.finished is not None
     if was_finished:
@@ -575,13 +569,13 @@ def apply_sla(session: Session, terms: SlaOptions, now_s: float) -> None:
     reached = reached_goal(experiment)
     if was_finished and reached is not None and sla.at_goal == "stop":
         raise SettingsError(
-            f"{reached} of experiment '{session.id}' already; agree on a better one (--goal), "
-            "or on going on beyond it (--at-goal go_on)"
+            f"{reached} of experiment '{session.id}' already; set a better goal (--goal), or "
+            "continue beyond it (--at-goal go_on)"
         )
     over = passed_limit(experiment, now_s)
     if over is not None:
         raise SettingsError(
-            f"under this agreement experiment '{session.id}' has no run left: {over}; agree on more"
+            f"with this SLA, experiment '{session.id}' has no run left: {over}; set a higher limit"
         )
 
 
@@ -602,7 +596,7 @@ def number_of(option: str, text: str) -> float:
     """Parse the number given to an option. Raises SettingsError if it is invalid."""
     number = parse_number(text.strip())
     if number is None:
-        raise SettingsError(f"{option} '{text}' is no number; write it with a point for decimals")
+        raise SettingsError(f"{option} '{text}' is not a number; use a point for decimals")
     return number
 
 
@@ -614,19 +608,17 @@ OnWarning = Annotated[
 ]
 OnFinish = Annotated[
     str | None,
-    typer.Option(metavar="COMMAND", help="Program to start at the end.", show_default=False),
+    typer.Option(metavar="COMMAND", help="Program to start when a sweep ends.", show_default=False),
 ]
 OnFailure = Annotated[
     str | None,
     typer.Option(
         metavar="COMMAND",
-        help="Program to start when runs fail, or the sweep does.",
+        help="Program to start when runs or the sweep fail.",
         show_default=False,
     ),
 ]
-HookTimeout = Annotated[
-    str | None, typer.Option(help="What such a program may take.  [default: 30s]")
-]
+HookTimeout = Annotated[str | None, typer.Option(help="Time limit of a hook.  [default: 30s]")]
 
 
 def hook_tables(

@@ -53,15 +53,14 @@ def refuse_elsewhere(built: BuiltSweep) -> None:
     """Raise SettingsError for settings that a sweep with an external client cannot have."""
     if built.settings.executor is not None:
         raise SettingsError(
-            "the program of this sweep asks for its runs and makes them itself; leave --executor "
-            "and [executor] away"
+            "an external client executes the runs of this sweep; remove --executor and [executor]"
         )
     if getattr(built.settings.application, "limit", None) is not None:
         raise SettingsError(LIMIT_OF_A_RUN)
     if built.settings.hooks.build().kinds:
         raise SettingsError(
-            "a sweep whose program asks for its runs has no hooks on the command line; open it at "
-            "a service: copperline serve --allow-programs, and POST /v1/adapters"
+            "the command line starts no hooks for a sweep with an external client; open it at a "
+            "service: copperline serve --allow-programs, then POST /v1/adapters"
         )
 
 
@@ -78,7 +77,7 @@ def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession
     session = _registered(path, stored_settings(opened), opened.name, {"resume": True})
     if session.id != opened.experiment_id:
         raise ExperimentError(
-            f"the program would go on with '{session.id}', a later experiment of the name "
+            f"the external client would continue '{session.id}', a later experiment with the name "
             f"'{opened.name}'; finish that one first"
         )
     return session
@@ -121,7 +120,7 @@ def run_external_sweep(
     except KeyboardInterrupt:
         session.pause()
         n = len(session.experiment.runs)
-        say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")
+        say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
         say(f"Go on with: copperline resume {session.id} --store {path}")
         raise
 
@@ -152,7 +151,7 @@ def _registered(
         "token": registration["token"],
     }
     replace_private(file, plain_text(way_in).encode())
-    say(f"Its program asks for runs at {link.url}; the token for it is in '{file}'.")
+    say(f"The external client requests runs at {link.url}; its token is in '{file}'.")
     return RemoteSession(link, registration["experiment"])
 
 
@@ -213,10 +212,10 @@ def take_in(session: Session, results: Sequence[Result], *, replicates: bool, qu
     taken = session.import_results(results, replicates=replicates)
     left_out = len(results) - taken
     if taken and left_out and not quiet:
-        why = "they are there already"
+        why = "they are stored already"
         if not replicates:
-            why = "their configurations have a result (--replicates takes other results of them)"
-        say(f"  {taken} results from before were taken in, {left_out} left out: {why}")
+            why = "their configurations have a result (--replicates imports further results)"
+        say(f"  {taken} earlier results imported, {left_out} left out: {why}")
 
 
 def _run(
@@ -251,7 +250,7 @@ def _run(
                 session.finish(ended)
     except KeyboardInterrupt:
         n = len(session.experiment.runs)
-        say(f"Stopped after {n} submitted runs; what was finished is kept in {path}.")
+        say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
         say(f"Go on with: copperline resume {session.id} --store {path}")
         raise
 
@@ -279,7 +278,7 @@ def _introduce(session: ExperimentQueries) -> None:
     if opened.application == "scheduling" and _compiling():
         say(
             "  compiling the simulator in the background, once per machine and version; "
-            "until then runs take longer and give the same"
+            "until then runs take longer, with the same results"
         )
 
 
@@ -288,7 +287,7 @@ def _limits(session: ExperimentQueries) -> str:
     sla, words = session.experiment.sla, sla_words(session.experiment)
     if sla.goal is None:
         return ", ".join(words) or "no limit"
-    goal = f"goal {words[-1]}" + ("" if sla.at_goal == "go_on" else ", which ends it")
+    goal = f"goal {words[-1]}" + ("" if sla.at_goal == "go_on" else ", which ends the sweep")
     return ", ".join([*words[:-1], goal])
 
 

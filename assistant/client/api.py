@@ -154,7 +154,7 @@ class ApiClient:
             transport=self._transport,
             trust_env=False,
         )
-        weakref.finalize(self, self._http.close)  # in case nobody closes it
+        weakref.finalize(self, self._http.close)  # in case no caller closes it
 
     def _look_again(self) -> bool:
         """Connect to the present address of the service; return False if it is unchanged."""
@@ -198,7 +198,7 @@ class ApiClient:
                 return None if answer.status_code == 204 else answer.json()
             except ValueError as error:
                 raise ServiceError(
-                    f"what answers at {self.url} is not what a service answers: "
+                    f"the answer at {self.url} is not that of a Copperline service: "
                     f"'{answer.text[:60]}'; is another program there?"
                 ) from error
         try:
@@ -214,7 +214,7 @@ class ApiClient:
         if answer.status_code == FULL:
             raise StoreFullError(detail)
         if answer.status_code in (401, 403):
-            raise AccessDeniedError(f"the service at {self.url} does not let us in: {detail}")
+            raise AccessDeniedError(f"the service at {self.url} refuses access: {detail}")
         if answer.status_code in NOT_ANSWERED:
             raise ServiceError(f"the service at {self.url} refuses: {detail}")
         raise AssistantError(detail)

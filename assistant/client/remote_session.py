@@ -49,8 +49,8 @@ class ExecutionStatus:
     Args:
         active: whether workers may lease its runs.
         executes: whether the service starts workers for it.
-        by_program: whether an external client asks for its runs; then workers get none.
-        heard_s: seconds since its last request; None if there was none since the service began.
+        external: whether an external client takes its runs; then workers get none.
+        last_call_s: seconds since its last request; None if the service has received none.
     """
 
     active: bool
@@ -118,15 +118,15 @@ class RemoteSession(ExperimentQueries):
     # -- the loop ------------------------------------------------------------------------------
 
     def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Propose up to ``n`` initial configurations as a batch."""
+        """Suggest up to ``n`` initial configurations as a batch."""
         return self._suggest(n, "initial")
 
     def suggest(self, n: int) -> BatchSuggested:
-        """Propose a batch of up to ``n`` configurations, chosen by the strategy."""
+        """Suggest a batch of up to ``n`` configurations, chosen by the strategy."""
         return self._suggest(n, "next")
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """Propose a batch of up to ``n`` replicates that would confirm the recommendation."""
+        """Suggest a batch of up to ``n`` replicates that would confirm the recommendation."""
         return self._suggest(n, "confirmation")
 
     def _suggest(self, n: int, kind: str) -> BatchSuggested:
@@ -159,7 +159,7 @@ class RemoteSession(ExperimentQueries):
         return self._submitted(self._decide("/replicates", body))
 
     def submit_baseline(self) -> Run | None:
-        """Submit the baseline configuration; return its run, or None without a baseline."""
+        """Submit the current configuration; return its run, or None if there is none."""
         self._decide("/baseline")
         return self._experiment.baseline
 
@@ -313,7 +313,7 @@ class RemoteSession(ExperimentQueries):
         self._decide("/reopen")
 
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
-        """Start auto-steering, or (None) end it so that a person decides again."""
+        """Turn auto-steering on, or (None) off."""
         limits = None if auto_steering is None else asdict(auto_steering)
         self._decide("/auto-steering", {"auto_steering": limits, "reason": reason})
 

@@ -215,8 +215,8 @@ class HttpLeaseSource:
         """Lease no more runs of an experiment; raise ServiceError after too many."""
         if len(self._without) >= MOST_LEFT_OUT:
             raise ServiceError(
-                f"this worker executes none of {MOST_LEFT_OUT} experiments of the service at "
-                f"{self.link.url}; let it work for one of them with --experiment"
+                f"this worker cannot execute {MOST_LEFT_OUT} experiments of the service at "
+                f"{self.link.url}; choose one experiment for it with --experiment"
             )
         self._without.append(experiment_id)
 
@@ -273,7 +273,7 @@ def run_leased(
     """Lease and execute runs until none waits, and return the number of accepted results.
 
     Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
-    service is waited for, for `NOT_YET_S`. An interruption returns the runs under way.
+    service is waited for, for `NOT_YET_S`. An interruption returns the executing runs.
     ``stop`` is called before each lease; once true, no more run is leased.
     Raises ServiceError or StoreError if the service could not be used for so long.
     """
@@ -478,7 +478,7 @@ class Worker:
             except AssistantError as error:
                 if completion.measures is None:
                     raise
-                reason = f"the service could not take its result: {error}"
+                reason = f"the service did not accept its result: {error}"
                 completion = ExecutionResult(lease.run_id, None, reason, completion.duration_s)
 
     def _execute(
@@ -529,7 +529,7 @@ class Worker:
             return None
         except NOT_NOW as error:  # no fault of the run
             beats.drop(lease.token)
-            self._give_back(lease, f"its worker could not begin: {error}")
+            self._give_back(lease, f"its worker could not start it: {error}")
             self._wait_out(error, pause)
             return None
         except AssistantError as error:

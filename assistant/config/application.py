@@ -67,8 +67,8 @@ def _duration_s(value: object) -> object:
 def _words(value: object) -> object:
     if isinstance(value, str):
         raise ValueError(
-            "is a list, one element per argument, such as ['./program', '--size={size}']; "
-            "there is no shell to split a text"
+            "must be a list with one element per argument (no shell splits a text), such as "
+            "['./program', '--size={size}']"
         )
     return value
 
@@ -167,7 +167,7 @@ class MeasuresSettings(StrictModel):
                 "pattern"
             )
         if self.stream is not None and self.pattern is None:
-            raise ValueError("stream says where a pattern looks; give a pattern with it")
+            raise ValueError("stream is for a pattern; give a pattern too, or leave out stream")
         return self
 
     def build(self) -> Reading:
@@ -382,22 +382,21 @@ class PlacementSettings(StrictModel):
     def _one(self) -> "PlacementSettings":
         if sum(x is not None for x in (self.trace, self.model, self.generator)) > 1:
             raise ValueError(
-                "give one of trace, the file of a workload, model, the file of a fitted "
-                "generator, and generator, the name of a published one"
+                "give only one of trace (file of a workload), model (file of a fitted generator) "
+                "and generator (name of a published one)"
             )
         generation_keys = {"duration", "scale", "count"} & self.model_fields_set
         if self.trace is not None and generation_keys:
             raise ValueError(
-                f"'{min(generation_keys)}' is about workloads that are drawn; leave it out, or "
-                "trace"
+                f"'{min(generation_keys)}' is for drawn workloads; leave it out, or leave out trace"
             )
         if self.first is not None and self.trace is None:
-            raise ValueError("'first' is about a trace; name it with trace")
+            raise ValueError("'first' is for a trace; name it with trace")
         if self.nodes is not None and self.machines:
             raise ValueError("give nodes, the file of a list of machines, or [[machines]]")
         if self.prices and self.nodes is None:
             raise ValueError(
-                "'prices' are of the kinds of machines of a list; name it with nodes, or say "
+                "'prices' are for a list of machines; name the list with nodes, or set "
                 "price_per_h in [[machines]]"
             )
         return self
@@ -477,11 +476,11 @@ class FuturesSettings(StrictModel):
     def _one(self) -> "FuturesSettings":
         if (self.model is None) == (self.generator is None):
             raise ValueError(
-                "give exactly one of model, the file of a fitted one, and generator, the name of "
-                "what is fitted to the log"
+                "give exactly one of model (file of a fitted model) and generator (name of the "
+                "generator to fit to the log)"
             )
         if self.knobs and self.generator is None:
-            raise ValueError("'knobs' are told to what is fitted; name it with generator")
+            raise ValueError("'knobs' are for a fit; name what to fit with generator")
         if self.quantile is not None and self.aggregate != "quantile":
             raise ValueError("'quantile' needs aggregate = 'quantile'; set both, or leave it out")
         return self
@@ -508,8 +507,8 @@ class FuturesSettings(StrictModel):
         if self.model is not None:
             if log is not None:
                 raise SettingsError(
-                    "the futures come from a model that is fitted already, so the log would not "
-                    "be looked at; leave out log, or name a generator instead of the model"
+                    "the futures come from a model that is fitted already, so the log has no "
+                    "effect; leave out log, or name a generator instead of the model"
                 )
             return load_model(Path(self.model))
         if self.generator is None:
@@ -517,7 +516,7 @@ class FuturesSettings(StrictModel):
         if log is not None:
             return _fitted(self.generator, log, tuple(sorted(self.knobs.items())))
         if self.knobs:
-            raise SettingsError("'knobs' are about fitting to a log; name the log with log")
+            raise SettingsError("'knobs' are for a fit to a log; name the log with log")
         return published_model(self.generator)
 
 

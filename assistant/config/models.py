@@ -61,7 +61,7 @@ class ObjectiveSettings(StrictModel):
         if self._n_named > 1:
             raise ValueError("name only one of minimise, maximise, weighted and rmse")
         if self.second_goal is not None and self.second is None:
-            raise ValueError("'second_goal' is about a second measure; name it with 'second'")
+            raise ValueError("'second_goal' is for a second measure; name it with 'second'")
         return self
 
     @property
@@ -165,7 +165,7 @@ def check_tariff(
     if tariff.measure is not None and measures is not None and tariff.measure not in measures:
         raise SettingsError(
             f"the cost is the measure '{tariff.measure}', which the {application} application "
-            f"does not give{hint(tariff.measure, measures)}"
+            f"does not return{hint(tariff.measure, measures)}"
         )
     if tariff.resources is None:
         return
@@ -173,8 +173,8 @@ def check_tariff(
         levels = space.parameter(tariff.resources).levels
         if any(isinstance(level, bool | str) for level in levels):
             raise SettingsError(
-                f"the cost is per unit of '{tariff.resources}', whose levels are no numbers; name "
-                "a parameter or a measure that counts what a run holds"
+                f"the cost is per unit of '{tariff.resources}', whose levels are not numbers; "
+                "name a parameter or a measure that counts the resources of a run"
             )
     elif measures is not None and tariff.resources not in measures:
         raise SettingsError(
@@ -226,7 +226,7 @@ class ExecutorSettings(StrictModel):
         batch_names = [name for name in OF_SYSTEM if getattr(self, name)]
         if self.kind == "dask" and batch_names and self.system is None:
             raise SettingsError(
-                f"[executor]: '{batch_names[0]}' speaks of jobs; say who starts them: "
+                f"[executor]: '{batch_names[0]}' is for jobs; name the system that starts them: "
                 'system = "slurm"'
             )
         if self.kind != "slurm" and not batch_names:
@@ -254,7 +254,7 @@ class EnvironmentSettings(StrictModel):
 def _words(value: object) -> object:
     if isinstance(value, str):
         raise ValueError(
-            "should be a list of a program and its arguments, which no shell reads, as in "
+            "should be a list of a program and its arguments (no shell reads it), such as "
             f"{_split_for_show(value)}"
         )
     if isinstance(value, list) and not value:

@@ -206,8 +206,8 @@ def rebuild(opened: ExperimentOpened) -> Application:
     """
     if not opened.recipe:
         raise SettingsError(
-            f"experiment '{opened.experiment_id}' was opened from Python, which alone can run its "
-            "program (load_session); here it can be looked at and steered"
+            f"experiment '{opened.experiment_id}' was opened from Python, and only Python can "
+            "run its program (load_session); here you can view and steer it"
         )
     return rebuild_sweep(opened).application
 
@@ -217,13 +217,13 @@ def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
     built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
-            f"the log, table or program of experiment '{opened.experiment_id}' is not what it was; "
-            "its parameters have changed, so start a new experiment"
+            f"the log, table or program of experiment '{opened.experiment_id}' has changed, and "
+            "its parameters with it; start a new experiment"
         )
     if _drawn_from(built.application.facts) != _drawn_from(opened.facts):
         raise SettingsError(
-            f"the model of experiment '{opened.experiment_id}' is not what it was; what is "
-            "drawn from it has changed and results could not be compared, so start a new experiment"
+            f"the model of experiment '{opened.experiment_id}' has changed, so its results "
+            "could not be compared with the earlier ones; start a new experiment"
         )
     return built
 

@@ -254,7 +254,7 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
     except UnicodeEncodeError as error:
         half = f"U+{ord(error.object[error.start]):04X}"
         raise SettingsError(
-            f"{where}: a text holds half a character ({half}); leave it out"
+            f"{where}: a text contains half a character ({half}); leave it out"
         ) from error
 
 
@@ -320,7 +320,7 @@ def read_source(settings: SweepSettings) -> SweepSource | None:
         return None
     if application_settings.log is None:
         if application_settings.first is not None or application_settings.reading:
-            raise SettingsError("'first' and 'reading' are about a log; name it with log")
+            raise SettingsError("'first' and 'reading' are for a log; name it with log")
         return default_workload(settings.seed)
     rules = rules_from_texts(application_settings.reading)
     return load_workload(
@@ -334,10 +334,10 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
         return _own_program(settings, application_settings)
     if settings.parameters:
         raise SettingsError(
-            "[[parameters]] describe a program of your own, with kind 'command', 'function' or "
-            f"'rest'; those of kind '{application_settings.kind}' are given"
+            "[[parameters]] are for a program of your own, with kind 'command', 'function' or "
+            f"'rest'; kind '{application_settings.kind}' has its own parameters"
             + (
-                ", levels for them stand in [application.levels]"
+                "; set their levels in [application.levels]"
                 * (application_settings.kind == "scheduling")
             )
         )
@@ -360,7 +360,7 @@ def _own_program(
     objective_settings = settings.objective
     if objective_settings is None or not objective_settings.names_one:
         raise SettingsError(
-            "a program of your own needs an [objective]: say minimise or maximise with the name "
+            "a program of your own needs an [objective]: set minimise or maximise to the name "
             "of a measure, such as minimise = 'wall_s' for the time of a run"
         )
     if not settings.parameters:
@@ -504,7 +504,7 @@ def _value(value: Any) -> str:
         return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
     if _is_array(value):
         return "[" + ", ".join(map(_value, value)) + "]"
-    raise TypeError(f"TOML has no word for {value!r}")
+    raise TypeError(f"TOML cannot represent {value!r}")
 
 
 def _key(key: str) -> str:

@@ -1,4 +1,4 @@
-"""Events as JSON, for the store and whoever reads journals: an object with ``type`` beside fields.
+"""Events as JSON, for the store and readers of event logs: an object with ``type`` and fields.
 
 Shapes come from the types themselves (pydantic reads the dataclasses). What is read back is
 checked on the way in: an unknown type, a missing or a wrong field is an error, never a guess.
@@ -20,7 +20,7 @@ from assistant.core.events import Event
 from strategies.space.errors import StrategyError
 
 VERSION = 1
-"""Of the journal's format; stored with every event, raised when an old reader would misread."""
+"""Version of the event log's format, stored with every event; raised on incompatible changes."""
 
 _HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
 """Where a number may be that is too large for a float: the rest is read by the quicker way."""

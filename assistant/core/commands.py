@@ -202,7 +202,7 @@ def cost_is_spent(experiment: Experiment) -> str:
     """Return the error message for an experiment whose cost limit is used up."""
     sla, spent = experiment.sla, experiment.cost
     used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
-    return f"the cost of {sla.cost_text} is used up{used}; agree on a higher limit to go on"
+    return f"the cost limit of {sla.cost_text} is used up{used}; set a higher limit to continue"
 
 
 _REPEATED = ("replicate", "imported")
@@ -238,8 +238,8 @@ def refuse_if_deterministic(experiment: Experiment) -> None:
     """Raise ExperimentError if the application is deterministic, as replicates are useless."""
     if experiment.opened.deterministic:
         raise ExperimentError(
-            f"the application '{experiment.opened.application}' gives the same result for the same "
-            "configuration every time; a replicate would cost a run and tell nothing"
+            f"the application '{experiment.opened.application}' returns the same result for the "
+            "same configuration every time; a replicate would add no information"
         )
 
 
@@ -270,7 +270,7 @@ def import_results(
         ):
             continue
         earlier.append(measures)
-        requests.append(RunRequest(configuration, "imported", "a result from before"))
+        requests.append(RunRequest(configuration, "imported", "an earlier result"))
         measured.append(measures)
     events: list[Event] = []
     for submitted, measures in zip(submit_runs(experiment, requests, now_s), measured, strict=True):
@@ -306,8 +306,8 @@ def assess_measures(
     failure = completion.failure
     if failure is None and limit_s is not None and completion.duration_s > limit_s:
         failure = (
-            f"it took {number_text(round(completion.duration_s, 3))} s, and the agreement allows "
-            f"{number_text(limit_s)} s per run"
+            f"it took {number_text(round(completion.duration_s, 3))} s, and the run limit is "
+            f"{number_text(limit_s)} s"
         )
     if completion.measures is not None and failure is None:
         try:
@@ -364,7 +364,7 @@ def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: floa
     """Return the event that rates a result, or raise ExperimentError if the run has none."""
     run = experiment.run(run_id)
     if run.state is not RunState.COMPLETED:
-        raise ExperimentError(f"run {run_id} is {run.state}; only a result can be rated")
+        raise ExperimentError(f"run {run_id} is {run.state}; only a completed run can be rated")
     return RunRated(now_s, run_id, good)
 
 
@@ -406,7 +406,7 @@ def unprefer_level(
     """Return the event that removes the preferred mark from a level."""
     refuse_if_finished(experiment)
     space = experiment.space.unpreferring(parameter, value)
-    return SpaceChanged(now_s, space, f"{parameter}={value} preferred no more")
+    return SpaceChanged(now_s, space, f"{parameter}={value} no longer preferred")
 
 
 def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:
@@ -469,13 +469,13 @@ def answer_warning(
     """
     warning = experiment.open_warning
     if warning is None:
-        raise ExperimentError("there is no open advice to answer")
+        raise ExperimentError("there is no open warning to answer")
     if reply == "changed" and exploitation is None:
-        raise ExperimentError("say which exploitation level the advice is changed to, 0 to 1")
+        raise ExperimentError("name the exploitation level to change to, 0 to 1")
     if reply != "changed" and exploitation is not None:
-        raise ExperimentError("only a changed advice names an exploitation level")
+        raise ExperimentError("only the answer 'changed' takes an exploitation level")
     if reply != "accepted" and alternative is not None:
-        raise ExperimentError("only an accepted advice names an alternative")
+        raise ExperimentError("only the answer 'accepted' takes an alternative")
     level = exploitation if reply == "changed" else experiment.steering.exploitation
     Steering(exploitation=level)  # refuses a level outside 0 to 1
     if reply != "accepted":
@@ -491,7 +491,7 @@ def answer_warning(
     which = alternative or 0
     if type(which) is not int or not 0 <= which < len(proposed):
         raise ExperimentError(
-            f"advice {warning.number} has no alternative at position {alternative}; it has "
+            f"warning {warning.number} has no alternative at position {alternative}; it has "
             f"{len(proposed)}, counted from 0"
         )
     accepted = proposed[which]
@@ -513,7 +513,7 @@ def weigh_region(
     present, rule = experiment.steering, experiment.warning_policy.regions
     if present.exploitation is None:
         raise ExperimentError(
-            "no share of the runs is spent inside regions, so that no weight would count; set an "
+            "no exploitation level is set, so weights of regions have no effect; set an "
             "exploitation level first"
         )
     regions = find_regions(experiment.knowledge, rule)
@@ -538,7 +538,7 @@ def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
     """
     refuse_if_finished(experiment)
     if not isinstance(sla, Sla):
-        raise SettingsError(f"an agreement is an Sla, not {sla!r}")
+        raise SettingsError(f"the SLA must be an Sla, not {sla!r}")
     experiment.warning_policy.warns_by_forecast(sla)
     return BudgetChanged(now_s, sla)
 
@@ -564,17 +564,17 @@ def change_auto_steering(
 
     Raises:
         ExperimentError: the experiment is finished, or its SLA has no limit to end it.
-        SettingsError: ``automatic`` is not an AutoSteering.
+        SettingsError: ``auto_steering`` is not an AutoSteering.
     """
     refuse_if_finished(experiment)
     if auto_steering is None and experiment.auto_steering is None:
         return None
     if auto_steering is not None and not isinstance(auto_steering, AutoSteering):
-        raise SettingsError(f"how it steers itself is said by an Automatic, not {auto_steering!r}")
+        raise SettingsError(f"auto-steering must be an AutoSteering, not {auto_steering!r}")
     if auto_steering is not None and not experiment.sla.is_limited:
         raise ExperimentError(
-            "a sweep without a limit of runs, a deadline or a limit of cost would not end by "
-            "itself; agree on one first"
+            "a sweep without a budget of runs, a deadline or a cost limit would not end by "
+            "itself; set one first"
         )
     return AutoSteeringChanged(now_s, auto_steering, reason)
 
@@ -651,7 +651,7 @@ def _turn(run: Run) -> tuple[float, int]:
 def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run], list[Run]]:
     moved = [_waiting(experiment, run_id, "be moved in the queue") for run_id in run_ids]
     if not moved:
-        raise ExperimentError("no run was named; name those that shall be moved in the queue")
+        raise ExperimentError("no run is named; name the runs to move in the queue")
     return moved, [run for run in experiment.waiting if run.id not in run_ids]
 
 
@@ -716,12 +716,12 @@ def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> 
         return None
     if run.state is not RunState.RUNNING or run.started_s is None:
         raise ExperimentError(
-            f"run {run_id} is {run.state}; only a run that goes on can be stopped and kept"
+            f"run {run_id} is {run.state}; only a running run can be stopped with its result"
         )
     if run.reported is None:
         raise ExperimentError(
-            f"run {run_id} has reported nothing yet, so there is nothing to keep; cancel it, or "
-            "wait for a report"
+            f"run {run_id} has no intermediate result yet, so there is nothing to keep; cancel it, "
+            "or wait for an intermediate result"
         )
     lasted_s = max(0.0, now_s - run.started_s)
     judged = assess_completion(
@@ -729,8 +729,8 @@ def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> 
     )
     if isinstance(judged, RunFailed):
         raise ExperimentError(
-            f"what run {run_id} has reported makes no result: {judged.failure}; cancel it, or let "
-            "it go on"
+            f"the intermediate result of run {run_id} is invalid: {judged.failure}; cancel it, or "
+            "let it continue"
         )
     return RunStopped(now_s, run_id, judged.outcome, lasted_s, reason)
 
@@ -747,5 +747,5 @@ def refuse_other_version(experiment: Experiment, version: int) -> None:
     if experiment.version != version:
         raise VersionConflictError(
             f"experiment '{experiment.opened.experiment_id}' is at version {experiment.version}, "
-            f"and this was decided for {version}; look at it again"
+            f"and the decision was made at {version}; load it again"
         )

@@ -231,7 +231,7 @@ class MissWarning:
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:
-        """Answer in unattended auto-steering: accept the first change that keeps the SLA."""
+        """Answer of auto-steering without a person: accept the first change that keeps the SLA."""
         if self.basis == "paper":
             return "accepted", None
         for position, alternative in enumerate(self.alternatives):

@@ -189,7 +189,7 @@ class Experiment:
         event_log = iter(events)
         first = next(event_log, None)
         if not isinstance(first, ExperimentOpened):
-            raise ExperimentError("a journal must begin with the opening of the experiment")
+            raise ExperimentError("an event log must begin with the opening of the experiment")
         experiment = cls(first)
         for event in event_log:
             experiment.apply(event)
@@ -246,16 +246,16 @@ class Experiment:
     def _apply_warning(self, warning: MissWarning) -> None:
         if warning.number != len(self._warnings) + 1:
             raise ExperimentError(
-                f"advice {warning.number} cannot follow advice {len(self._warnings)}"
+                f"warning {warning.number} cannot follow warning {len(self._warnings)}"
             )
         self._warnings.append(warning)
 
     def _apply_answer(self, event: WarningAnswered) -> None:
         if not 1 <= event.number <= len(self._warnings):
-            raise ExperimentError(f"there is no advice {event.number}")
+            raise ExperimentError(f"there is no warning {event.number}")
         if event.number in self._answers:
             raise ExperimentError(
-                f"advice {event.number} was {self._answers[event.number].answer} already"
+                f"warning {event.number} was {self._answers[event.number].answer} already"
             )
         self._answers[event.number] = event
         if event.answer == "accepted" and self.open_batch is not None:
@@ -269,7 +269,7 @@ class Experiment:
 
     def _apply_space(self, event: SpaceChanged) -> None:
         if event.space.lineage != self.opened.space.lineage:
-            raise ExperimentError("an experiment keeps to the lineage of its space")
+            raise ExperimentError("the lineage of the space of an experiment cannot change")
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -27,7 +27,7 @@ def read_text(path: Path, label: str) -> str:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             raise SettingsError(
-                f"cannot read {label} '{printable_path(path)}': it is no ordinary file"
+                f"cannot read {label} '{printable_path(path)}': it is not an ordinary file"
             )
         if status.st_size > MOST_BYTES:
             raise SettingsError(
@@ -101,24 +101,24 @@ def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ServiceError(
-                f"'{path}' is a symbolic link, and may lead anywhere; put the file itself there"
+                f"'{path}' is a symbolic link; replace it with the file itself"
             ) from error
         raise ServiceError(f"cannot read '{path}': {error.strerror}") from error
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
         os.close(descriptor)
-        raise ServiceError(f"'{path}' is no plain file; move it away")
+        raise ServiceError(f"'{path}' is not a plain file; move it away")
     with os.fdopen(descriptor, "rb") as file:
         if about.st_uid != os.geteuid() != 0:
-            raise ServiceError(f"'{path}' belongs to another user; move it away, or be that user")
+            raise ServiceError(f"'{path}' belongs to another user; move it, or run as that user")
         if about.st_mode & 0o077:
             raise ServiceError(
-                f"'{path}' may be read by others (mode {stat.S_IMODE(about.st_mode):04o}), and "
-                f"holds a secret; if nobody has read it: chmod 600 '{path}'; else delete it"
+                f"'{path}' can be read by others (mode {stat.S_IMODE(about.st_mode):04o}), but "
+                f"holds a secret; if no other user has read it: chmod 600 '{path}'; else delete it"
             )
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise ServiceError(f"'{path}' is longer than {most_bytes} bytes: not a file of ours")
+        raise ServiceError(f"'{path}' is longer than {most_bytes} bytes: not a Copperline file")
     return content
 
 

@@ -239,9 +239,9 @@ class PastWarning:
 
 
 def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
-    """Return whether the miss alarm is on after a sequence of checks, oldest first.
+    """Return whether the miss warning is on after a sequence of checks, oldest first.
 
-    It goes on after 2 checks in a row at the threshold or above, and off below the threshold less
+    It turns on after 2 checks in a row at the threshold or above, and off below the threshold less
     0.1. It is never on in the last 20 % of the budget, with fewer than 4 runs left, or without a
     chance.
 
@@ -254,7 +254,7 @@ def is_alarm_on(checks: Sequence[WarningCheck], threshold: float) -> bool:
 
 
 def alarm_states(checks: Sequence[WarningCheck], threshold: float) -> tuple[bool, ...]:
-    """Return whether the miss alarm is on after each check, by the rule of `is_alarm_on`."""
+    """Return whether the miss warning is on after each check, by the rule of `is_alarm_on`."""
     states, in_a_row, is_on = list[bool](), 0, False
     counted: int | None = None
     for check in checks:

@@ -242,7 +242,7 @@ class Objective:
         violation = math.fsum(c.violation(measures) for c in self.constraints)
         if not violation <= LIMIT:
             raise ObjectiveError(
-                f"the violation is {violation:g}; numbers beyond {LIMIT:g} cannot be judged, so "
+                f"the violation is {violation:g}; numbers beyond {LIMIT:g} cannot be assessed, so "
                 "scale the measure"
             )
         quality = -value if self.goal == "minimise" else value
@@ -275,7 +275,7 @@ class Objective:
 
 def _check_goal(goal: str) -> None:
     if goal not in ("minimise", "maximise"):
-        raise ObjectiveError(f"the goal of an objective is 'minimise' or 'maximise', not '{goal}'")
+        raise ObjectiveError(f"the direction must be 'minimise' or 'maximise', not '{goal}'")
 
 
 def _looked_at(wrapper: Wrapper) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ def _judged(wrapper: Wrapper, measures: Mapping[str, Measure]) -> float:
     value = wrapper.of(measures)
     if not abs(value) <= LIMIT:
         raise ObjectiveError(
-            f"{wrapper} is {value:g}; numbers beyond {LIMIT:g} cannot be judged, so scale the "
+            f"{wrapper} is {value:g}; numbers beyond {LIMIT:g} cannot be assessed, so scale the "
             "measure"
         )
     return value

@@ -55,7 +55,7 @@ class Tariff:
             raise SettingsError(f"the price of an hour must be above 0, not {self.per_hour}")
         if self.measure is not None and self.resources is not None:
             raise SettingsError(
-                "resources go with a price per hour; a measure that is the cost has none"
+                "resources need a price per hour; leave them out if a measure is the cost"
             )
 
     def __str__(self) -> str:
@@ -142,10 +142,10 @@ class Sla:
         if self.goal is not None and not abs(self.goal) < float("inf"):
             raise SettingsError(f"the goal must be a finite value, not {self.goal}")
         if self.max_cost is not None and self.tariff is None:
-            raise SettingsError("a limit of cost needs a tariff: say what a run costs")
+            raise SettingsError("a cost limit needs a tariff: set the cost of a run")
         if self.at_goal not in AT_GOAL:
             raise SettingsError(
-                f"at the goal a sweep does one of {', '.join(AT_GOAL)}, not '{self.at_goal}'"
+                f"at_goal must be one of {', '.join(AT_GOAL)}, not '{self.at_goal}'"
             )
         if isinstance(self.max_runs, float):
             raise SettingsError(f"max_runs is a whole number or None, not {self.max_runs!r}")
@@ -246,28 +246,28 @@ class WarningPolicy:
     def __post_init__(self) -> None:
         if self.pending not in PENDING:
             raise SettingsError(
-                f"pending runs are counted as {', '.join(PENDING)}, not '{self.pending}'"
+                f"pending must be one of {', '.join(PENDING)}, not '{self.pending}'"
             )
         for name in ("warn_from", "advised"):
             _number(name, getattr(self, name))
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} is a share from 0 to 1, not {getattr(self, name)}")
         if self.rule not in WARN_RULES:
-            raise SettingsError(f"warnings go by {', '.join(WARN_RULES)}, not '{self.rule}'")
+            raise SettingsError(f"rule must be one of {', '.join(WARN_RULES)}, not '{self.rule}'")
         _number("warn_at", self.warn_at)
         if self.warn_at is not None and not 0.0 < self.warn_at < 1.0:
             raise SettingsError(f"warn_at is a probability between 0 and 1, not {self.warn_at}")
         if self.warn_at is not None and self.rule == "paper":
             raise SettingsError(
-                "warn_at is for the forecast, and warnings go by the paper's rule; leave it out"
+                "warn_at is for the forecast, but warnings use the paper's rule; leave it out"
             )
 
     def warns_by_forecast(self, sla: Sla) -> bool:
         """Return whether the forecast gives warnings, or raise SettingsError without a goal."""
         if self.rule == "forecast" and sla.goal is None:
             raise SettingsError(
-                "warnings shall go by the forecast, which needs a goal; agree on one, or let them "
-                "go by 'auto' or 'paper'"
+                "the warning rule 'forecast' needs a goal; set one, or use the rule 'auto' or "
+                "'paper'"
             )
         return self.rule != "paper" and sla.goal is not None
 
@@ -319,13 +319,13 @@ class AutoSteering:
 
     def __post_init__(self) -> None:
         if self.initial < 0:
-            raise SettingsError(f"the number of first runs must be at least 0, not {self.initial}")
+            raise SettingsError(
+                f"the number of initial runs must be at least 0, not {self.initial}"
+            )
         if self.batch is not None and self.batch < 1:
             raise SettingsError(f"a batch has at least 1 suggestion, not {self.batch}")
         if self.warnings not in get_args(OnWarning):
-            raise SettingsError(
-                f"warnings are met with accept, ignore or wait, not '{self.warnings}'"
-            )
+            raise SettingsError(f"warnings must be accept, ignore or wait, not '{self.warnings}'")
 
 
 def _number(name: str, value: object) -> None:

@@ -46,7 +46,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
     ),
     ExecutorEntry(
         "slurm",
-        "jobs of Slurm, each making one run after another",
+        "jobs of Slurm, each with one run after another",
         _deferred("assistant.executors.slurm.executor:SlurmExecutor"),
     ),
 )

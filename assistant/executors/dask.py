@@ -157,7 +157,7 @@ def make_certificates(folder: Path) -> TlsCertificates:
             "authority, certificate and key in [executor]"
         ) from error
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise SettingsError(f"openssl made no certificate for the workers' TLS: {last}")
     return TlsCertificates(certificate, certificate, key)
 
@@ -278,7 +278,7 @@ SAME = """
 import sys
 from importlib.metadata import version
 found, wanted = version("copperline"), sys.argv[1]
-sys.exit(0 if found == wanted else f"Copperline {found} is on the node, and {wanted} is wanted")
+sys.exit(0 if found == wanted else f"the node has Copperline {found}, but {wanted} is needed")
 """
 """Program that fails if a node has another version."""
 
@@ -288,7 +288,7 @@ MOST_IN_VAIN = 3  # Times that all jobs may be submitted anew without a returned
 class SlurmDaskWorkers:
     """Dask workers in Slurm jobs, with one worker per job and one run at a time.
 
-    ``demand`` returns the number of runs under way, in any thread. The certificates are in files
+    ``demand`` returns the number of executing runs, in any thread. The certificates are in files
     that the nodes can read; None makes them in the job folder.
 
     Raises:
@@ -296,7 +296,7 @@ class SlurmDaskWorkers:
         ExecutorError: Slurm does not respond.
     """
 
-    place = "for workers in jobs of Slurm"
+    place = "for workers in Slurm jobs"
     starts_at_once = False
 
     def __init__(
@@ -329,12 +329,12 @@ class SlurmDaskWorkers:
 
         Raises ExecutorError if jobs end before any run returns, or Slurm does not respond.
         """
-        jobs, resume_hint = self._jobs, "What was finished is kept; go on with: copperline resume"
+        jobs, resume_hint = self._jobs, "Finished runs are stored; continue with: copperline resume"
         if jobs.in_vain > self._workers * (MOST_IN_VAIN + 1):
             raise ExecutorError(
-                f"{jobs.in_vain} jobs were given to Slurm one after the other and no run came "
-                f"back; the last words are: {jobs.last_words}. Nodes need {sys.executable}, the "
-                f"folder '{jobs.path.parent}', a way to this machine, and walltime enough. "
+                f"{jobs.in_vain} jobs were submitted to Slurm in a row and no run returned; the "
+                f"last output is: {jobs.last_words}. Nodes need {sys.executable}, the "
+                f"folder '{jobs.path.parent}', a connection to this machine, and enough walltime. "
                 f"{resume_hint}"
             )
         if jobs.silent_since_s is not None and nobody_s > SILENT_S:
@@ -355,7 +355,7 @@ class SlurmDaskWorkers:
 def _cluster(
     jobs: DaskWorkerJobs, workers: int, demand: Callable[[], int], certificates: TlsCertificates
 ) -> Any:
-    """Return a running cluster of dask-jobqueue that adapts to the runs under way."""
+    """Return a running cluster of dask-jobqueue that adapts to the executing runs."""
     import dask
     from distributed import Security
 
@@ -550,7 +550,7 @@ class DaskExecutor:
 
     Args:
         application: application; the workers must be able to import it.
-        workers: runs under way at once, and workers of an embedded cluster.
+        workers: runs executed at once, and workers of an embedded cluster.
         address: address of a scheduler, such as ``tls://head:8786``; None starts an embedded
             cluster, on loopback or by a batch system, that ends with the executor.
         batch: batch system that starts the workers of an embedded cluster.
@@ -621,7 +621,7 @@ class DaskExecutor:
             if worker_version != _versions()[0]:
                 raise SettingsError(
                     f"the worker {worker} of {self._place} has Copperline {worker_version}, "
-                    f"and here is {_versions()[0]}; results would not compare, so install the same"
+                    f"this machine has {_versions()[0]}; install the same version on both"
                 )
 
     def _own_cluster(self) -> EmbeddedCluster:
@@ -669,8 +669,7 @@ class DaskExecutor:
                 if time.monotonic() > until_s:
                     raise ExecutorError(
                         f"{self._place} does not answer within {within_s:.0f} s ({error}); is it "
-                        "running? What was opened and finished is kept; go on with: copperline "
-                        "resume"
+                        "running? Finished runs are stored; continue with: copperline resume"
                     ) from error
                 time.sleep(min(LOOKS_S, within_s))
             else:
@@ -706,13 +705,13 @@ class DaskExecutor:
                 return self._replace_cluster()
         elif gone_s > COMES_BACK_S:
             raise ExecutorError(
-                f"{self._place} has had no worker for {COMES_BACK_S:.0f} s; start some. What was "
-                "finished is kept; go on with: copperline resume"
+                f"{self._place} has had no worker for {COMES_BACK_S:.0f} s; start some. Finished "
+                "runs are stored; continue with: copperline resume"
             )
         return ()
 
     def _replace_cluster(self) -> tuple[ExecutionResult, ...]:
-        """Replace an embedded cluster; this counts as a worker death for all runs under way."""
+        """Replace an embedded cluster; this counts as a worker death for all executing runs."""
         self._nobody_since_s = None
         given_up = []
         for key, (_, work) in list(self._under_way.items()):
@@ -882,7 +881,7 @@ class DaskExecutor:
 
 
 def _lost(work: ExecutionRequest) -> ExecutionResult:
-    reason = "worker processes died while this run was under way (killed, or out of memory)"
+    reason = "worker processes died during this run (killed, or out of memory)"
     return ExecutionResult(work.run_id, None, reason, 0.0)
 
 

@@ -191,7 +191,7 @@ class ProcessPoolExecutor:
         if error is None:
             return future.result()
         if isinstance(error, BrokenProcessPool):
-            reason = "a worker process died while this run was under way (killed, or out of memory)"
+            reason = "a worker process died during this run (killed, or out of memory)"
         else:
             reason = f"{type(error).__name__}: {error}"
         return ExecutionResult(work.run_id, None, reason, 0.0)

@@ -24,7 +24,7 @@ from assistant.core.ports import (
 
 EVERY_S = 0.25  # Smallest time in seconds between two reports of one run to another process
 
-NOT_BEGUN = "it was stopped before it began"
+NOT_BEGUN = "the run was stopped before its start"
 
 
 class RunReporter:

@@ -33,8 +33,8 @@ def check_address(address: str | None, certificates: TlsCertificates | None) -> 
     if address is None:
         if certificates is not None:
             raise SettingsError(
-                "certificates go with the address of a scheduler; a cluster of our own is on "
-                "loopback and needs none"
+                "certificates need the address of a scheduler; a local cluster uses loopback and "
+                "needs no certificates"
             )
         return
     parts = urlsplit(address)
@@ -54,7 +54,7 @@ def check_address(address: str | None, certificates: TlsCertificates | None) -> 
     if parts.scheme == "tcp" and not is_loopback(parts.hostname):
         raise SettingsError(
             f"the Dask address '{address}' is not on this machine, and tcp is not encrypted: "
-            "whoever reaches a Dask scheduler can run programs there. Use tls://, with certificates"
+            "anyone who reaches a Dask scheduler can run programs. Use tls:// with certificates"
         )
     _check_files(certificates)
 
@@ -70,7 +70,7 @@ def check_own_workers(address: str | None, certificates: TlsCertificates | None)
         )
     if address is not None:
         raise SettingsError(
-            f"the Dask scheduler at {address} has workers of its own; say either its address or "
+            f"the Dask scheduler at {address} has its own workers; set either its address or "
             "the system that starts workers"
         )
     _check_files(certificates)
@@ -81,7 +81,7 @@ def _check_files(certificates: TlsCertificates | None) -> None:
         for name in ("authority", "certificate", "key"):
             path = getattr(certificates, name)
             if not path.is_file():
-                raise SettingsError(f"the file '{path}' ({name} of TLS) is not there")
+                raise SettingsError(f"the file '{path}' ({name} of TLS) is missing")
 
 
 def _is_missing(package: str) -> bool:
@@ -158,11 +158,11 @@ class ExecutorSpec:
         elif self.executor == "dask":
             check_address(self.address, self.certificates)
         elif self.address is not None or self.certificates is not None:
-            raise SettingsError("an address and certificates go with the executor 'dask'")
+            raise SettingsError("only the executor 'dask' takes an address and certificates")
         if self.batch is not None and self.executor not in ("dask", "slurm"):
             raise SettingsError(
-                "system, partition, account, walltime, options, host and folder go with the "
-                "executors 'slurm' and 'dask', whose jobs they are about"
+                "only the executors 'slurm' and 'dask' take system, partition, account, walltime, "
+                "options, host and folder"
             )
 
     def check(self, workers: int) -> None:
@@ -170,7 +170,7 @@ class ExecutorSpec:
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
         if self.executor == "serial" and workers > 1:
-            raise SettingsError(f"the executor 'serial' makes one run at a time, not {workers}")
+            raise SettingsError(f"the executor 'serial' executes one run at a time, not {workers}")
 
 
 LOCAL = ExecutorSpec()
@@ -219,9 +219,9 @@ def check_capacity(
     has = machine or this_machine()
     at_once = "a run" if workers == 1 else f"{workers} runs at once"
     out = (
-        "; ask for less in [environment]"
-        + ", for fewer workers" * (workers > 1)
-        + ", or for an executor with other machines in [executor]"
+        "; reduce the needs in [environment]"
+        + ", use fewer workers" * (workers > 1)
+        + ", or choose an executor with other machines in [executor]"
     )
     if needs.cores is not None and workers * needs.cores > has.cores:
         each = "" if workers == 1 else f" with {needs.cores} each"

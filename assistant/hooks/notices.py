@@ -227,7 +227,7 @@ def _warning_details(warning: MissWarning) -> WarningDetails:
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
     """Build the notice on the end of an experiment, or only of auto-steering."""
     ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
-    state = "is finished" if ended.finished else "is not steered any more"
+    state = "is finished" if ended.finished else "has ended auto-steering"
     sentence = f"{experiment.opened.name} {state}: {reason}. {_leader(experiment)}"
     return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
 
@@ -244,7 +244,7 @@ def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool)
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
     """Build the notice on a failed run, with the number ``count`` of failures since the last."""
     text = run.failure or ""
-    further = "" if count < 2 else f" ({count} runs have failed since the last call)"
+    further = "" if count < 2 else f" ({count} runs have failed since the last notice)"
     values = experiment.space.values(run.configuration)
     notice = _notice(experiment, "failure", at_s, f"run {run.id} failed: {text}{further}")
     return replace(notice, failure=FailureDetails("run", run.id, values, text, count))
@@ -253,7 +253,7 @@ def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> 
 def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
     """Build the notice on a sweep that ended by an error, after ``count`` unnoticed failures."""
     name = experiment.opened.name
-    notice = _notice(experiment, "failure", at_s, f"{name} ended by an error: {text}")
+    notice = _notice(experiment, "failure", at_s, f"{name} ended with an error: {text}")
     return replace(notice, failure=FailureDetails("sweep", None, None, text, count))
 
 
@@ -313,7 +313,7 @@ def _best(experiment: Experiment) -> BestConfiguration | None:
 def _leader(experiment: Experiment) -> str:
     best = _best(experiment)
     if best is None:
-        return "No run has given a result."
+        return "No run has a result."
     wrapper = experiment.opened.objective.wrapper
     but = "" if best.feasible else ", which violates a constraint"
     return f"Best so far: {wrapper} {quantity(best.value, best.unit)} in run {best.run}{but}."
@@ -408,20 +408,20 @@ class HookCommands:
     def __post_init__(self) -> None:
         if not 0 < self.timeout_s <= LONGEST_S:
             raise SettingsError(
-                f"the timeout of hooks is above 0 s and at most a day, not {self.timeout_s:g} s"
+                f"the timeout of hooks must be above 0 s, at most a day, not {self.timeout_s:g} s"
             )
         for kind in self.kinds:
             argv = self.argv(kind)
             if not argv[0] or any("\0" in text for text in argv):
                 raise SettingsError(
-                    f"the hook on_{kind} is a program and its arguments, without NUL characters, "
-                    f"not {json.dumps(argv)}"
+                    f"the hook on_{kind} must be a program and its arguments, without NUL "
+                    f"characters, not {json.dumps(argv)}"
                 )
 
     def check(self) -> None:
         """Raise SettingsError if the program of a hook cannot be started here."""
         if self.kinds and not is_folder(Path(self.cwd)):
-            raise SettingsError(f"the folder '{self.cwd}' that hooks run in is missing")
+            raise SettingsError(f"the working folder of the hooks, '{self.cwd}', is missing")
         search = os.environ.get("PATH", os.defpath)
         for kind in self.kinds:
             reason = why_missing(self.argv(kind)[0], self.cwd, search)

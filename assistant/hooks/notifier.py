@@ -137,7 +137,7 @@ class Notifier:
                     if notice.kind in self._lanes:
                         self._lanes[notice.kind].put(notice)
         except Exception as error:
-            self._complain("", f"no hook was told: {type(error).__name__}: {error}")
+            self._complain("", f"no hook was started: {type(error).__name__}: {error}")
 
     def _complain(self, subject: str, sentence: str) -> None:
         with self._lock:
@@ -168,7 +168,7 @@ class Notifier:
             for kind, lane in self._lanes.items():
                 n_left = lane.give_up()
                 if n_left:
-                    self._complain(f"left {kind}", f"the hook on_{kind} was not told {n_left} more")
+                    self._complain(f"left {kind}", f"notices not sent to on_{kind}: {n_left}")
 
     def _wait(self, until_s: float) -> None:
         for lane in self._lanes.values():

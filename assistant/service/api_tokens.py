@@ -67,7 +67,7 @@ class ApiToken:
 
     A worker's name in the event log is the token's ``name``, alone or followed by a slash.
     ``digest`` is its SHA-256 in hexadecimal digits. ``experiment_id`` None means all experiments,
-    ``expires_s`` None never, and ``made_by`` None a token without a name.
+    ``expires_s`` None never, and ``created_by`` None a token without a name.
     """
 
     name: str
@@ -92,8 +92,8 @@ def check_name(name: str) -> None:
     """Raise SettingsError if a text is not a valid name of a token."""
     if not NAME.fullmatch(name):
         raise SettingsError(
-            f"a token cannot be called {name[:40]!a}: its name has 1 to 40 letters, digits, dots, "
-            "underscores or hyphens, and begins with a letter or a digit"
+            f"a token cannot have the name {name[:40]!a}: use 1 to 40 letters, digits, dots, "
+            "underscores or hyphens, starting with a letter or a digit"
         )
 
 
@@ -157,13 +157,13 @@ class ApiTokenStore:
             is_same = there is not None and again and _asked(there) == _asked(holder)
             if there is not None and not there.is_over(now_s) and not is_same:
                 raise NameTakenError(
-                    f"there is a token '{name}' already; name this one otherwise, or revoke that "
-                    f"one first: copperline token revoke {name}"
+                    f"there is a token '{name}' already; choose another name, or revoke it "
+                    f"first: copperline token revoke {name}"
                 )
             if there is None and len(self._holders) >= MOST_HOLDERS:
                 raise SettingsError(
-                    f"there are {MOST_HOLDERS} tokens with names, and no more can be; revoke those "
-                    "that nobody needs"
+                    f"there are {MOST_HOLDERS} named tokens, which is the maximum; revoke some "
+                    "that are not needed"
                 )
             self._keep({**self._holders, name: holder})
         return token
@@ -232,9 +232,9 @@ class ApiTokenStore:
 def _known(name: str, holders: Mapping[str, ApiToken]) -> str:
     """Return the end of the error message about an unknown name."""
     if not holders:
-        return "; there is none with a name"
+        return "; there are no named tokens"
     few = len(holders) <= 20
-    return hint(name, holders) if few else "; copperline token list shows those that there are"
+    return hint(name, holders) if few else "; copperline token list shows all tokens"
 
 
 def _digest(presented: bytes) -> str:
@@ -254,18 +254,18 @@ def _check(
     if role not in NAMED:
         raise SettingsError(f"no token can be made for the role {role}{hint(role, NAMED)}")
     if role is Role.ADAPTER and experiment_id is None:
-        raise SettingsError("the token of an adapter is for one experiment; say which")
+        raise SettingsError("the token of an adapter is for one experiment; name the experiment")
     if experiment_id is not None and role not in OF_ONE_EXPERIMENT:
         raise SettingsError(
-            f"a {role} sees all experiments; only the token of a worker or an adapter can be for "
-            "one alone"
+            f"a {role} sees all experiments; only the token of a worker or an adapter can "
+            "be limited to one"
         )
     if expires_s is not None and not (math.isfinite(expires_s) and expires_s > now_s):
-        raise SettingsError("a token ends at a time that is still to come")
+        raise SettingsError("the expiry of a token must be in the future")
 
 
 def _read(path: Path, content: bytes) -> dict[str, ApiToken]:
-    way_out = "mend it, or delete it, and nobody is let in by a token with a name"
+    way_out = "repair it, or delete it to revoke all named tokens"
     try:
         content_json = read_json(content)
         holders_read = [_holder(holder) for holder in _rows(content_json)]
@@ -275,7 +275,7 @@ def _read(path: Path, content: bytes) -> dict[str, ApiToken]:
     if len(holders) < len(holders_read) or len({holder.digest for holder in holders_read}) < len(
         holders_read
     ):
-        raise ServiceError(f"the tokens in '{path}' are damaged: one stands there twice; {way_out}")
+        raise ServiceError(f"the tokens in '{path}' are damaged: one token occurs twice; {way_out}")
     return holders
 
 
@@ -303,9 +303,9 @@ def _holder(row: Any) -> ApiToken:
                 or isinstance(created_s, bool)
                 or isinstance(expires_s, bool)
             ):
-                raise ValueError(f"the row of '{name}' has a value that cannot be")
+                raise ValueError(f"the row of '{name}' has an invalid value")
             return ApiToken(
                 name, Role(role), digest, created_s, experiment_id, expires_s, created_by
             )
         case _:
-            raise ValueError("a row is none of ours")
+            raise ValueError("a row has an invalid form")

@@ -75,7 +75,7 @@ class AutoSteeringLoop:
         if not hooks.kinds:
             return
         if not (self._service.executes or self._service.programs):
-            self._service.note(session.id, "its hooks are not started by this service")
+            self._service.note(session.id, "this service does not start its hooks")
             return
         notifier = Notifier(hooks, lambda sentence: self._service.note(session.id, sentence))
         notifier.follow(session)
@@ -179,7 +179,7 @@ def make_documentation_app(lifespan: object = None) -> FastAPI:
     app = FastAPI(
         title="Copperline",
         version="1",
-        description="Steer parameter sweeps: experiments, suggestions, runs, claims, forecasts.",
+        description="Steer parameter sweeps: experiments, suggestions, runs, leases, forecasts.",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,

@@ -86,19 +86,19 @@ def read_or_make_tokens(path: Path) -> RoleTokens:
         return fresh
     stored = read_tokens(path)  # another process was faster
     if stored is None:
-        raise ServiceError(f"'{path}' comes and goes; let one service at a time start")
+        raise ServiceError(f"'{path}' appears and disappears; start one service at a time")
     return stored
 
 
 def _checked(path: Path, content: bytes) -> dict[Role, str]:
-    way_out = "mend it, or delete it, and the next start makes new tokens"
+    way_out = "repair it, or delete it so that the next start makes new tokens"
     try:
         body = read_json(content)
     except RefusedJsonError as error:
         raise ServiceError(f"the tokens in '{path}' are damaged: {error}; {way_out}") from error
     names = [str(role) for role in IN_FILE]
     if not isinstance(body, dict):
-        raise ServiceError(f"the tokens in '{path}' are no object of {names}; {way_out}")
+        raise ServiceError(f"the tokens in '{path}' must be an object of {names}; {way_out}")
     for name in body:
         if name not in names:
             raise ServiceError(f"'{path}': there is no role {name!r}{hint(name, names)}")
@@ -140,8 +140,8 @@ class Caller:
             raise ProblemError(
                 Problem(
                     403,
-                    f"the token '{self.name}' is for the experiment '{self.experiment_id}' alone",
-                    hint="use a token that is for this experiment, or for all",
+                    f"the token '{self.name}' is only for the experiment '{self.experiment_id}'",
+                    hint="use a token for this experiment, or for all experiments",
                 )
             )
 
@@ -275,9 +275,9 @@ class AuthMiddleware:
         challenge = 'Bearer realm="copperline"' + (
             ', error="invalid_token"' if has_authorization else ""
         )
-        detail = "this token is none of ours" if has_authorization else "a token is needed"
+        detail = "this token is not valid" if has_authorization else "a token is needed"
         if presented is not None and self._book.has_ended(presented):
-            detail = "the time of this token has run out; ask for another"
+            detail = "this token has expired; request another one"
         headers = (("WWW-Authenticate", challenge),)
         await send_problem(send, Problem(401, detail, headers=headers), request_id)
 
@@ -312,12 +312,12 @@ class RoleRequirement(SecurityBase):
             raise ProblemError(
                 Problem(
                     403,
-                    f"this needs the role {role_names}; the token is for a {caller.role}",
-                    hint=f"use the token of the {role_names}",
+                    f"this needs the role {role_names}; the token has the role {caller.role}",
+                    hint=f"use a token with the role {role_names}",
                 )
             )
         if caller.role is Role.ADAPTER and caller.experiment_id is None:
-            detail = "an adapter comes by a token of its own name, for one experiment"
+            detail = "an adapter needs a named token for one experiment"
             raise ProblemError(Problem(403, detail))
         if "experiment" in request.path_params:
             caller.refuse_other(request.path_params["experiment"])

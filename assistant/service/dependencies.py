@@ -54,7 +54,7 @@ async def idempotent_request_of(
     request: Request,
     idempotency_key: Annotated[
         str | None,
-        Header(description="Made anew for each request, kept for its repetition: done once."),
+        Header(description="A new key for each request; a repetition has no second effect."),
     ] = None,
 ) -> IdempotentRequest:
     """Return the identity of a request, or raise ProblemError for a malformed Idempotency-Key."""
@@ -68,7 +68,7 @@ async def versioned_request_of(
     keyed: Annotated[IdempotentRequest, Depends(idempotent_request_of)],
     if_match: Annotated[
         str | None,
-        Header(description='The version that was looked at, in quotes: "12". Refused on another.'),
+        Header(description='The expected version in quotes, such as "12"; others are refused.'),
     ] = None,
 ) -> IdempotentRequest:
     """Return a request's identity with its If-Match version, or raise ProblemError if invalid."""

@@ -114,8 +114,8 @@ def apply_request_policy(
             and origin_of(application_settings.url) not in adapters
         ):
             raise SettingsError(
-                f"this service asks no program at {origin_of(application_settings.url)} for runs; "
-                "its operator can name it with --adapter (or any, with --allow-programs)"
+                f"this service calls no program at {origin_of(application_settings.url)}; its "
+                "operator can allow it with --adapter (or any program with --allow-programs)"
             )
     elif not programs and application_settings.kind not in SAFE_APPLICATIONS:
         raise SettingsError(_starts(f"an application of kind '{application_settings.kind}'"))
@@ -123,8 +123,8 @@ def apply_request_policy(
         raise SettingsError(_starts("hooks"))
     if settings.executor is not None:
         raise SettingsError(
-            "a service gives runs to its workers, and to no executor of a sweep file; leave "
-            "[executor] away"
+            "a service gives runs to its workers, not to the executor of a sweep file; remove "
+            "[executor]"
         )
     placed_tables = dict(tables)
     if files is None and programs:
@@ -146,7 +146,7 @@ def apply_request_policy(
 def _starts(subject: str) -> str:
     return (
         f"{subject} would start programs on this machine, which this service does not allow; its "
-        "operator can with --allow-programs"
+        "operator can allow it with --allow-programs"
     )
 
 
@@ -154,13 +154,13 @@ def _placed(file_name: str, files: Path | None) -> str:
     """Return the absolute path of a file in the folder; raise SettingsError if it is outside."""
     if files is None:
         raise SettingsError(
-            f"this service reads no files that requests name, such as '{file_name}'; its operator "
-            "can name a folder of them with --files"
+            f"this service reads no files named in requests, such as '{file_name}'; its operator "
+            "can allow a folder with --files"
         )
     path = (files / file_name).resolve()
     if not path.is_relative_to(files.resolve()):
         raise SettingsError(
-            f"the file '{file_name}' lies outside of the folder that this service may read"
+            f"the file '{file_name}' is outside the folder that this service may read"
         )
     return str(path)
 
@@ -168,7 +168,7 @@ def _placed(file_name: str, files: Path | None) -> str:
 LOOK_AFTER_S = 0.5  # interval of the housekeeping
 NOTES_KEPT = 5  # per experiment
 REPLIES_KEPT_S = 7 * 86_400.0
-_REUSED = "this Idempotency-Key was used for another request; make a new one for each"
+_REUSED = "this Idempotency-Key was used for another request; use a new key for each request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +300,7 @@ class ExperimentService:
         Raises SettingsError for a recipe, which only settings may have, and as `opening.describe`.
         """
         if described.recipe:
-            raise SettingsError(
-                "a described experiment has no recipe; send the settings themselves instead"
-            )
+            raise SettingsError("a described experiment has no recipe; send the settings instead")
         return self._opened(
             request,
             lambda: open_from_event(
@@ -385,7 +383,7 @@ class ExperimentService:
         if position == 0 and isinstance(first, ExperimentOpened):
             if first.experiment_id != experiment_id:
                 raise ExperimentError(
-                    f"the events open '{first.experiment_id}', and the path says '{experiment_id}'"
+                    f"the events open '{first.experiment_id}', but the path names '{experiment_id}'"
                 )
             Experiment.replay(events)
 
@@ -466,14 +464,14 @@ class ExperimentService:
             self.store.opened(experiment_id)
         if self.book.get(name) is None and self.queue.has_worker(name):
             raise NameTakenError(
-                f"a worker calls itself '{name}' now and would take its runs for those of the "
-                "token; name the token otherwise"
+                f"a worker without this token has the name '{name}' now; choose another name "
+                "for the token"
             )
         token = self.book.issue(
             name, role, experiment_id=experiment_id, expires_s=expires_s, created_by=created_by,
             again=again,
         )  # fmt: skip
-        self.queue.give_back_of(name, "the token of its worker was made anew")
+        self.queue.give_back_of(name, "the token of its worker was replaced")
         return token
 
     def revoke_token(self, name: str) -> None:
@@ -511,14 +509,14 @@ class ExperimentService:
         """Expire leases, record worker results, and end experiments without budget left."""
         lost = self.queue.expire()
         if lost:
-            self.log.warning("workers not heard of", runs=lost)
+            self.log.warning("leases expired", runs=lost)
         for session in self.loaded():
             try:
                 session.catch_up()
                 self._pause_if_over(session)
             except AssistantError as error:
                 self.log.error(
-                    "experiment cannot be looked after", error=error, experiment=session.id
+                    "housekeeping of an experiment failed", error=error, experiment=session.id
                 )
 
     def forget(self) -> None:

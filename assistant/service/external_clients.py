@@ -20,7 +20,7 @@ from assistant.service.experiment_service import ExperimentService, IdempotentRe
 MOST_PROGRAMS = 20  # per experiment at once; one more revokes the first token
 FINISHED_KEPT = 100  # tokens of finished experiments, so that clients learn of the end
 LIMIT_OF_A_RUN = (
-    "the limit of a run that the program asks for is a term of the agreement; say it as run_limit"
+    "the time limit of a run of an external client is a term of the SLA; set it as run_limit"
 )
 _NAME_LENGTH = 32
 
@@ -91,13 +91,13 @@ def _tables(registration: ProgramRegistration) -> dict[str, Any]:
         application = tables["application"] = {"kind": "rest", **application}
     if not is_external_application(application):
         raise SettingsError(
-            "who registers asks for its runs itself, so [application] is of kind 'rest' and has no "
-            "url; open other experiments with POST /v1/experiments"
+            "an external client takes its runs itself, so [application] must have the kind 'rest' "
+            "and no url; open other experiments with POST /v1/experiments"
         )
     if application.get("limit") is not None:
         raise SettingsError(LIMIT_OF_A_RUN)
     if tables.setdefault("name", registration.name) != registration.name:
-        raise SettingsError("the settings have another name than the registration; say it once")
+        raise SettingsError("the settings have another name than the registration; give it once")
     return tables
 
 
@@ -128,7 +128,7 @@ def _refuse_another(service: ExperimentService, experiment_id: str, built: Built
     if opened.space.lineage != built.space.lineage or opened.objective != built.objective:
         raise ExperimentError(
             f"experiment '{experiment_id}' of this name has other parameters or another objective; "
-            "register under another name, or without resume to begin anew"
+            "register with another name, or without resume to open a new one"
         )
 
 

@@ -35,8 +35,8 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 _ENDING = Problem(
     503,
-    "the service is ending, and this request took too long for it",
-    hint="ask again when it is back, with the same Idempotency-Key: it may have been done",
+    "the service is shutting down, and this request took too long",
+    hint="repeat it when the service is back, with the same Idempotency-Key: it may be done",
 )
 _LEASE = re.compile(r"(?<=/leases/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -123,12 +123,12 @@ class RequestGuardMiddleware:
         size = sum(len(name) + len(value) + 4 for name, value in headers)
         size += len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size > self._max_head_bytes:
-            return Problem(431, f"a head of {size} bytes; at most {self._max_head_bytes} may come")
+            return Problem(431, f"the head has {size} bytes; {self._max_head_bytes} are allowed")
         by_name: dict[bytes, list[bytes]] = {}
         for name, value in headers:
             by_name.setdefault(name, []).append(value)
         if b"transfer-encoding" in by_name and b"content-length" in by_name:
-            return Problem(400, "Content-Length and Transfer-Encoding together; send one of them")
+            return Problem(400, "Content-Length and Transfer-Encoding exclude each other; send one")
         return (
             self._wrong_host(scope, by_name)
             or _wrong_origin(by_name)
@@ -144,7 +144,7 @@ class RequestGuardMiddleware:
             names = names | {f"[{address}]" if ":" in address else address}
         if match is not None and match[1] in names:
             return None
-        return Problem(421, f"this service does not answer to the host {host[:100]!a}")
+        return Problem(421, f"this service does not have the host name {host[:100]!a}")
 
     def _tell(self, scope: Scope, request: "_RequestTrace", duration_s: float) -> None:
         status = request.status
@@ -187,7 +187,7 @@ def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | 
     """Refuse a body by its headers: encoding, media type, announced length."""
     for coding in headers.get(b"content-encoding", []):
         if coding.strip().lower() not in (b"", b"identity"):
-            return Problem(415, f"a body in the coding {coding[:40].decode('latin-1')!a}")
+            return Problem(415, f"the encoding {coding[:40].decode('latin-1')!a} is not supported")
     length = int(headers.get(b"content-length", [b"0"])[0])
     if not length and b"transfer-encoding" not in headers:
         return None
@@ -200,14 +200,14 @@ def _wrong_body(headers: dict[bytes, list[bytes]], rule: BodyRule) -> Problem | 
         return None
     return Problem(
         415,
-        f"a body of the type {content_type[:100]!a}",
+        f"the content type {content_type[:100]!a} is not supported",
         hint=f"send {' or '.join(rule.media_types)}, in UTF-8 and not compressed",
     )
 
 
 def too_large(rule: BodyRule) -> Problem:
     """Return the problem (413) for a request body that exceeds the size limit of its rule."""
-    return Problem(413, f"the body is longer than the {rule.max_bytes} bytes that may come here")
+    return Problem(413, f"the body is longer than {rule.max_bytes} bytes, the maximum here")
 
 
 def has_body(headers: Collection[tuple[bytes, bytes]]) -> bool:
@@ -324,7 +324,7 @@ class ConcurrencyLimiter:
         if self._free[kind] <= 0:
             problem = Problem(
                 503,
-                f"as many {kind} as this service takes at once are being answered",
+                f"the service has reached its maximum number of concurrent {kind}",
                 headers=(("Retry-After", self._retry_after),),
             )
             await send_problem(send, problem, scope.get("state", {}).get("request_id", ""))

@@ -366,24 +366,24 @@ class ServiceCounters:
     ) -> None:
         self._leases = metrics.counter(
             "copperline_leases_total",
-            "Requests for a run, by what came of them: given, again (the answer had been lost), "
-            "none (nothing could start).",
+            "Requests for a run by outcome: given, again (repeated after a lost answer), "
+            "none (no run could start).",
             ("outcome",),
         )
         self._results = metrics.counter(
             "copperline_results_total",
-            "Results told by workers: completed, failed, again (told before), refused (too late).",
+            "Results from workers: completed, failed, again (repeated), refused (too late).",
             ("kind",),
         )
         self._decisions = metrics.counter(
             "copperline_decisions_total",
-            "Decisions recorded, by their first event; 'none' is what changed nothing.",
+            "Recorded decisions by their first event; 'none' if nothing changed.",
             ("event",),
         )
         metrics.counter(
-            "copperline_leases_lost_total", "Runs taken from workers that were not heard of."
+            "copperline_leases_lost_total", "Leases that workers did not renew in time."
         ).follow(lost)
-        runs = metrics.gauge("copperline_runs", "Runs, by their state.", ("state",))
+        runs = metrics.gauge("copperline_runs", "Runs by state.", ("state",))
 
         def by_state() -> Mapping[tuple[str, ...], float]:
             n_by_state = depth()

@@ -45,40 +45,40 @@ MAX_FIELDS = 10
 RETRY_AFTER_S = 1
 
 TITLES: Mapping[int, str] = {
-    400: "the request cannot be read",
-    401: "no valid token",
-    403: "not allowed",
+    400: "malformed request",
+    401: "missing or invalid token",
+    403: "forbidden",
     404: "not found",
-    405: "no such method here",
-    406: "no answer in that form",
-    408: "the request took too long to arrive",
-    409: "not possible in the present state",
-    410: "the experiment is over",
-    412: "the experiment has gone on",
-    413: "too large",
-    415: "unsupported type of content",
-    421: "not a name of this service",
-    422: "a value that cannot be",
+    405: "method not allowed",
+    406: "not acceptable",
+    408: "request timeout",
+    409: "conflict with the current state",
+    410: "experiment finished",
+    412: "version conflict",
+    413: "request too large",
+    415: "unsupported media type",
+    421: "unknown host name",
+    422: "invalid value",
     429: "too many failed attempts",
-    431: "the head of the request is too large",
-    500: "a fault of the service",
-    503: "not now",
-    507: "the disk of the store is full",
+    431: "request headers too large",
+    500: "internal error",
+    503: "temporarily unavailable",
+    507: "disk full",
 }
 
 HINTS: Mapping[int, str] = {
     401: "send 'Authorization: Bearer TOKEN' with a token of the store's .tokens file",
-    404: "GET /v1/experiments lists what there is",
-    409: "fetch the experiment to see its present state",
-    410: "end; GET /v1/experiments/ID tells what was found",
-    412: "fetch the experiment again and decide on what it is now",
+    404: "GET /v1/experiments lists the experiments",
+    409: "fetch the experiment to see its current state",
+    410: "stop; GET /v1/experiments/ID returns the results",
+    412: "fetch the experiment again and decide on its current state",
     413: "send less at a time",
     415: "send JSON as 'Content-Type: application/json', not compressed",
     421: "use the address that 'copperline serve' printed, or allow this name when starting it",
-    429: "wait as many seconds as Retry-After says; a valid token is let in meanwhile",
-    500: "the log of the service says more under this request id",
-    503: "try again after as many seconds as Retry-After says",
-    507: "free space on the disk of the store; what was acknowledged is kept",
+    429: "wait for the seconds in Retry-After; a valid token is accepted at any time",
+    500: "see the log of the service under this request id",
+    503: "try again after the seconds in Retry-After",
+    507: "free space on the disk of the store; acknowledged requests are stored",
 }
 
 
@@ -157,9 +157,9 @@ def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
         return error.problem
     status = _status_of(error, conditional)
     if status == 500 and not isinstance(error, _OURS):
-        return Problem(500, "something went wrong that is not the fault of this request")
+        return Problem(500, "the service has an internal error, which this request did not cause")
     if status == 507:
-        return Problem(507, "there is no space left for what was asked; nothing of it is stored")
+        return Problem(507, "the disk has no space left for this request; nothing was stored")
     return Problem(status, str(error), error=type(error).__name__)
 
 
@@ -212,7 +212,7 @@ def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return the problem for a request with invalid fields, from pydantic's error list."""
     fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
     if not fields:
-        return Problem(422, "the request does not fit its schema")
+        return Problem(422, "the request does not match its schema")
     first, more = fields[0], len(errors) - 1
     detail = f"'{first.field}' {first.message}" if first.field else f"the body {first.message}"
     if more:
@@ -222,7 +222,7 @@ def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
 
 _WORDS: Mapping[str, str] = {
     "missing": "is missing",
-    "extra_forbidden": "is no field of this request",
+    "extra_forbidden": "is not a field of this request",
     "json_invalid": "is not JSON",
 }
 
@@ -292,11 +292,11 @@ def _of_request(request: Request, error: Exception) -> Problem:
     if error.status_code == 404 and detail == HTTPStatus.NOT_FOUND.phrase:
         detail, hint = (
             f"there is nothing at {request.url.path}",
-            "look at the path; what there is stands in the documents",
+            "check the path; the API reference lists all paths",
         )
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
-        detail = f"{request.method} is not possible at {request.url.path}; there is {allowed}"
+        detail = f"{request.method} is not possible at {request.url.path}; use {allowed}"
     return Problem(error.status_code, detail, hint=hint, headers=headers)
 
 
@@ -311,7 +311,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 PROBLEM_SCHEMA: Mapping[str, Any] = {
     "title": "Problem",
-    "description": "A refusal (RFC 9457).",
+    "description": "An error response (RFC 9457).",
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {

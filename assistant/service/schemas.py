@@ -40,7 +40,7 @@ class RequestBody(BaseModel):
 
 
 class OpenIn(RequestBody):
-    """A new experiment: the tables of a sweep file, or a description of one that runs elsewhere."""
+    """A new experiment: the tables of a sweep file, or a description if it runs elsewhere."""
 
     settings: dict[str, Any] | None = None
     described: dict[str, Any] | None = None
@@ -48,35 +48,35 @@ class OpenIn(RequestBody):
 
 
 class EventsIn(RequestBody):
-    """Events that a session elsewhere has decided, with the position of the first."""
+    """Events of a session in another process, with the position of the first event."""
 
     position: Annotated[int, Field(ge=0)]
     events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=200_000)]
 
 
 class SuggestIn(RequestBody):
-    """A batch: of the strategy, the first one, or replicates that confirm what is best."""
+    """A batch: from the strategy, initial, or replicates that confirm the recommendation."""
 
     n: Count
     kind: Literal["next", "initial", "confirmation"] = "next"
 
 
 class SubmitIn(RequestBody):
-    """What of a batch is taken, and with which other levels."""
+    """The accepted suggestions of a batch by position, and their edited levels."""
 
     keep: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=1000)] | None = None
     edits: Annotated[dict[Annotated[str, Field(pattern=r"^[0-9]{1,6}$")], Levels], Field()] = {}
 
 
 class IncludeIn(RequestBody):
-    """A configuration of the analyst's own."""
+    """A configuration that the user has chosen."""
 
     values: Levels
     reason: Text = ""
 
 
 class ReplicateIn(RequestBody):
-    """More runs of a configuration that has one: by the run, or by its values."""
+    """Replicates of a configuration, given by the number of a run or by its values."""
 
     of: Annotated[int, Field(ge=1)] | Levels
     n: Count = 1
@@ -84,32 +84,32 @@ class ReplicateIn(RequestBody):
 
 
 class PriorityIn(RequestBody):
-    """When a waiting run starts: a number, or before all that wait now."""
+    """The priority of a waiting run: a number, or ``first`` to start before all others."""
 
     priority: Number | Literal["first"]
 
 
 class ReasonIn(RequestBody):
-    """Why."""
+    """The reason for a command."""
 
     reason: Text = ""
 
 
 class StopIn(RequestBody):
-    """Whether what the run has reported last counts as its result, and why it is stopped."""
+    """Whether the last intermediate result becomes the result, and the reason for the stop."""
 
     keep: bool = True
     reason: Text = ""
 
 
 class RatingIn(RequestBody):
-    """The analyst's verdict on a result; null takes it back."""
+    """The rating of a result as good or bad; null withdraws it."""
 
     good: bool | None
 
 
 class SteeringIn(RequestBody):
-    """Another strategy or exploitation level; what is not named stays as it is."""
+    """Another strategy or exploitation level; omitted fields stay unchanged."""
 
     strategy: Name | None = None
     options: Levels | None = None
@@ -117,7 +117,7 @@ class SteeringIn(RequestBody):
 
 
 class AutoSteeringIn(RequestBody):
-    """How an experiment steers itself; see `Automatic`."""
+    """The settings of auto-steering; see `AutoSteering`."""
 
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     initial: Annotated[int, Field(ge=0, le=1000)] = 10
@@ -125,14 +125,14 @@ class AutoSteeringIn(RequestBody):
 
 
 class AutoSteeringChangeIn(RequestBody):
-    """It steers itself from now on; null gives it back to the person."""
+    """The settings with which auto-steering turns on; null turns it off."""
 
     auto_steering: AutoSteeringIn | None
     reason: Text = ""
 
 
 class TariffIn(RequestBody):
-    """What a run costs."""
+    """The cost of a run."""
 
     unit: Annotated[str, Field(max_length=40)] = ""
     per_hour: Number | None = None
@@ -141,7 +141,7 @@ class TariffIn(RequestBody):
 
 
 class SlaIn(RequestBody):
-    """All terms of the agreement; null is none."""
+    """All terms of the SLA; null leaves a term out."""
 
     max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     deadline_s: Seconds | None = None
@@ -159,7 +159,7 @@ class SlaIn(RequestBody):
 
 
 class WarningPolicyIn(RequestBody):
-    """How regions and pending runs are counted, and when warnings come; as in the journal."""
+    """The rules for regions, pending runs and warnings, in the form of the event log."""
 
     warning_policy: dict[str, Any]
 
@@ -173,13 +173,13 @@ class LevelChangeIn(RequestBody):
 
 
 class ExcludeIn(RequestBody):
-    """A condition that is never proposed, such as ``nodes > 4 and mode == 'fast'``."""
+    """A condition whose configurations are excluded, such as ``nodes > 4 and mode == 'fast'``."""
 
     condition: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class PlanIn(RequestBody):
-    """A range of values as the pending strategy; empty takes it back."""
+    """The levels that the user plans to try, by parameter; empty withdraws the plan."""
 
     levels: Annotated[
         dict[Name, Annotated[list[LevelIn], Field(max_length=10_000)]], Field(max_length=1000)
@@ -187,7 +187,7 @@ class PlanIn(RequestBody):
 
 
 class WeightIn(RequestBody):
-    """How much a region counts."""
+    """The weight of a region."""
 
     region: Annotated[int, Field(ge=1)]
     weight: Number
@@ -202,21 +202,21 @@ class AnswerIn(RequestBody):
 
 
 class PastResultIn(RequestBody):
-    """A result from before."""
+    """An earlier result."""
 
     values: Levels
     measures: Measures
 
 
 class ImportIn(RequestBody):
-    """Results from before."""
+    """Earlier results to import."""
 
     results: Annotated[list[PastResultIn], Field(max_length=100_000)]
     replicates: bool = False
 
 
 class WhatIfIn(RequestBody):
-    """A change that is thought of; what is null stays as it is."""
+    """A hypothetical change; null leaves a setting unchanged."""
 
     exploitation: Share | Literal["keep"] | None = "keep"
     max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
@@ -230,9 +230,9 @@ class WhatIfIn(RequestBody):
 
 
 class RegisterIn(RequestBody):
-    """A program that asks for its runs itself: its parameters, objective and agreement.
+    """An external client: its parameters, objective and SLA.
 
-    The settings are the tables of a sweep file; ``automatic`` true steers as they say.
+    The settings are the tables of a sweep file; ``auto_steering`` true applies their settings.
     """
 
     name: Name
@@ -242,7 +242,7 @@ class RegisterIn(RequestBody):
 
 
 class LeaseRequestIn(RequestBody):
-    """A worker asks for the next run. The token of an adapter says who, and of which experiment."""
+    """A worker's request for a run. An adapter's token implies the worker and the experiment."""
 
     worker: (
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None
@@ -253,15 +253,15 @@ class LeaseRequestIn(RequestBody):
 
 
 class IntermediateResultIn(RequestBody):
-    """What a run that goes on has measured so far."""
+    """The intermediate result of a running run."""
 
     measures: Measures
 
 
 class RunResultIn(RequestBody):
-    """How a run ended: its measures, or the sentence that says why there are none.
+    """The end of a run: its measures, or the reason of its failure.
 
-    Without ``duration_s`` it has lasted since it was claimed.
+    Without ``duration_s`` the duration counts from the start of the lease.
     """
 
     measures: Measures | None = None
@@ -270,7 +270,7 @@ class RunResultIn(RequestBody):
 
 
 class ApiTokenIn(RequestBody):
-    """A token with a name: what it is for, of which experiment alone, until when."""
+    """A named token: its role, its only experiment (null for all) and its expiry."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
     role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
@@ -286,7 +286,7 @@ def measures_of(measures: dict[str, Any] | None) -> dict[str, Measure] | None:
 
 
 class CommandResultOut(BaseModel):
-    """What came of a decision: the events that it made, and the version of the experiment."""
+    """The result of a command: its events, and the version of the experiment."""
 
     experiment: str
     version: int
@@ -296,7 +296,7 @@ class CommandResultOut(BaseModel):
 
 
 class EventsOut(BaseModel):
-    """A page of a journal; ``next`` is where to go on."""
+    """A page of an event log; ``next`` is the position of the next page."""
 
     events: list[dict[str, Any]]
     next: int
@@ -304,7 +304,7 @@ class EventsOut(BaseModel):
 
 
 class RegistrationOut(BaseModel):
-    """A program that may ask for runs: with which token, and under which name it is known."""
+    """A registered external client: its experiment, API token and worker name."""
 
     experiment: str
     token: str
@@ -313,7 +313,7 @@ class RegistrationOut(BaseModel):
 
 
 class RunLeaseOut(BaseModel):
-    """A run that a worker holds, for as long as its lease is renewed."""
+    """A leased run, which a worker holds while it renews the lease."""
 
     experiment: str
     run: int
@@ -332,14 +332,14 @@ class LeaseOut(BaseModel):
 
 
 class ResultReceiptOut(BaseModel):
-    """Whether a result was told for the first time."""
+    """Whether a result arrived for the first time."""
 
     recorded: bool
     first_time: bool
 
 
 class ApplicationSnapshotOut(BaseModel):
-    """What a worker needs to build the application of a run that it holds."""
+    """The data from which the worker of a leased run builds the application."""
 
     experiment: str
     recipe: str
@@ -347,7 +347,7 @@ class ApplicationSnapshotOut(BaseModel):
 
 
 class CallerOut(BaseModel):
-    """Whose token a request has come by; name and experiment are null where it has none."""
+    """The token of a request; name and experiment are null if it has none."""
 
     role: Role
     name: str | None
@@ -356,7 +356,7 @@ class CallerOut(BaseModel):
 
 
 class ApiTokenOut(CallerOut):
-    """Who was handed a token with a name, when, and by whose token."""
+    """A named token, with its creation time and the token that created it."""
 
     name: str
     created_s: float
@@ -364,7 +364,7 @@ class ApiTokenOut(CallerOut):
 
 
 class NewApiTokenOut(ApiTokenOut):
-    """A token that was made, told this once."""
+    """A new token; only this answer contains it."""
 
     token: str
 
@@ -389,11 +389,11 @@ class ExperimentItemOut(BaseModel):
 
 
 class RunOut(BaseModel):
-    """One run as people read it: values by parameter, and what is known of it.
+    """One run: its values by parameter, its state and its result.
 
-    ``value`` is what the objective makes of its measures, ``reported`` what a run that goes on has
-    measured so far, and ``reported_s`` when; ``stopped`` is the reason, which may be empty, of one
-    that was ended early with that as its result. Times are seconds since 1970-01-01 UTC.
+    ``value`` is the objective value of its measures, ``reported`` the last intermediate result and
+    ``reported_s`` its time. ``stopped`` is the reason (may be empty) of an early end with this
+    intermediate result as the result. Times are in seconds since 1970-01-01 UTC.
     """
 
     run: int
@@ -420,10 +420,10 @@ class RunOut(BaseModel):
 
 
 class OverviewOut(BaseModel):
-    """An experiment in a few numbers.
+    """A summary of an experiment.
 
-    ``version`` counts decisions, ``events`` the whole journal; ``active`` says whether workers may
-    have its runs.
+    ``version`` is the number of decisions and ``events`` the length of the event log. ``active``
+    means that workers may take its runs.
     """
 
     experiment: str
@@ -446,10 +446,10 @@ class OverviewOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """Who executes: whether workers may have runs, and whether the service starts some itself.
+    """Whether workers may take runs, whether the service starts workers, and notes on problems.
 
-    ``by_program`` says that its program asks for its runs itself, and gets them instead of workers;
-    ``heard_s`` how long ago it was heard last, null if not since the service began.
+    ``external`` means that an external client takes the runs, instead of workers. ``last_call_s``
+    is the number of seconds since its last request, null if the service has received none.
     """
 
     active: bool
@@ -576,9 +576,9 @@ def _lines(prefix: str, mapping: Mapping[str, Any]) -> Iterator[str]:
             if "=" in name or not _is_one_line(name) or not _is_one_line(text):
                 raise refusal(
                     406,
-                    f"'{name[:100]!a}' cannot be told in plain lines: a name has no '=', and "
-                    "neither a name nor a value has a line break or another control character",
-                    hint="ask for JSON: Accept: application/json",
+                    f"'{name[:100]!a}' cannot be sent as plain text: names cannot contain '=', and "
+                    "names and values cannot contain line breaks or other control characters",
+                    hint="request JSON with Accept: application/json",
                 )
             yield f"{name}={text}"
 

@@ -56,7 +56,7 @@ class LimitedHttpProtocol(H11Protocol):
         self.logger = python_logger(self.log)
         super().connection_made(transport)
         if len(self.connections) > self.patience.connections:
-            self._answer(Problem(503, "as many connections as this service takes are open"))
+            self._answer(Problem(503, "the maximum number of connections to this service is open"))
             return
         self._wait_for_head()
 
@@ -84,7 +84,7 @@ class LimitedHttpProtocol(H11Protocol):
         """Answer data that is not HTTP with a problem (status 400)."""
         error = sys.exc_info()[1]  # called while uvicorn handles what h11 raised
         status = getattr(error, "error_status_hint", 400)
-        self._answer(Problem(status, f"not a request of HTTP/1.1 that this service takes: {error}"))
+        self._answer(Problem(status, f"this is not a valid HTTP/1.1 request: {error}"))
 
     def _wait_for_head(self) -> None:
         if self._head_timer is None and self.conn.their_state is h11.IDLE:
@@ -134,14 +134,14 @@ def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None)
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise ServiceError(f"'{host}' is no address of this machine: {error}") from error
+        raise ServiceError(f"'{host}' is not an address of this machine: {error}") from error
     family, kind, protocol, _, address = addresses[0]
     is_loopback = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
     if not is_loopback and (tokens is None or not tokens.exists()):
         where = "" if tokens is None else f": there is no '{tokens}'"
         raise ServiceError(
-            f"'{host}' is reached from other machines, and would be open without tokens{where}; "
-            f"start once on {DEFAULT_HOST}, which makes the file, and hand its tokens out"
+            f"other machines can reach '{host}', so the service needs tokens{where}; start it "
+            f"once on {DEFAULT_HOST} to make the file of tokens, and distribute the tokens"
         )
     listening = socket.socket(family, kind, protocol)
     try:
@@ -290,7 +290,7 @@ class HttpServer:
 
     def _check(self) -> None:
         if not self._server.started:
-            raise ServiceError(f"the service at {self._url} did not start; its log says why")
+            raise ServiceError(f"the service at {self._url} did not start; see its log")
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

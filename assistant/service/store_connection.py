@@ -202,8 +202,8 @@ class ServiceSupervisor:
                 return api_client_of(self._store, endpoint, tries)
             if time.monotonic() > until_s:
                 raise ServiceError(
-                    f"no service came up for the store '{self._store}' within {patience_s:.0f} s; "
-                    f"start one to see why: copperline serve --execute --store {self._store}"
+                    f"no service started for the store '{self._store}' within {patience_s:.0f} s; "
+                    f"start one to see the reason: copperline serve --execute --store {self._store}"
                 )
             time.sleep(_LOOK_S)
 

@@ -68,7 +68,7 @@ class StoreLock:
     def publish(self, url: str, token: str) -> None:
         """Write the URL and token of the service to a file, or raise ServiceError."""
         if self._descriptor is None:
-            raise ServiceError(f"the key of '{self._store}' is given back; take it again")
+            raise ServiceError(f"the lock of '{self._store}' is released; acquire it again")
         body = {"url": url, "pid": os.getpid(), "token": token}
         replace_private(path_beside(self._store, "service"), json.dumps(body).encode())
 
@@ -106,7 +106,7 @@ def is_locked(store: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise ServiceError(f"cannot read the key '{path}': {error.strerror}") from error
+        raise ServiceError(f"cannot read the lock file '{path}': {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -132,7 +132,7 @@ def find_endpoint(store: Path) -> Endpoint | None:
         case {"url": str(url), "pid": int(pid), "token": str(token)} if url.startswith("http://"):
             return Endpoint(url, pid, token)
         case _:
-            raise ServiceError(f"'{path}' does not say where the service is; start it again")
+            raise ServiceError(f"'{path}' lacks the address of the service; start it again")
 
 
 def _locked(path: Path) -> int | None:
@@ -143,8 +143,8 @@ def _locked(path: Path) -> int | None:
         descriptor = os.open(path, flags, PRIVATE)
     except OSError as error:
         raise ServiceError(
-            f"cannot make the key '{path}': {error.strerror}; a store is written by the one "
-            "process that holds its key, so its folder must be writable"
+            f"cannot make the lock file '{path}': {error.strerror}; the folder must be writable, "
+            "because only the process that holds the lock writes the store"
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,7 +153,7 @@ def _locked(path: Path) -> int | None:
         return None
     except OSError as error:
         os.close(descriptor)
-        raise ServiceError(f"cannot lock the key '{path}': {error.strerror}") from error
+        raise ServiceError(f"cannot lock the file '{path}': {error.strerror}") from error
     return descriptor
 
 

@@ -50,7 +50,7 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
         RefusedJsonError: any other text.
     """
     if len(body) > max_bytes:
-        raise RefusedJsonError(413, f"{len(body)} bytes are too many; at most {max_bytes} may come")
+        raise RefusedJsonError(413, f"{len(body)} bytes are too many; {max_bytes} are allowed")
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -105,24 +105,24 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _no_number(word: str) -> NoReturn:
-    raise RefusedJsonError(422, f"{word} is no number here; leave the field out or send null")
+    raise RefusedJsonError(422, f"{word} is not a number here; omit the field or send null")
 
 
 def _number(text: str) -> float:
     if len(text) > MAX_DIGITS:
-        raise RefusedJsonError(400, f"a number of {len(text)} characters; at most {MAX_DIGITS}")
+        raise RefusedJsonError(400, f"a number has {len(text)} characters; at most {MAX_DIGITS}")
     value = float(text)
     if not math.isfinite(value):
-        raise RefusedJsonError(422, f"{_shown(text)} is beyond what a 64-bit number can hold")
+        raise RefusedJsonError(422, f"{_shown(text)} is too large for a 64-bit number")
     return value
 
 
 def _integer(text: str) -> int:
     if len(text.lstrip("-")) > MAX_DIGITS:
-        raise RefusedJsonError(400, f"an integer of {len(text)} characters; at most {MAX_DIGITS}")
+        raise RefusedJsonError(400, f"an integer has {len(text)} characters; at most {MAX_DIGITS}")
     value = int(text)
     if not -INT64 <= value < INT64:
-        raise RefusedJsonError(422, f"{_shown(text)} is beyond a 64-bit integer")
+        raise RefusedJsonError(422, f"{_shown(text)} is outside the range of a 64-bit integer")
     return value
 
 
@@ -132,7 +132,7 @@ def _check_texts(value: Json) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise RefusedJsonError(
-                422, f"the text {_shown(text)} holds half a character (a lone surrogate)"
+                422, f"the text {_shown(text)} contains half a character (a lone surrogate)"
             ) from error
 
 

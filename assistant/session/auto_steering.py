@@ -33,7 +33,7 @@ def auto_steer_step(
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
     SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run
     that reached the goal is repeated twice before, and the last runs of a budget repeat the winner.
-    ``on_advice`` is called with each warning before its answer.
+    ``on_warning`` is called with each warning before its answer.
     """
     limits = SubmissionLimits(session, max_runs)
     passed = session.passed_limit()
@@ -54,7 +54,7 @@ def _confirm_goal(session: Session, limits: "SubmissionLimits") -> str | None:
     doubted = goal_to_confirm(session.experiment)
     if doubted is None or limits.left == 0:
         return reached_goal(session.experiment)
-    session.replicate(doubted.id, reason=f"the goal is reached by run {doubted.id}: again")
+    session.replicate(doubted.id, reason=f"repeat of run {doubted.id}, which reached the goal")
     return None
 
 
@@ -138,7 +138,7 @@ def _take_open_batch(session: Session, limits: SubmissionLimits) -> bool:
 def _ended(experiment: Experiment, *, exhausted: bool) -> str:
     n = confirmed_last(experiment)
     runs = "run" if n == 1 else f"{n} runs"
-    last = f", the last {runs} of it to confirm the winner" if n else ""
+    last = f"; the last {runs} confirmed the winner" if n else ""
     if not exhausted:
         return f"the budget of {experiment.n_charged} runs is used up{last}"
     n_tried, _ = experiment.tried

@@ -122,7 +122,7 @@ def _refuse_unreadable(event: Event) -> None:
     try:
         if decode_event(encode_event(event)) == event:
             return
-        reason = "a value of another type was given"
+        reason = "a value has the wrong type"
     except CodecError as error:
         reason = str(error)
-    raise ExperimentError(f"a {type(event).__name__} of this kind cannot be kept: {reason}")
+    raise ExperimentError(f"a {type(event).__name__} cannot be stored: {reason}")

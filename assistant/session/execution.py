@@ -46,7 +46,7 @@ class RunMonitor:
 
     def __init__(self, event_log: EventLog, executor: Executor) -> None:
         self.under_way: set[int] = set()
-        """Numbers of the runs under way; `run_queued` maintains it."""
+        """Numbers of the executing runs; `run_queued` maintains it."""
         self._event_log, self._executor = event_log, executor
         self._latest: dict[int, Mapping[str, Measure]] = {}
         self._news, self._ended = threading.Event(), threading.Event()
@@ -133,7 +133,7 @@ def run_queued(
     """Execute all waiting runs by priority, and record each result as it arrives.
 
     Intermediate results are recorded at most every `LOOK_S` for each run; cancelled and stopped
-    runs are ended. An interruption loses no result: runs under way return to the queue.
+    runs are ended. An interruption loses no result: executing runs return to the queue.
     ``on_change`` is called with each run that started or ended; once ``stop`` returns true, no more
     run starts.
     """
@@ -184,7 +184,7 @@ def requeue_interrupted(event_log: EventLog) -> int:
     """Requeue the runs of a process that has died, and return their number."""
     with event_log.deciding():
         lost = _ours(event_log)
-        _return(event_log, lost, "the process that executed it is gone")
+        _return(event_log, lost, "the process that executed it has ended")
         return len(lost)
 
 
@@ -238,7 +238,7 @@ class ExecutionLock:
             self.release()
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 raise ExperimentError(
-                    f"another process executes experiment '{experiment_id}'; change it there with "
+                    f"another process executes experiment '{experiment_id}'; change it with "
                     "copperline steer or copperline queue, or end that process first"
                 ) from error
             raise StoreError(f"the lock '{path}' cannot be taken: {error.strerror}") from error

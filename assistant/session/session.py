@@ -163,7 +163,7 @@ class Session(ExperimentQueries):
         """Propose a batch of up to ``n`` configurations, chosen by the strategy.
 
         The batch is shorter than ``n``, and ``exhausted``, only if the space has no more. A warning
-        may come with it, see `Experiment.open_advice`. Raises ExperimentError if the experiment is
+        may come with it, see `Experiment.open_warning`. Raises ExperimentError if the experiment is
         finished, or ``n`` is below 1.
         """
         return self._suggest(current_strategy(self.experiment), n)
@@ -248,7 +248,7 @@ class Session(ExperimentQueries):
             baseline_run = self.experiment.baseline
             return (
                 baseline_run
-                or self._submit([RunRequest(baseline, "baseline", "today's configuration")])[0]
+                or self._submit([RunRequest(baseline, "baseline", "the current configuration")])[0]
             )
 
     def _submit(self, requests: Sequence[RunRequest]) -> tuple[Run, ...]:
@@ -436,7 +436,7 @@ class Session(ExperimentQueries):
         with self._event_log.deciding():
             if self.experiment.finished is None:
                 raise ExperimentError(
-                    f"experiment '{self.id}' is not finished; it can go on as it is"
+                    f"experiment '{self.id}' is not finished, so it cannot be reopened"
                 )
             self._event_log.record(ExperimentReopened(self._event_log.now_s()))
 

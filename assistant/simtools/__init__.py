@@ -14,8 +14,8 @@ from sim.api import Workload as Workload
 from sim.api import WorkloadComparison as WorkloadComparison
 from sim.api import WorkloadProfile as WorkloadProfile
 from sim.api import compare_workloads as compare_workloads
-from sim.api import generators as generators
 from sim.api import load_model as load_model
 from sim.api import published_model as published_model
+from sim.api import registered_generators as registered_generators
 from sim.api import save_model as save_model
 from sim.api import write_workload as write_workload

@@ -284,7 +284,7 @@ def _capacity(about: SimulationMetadata | None) -> dict[str, int]:
 def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[PlatformPanel, ...]:
     hours = {name: folded(series) for name, series in summary.hours.items()}
     drawn_panels = [
-        PlatformPanel("pipelines that came, an hour", {"pipelines": _told(hours["arrivals"])}),
+        PlatformPanel("pipelines that came, per hour", {"pipelines": _told(hours["arrivals"])}),
         _asked(hours, BUSY_KINDS),
         _used(summary, hours),
         _waiting(summary, hours),
@@ -303,7 +303,7 @@ def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[
             {"mean": _told(fleet["performance"]), "worst 5 %": _told(fleet["performance_low"])},
         ),
         PlatformPanel(
-            "staleness: share of the performance when built that is lost",
+            "staleness: lost share of the performance at build time",
             {"mean": _told(fleet["staleness"]), "worst 5 %": _told(fleet["staleness_high"])},
         ),
         PlatformPanel(
@@ -311,10 +311,10 @@ def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[
             {"potential": _told(fleet["potential"])},
         ),
         PlatformPanel(
-            "trainings of deployed models, an hour", {"trainings": _told(hours["renewed"])}
+            "trainings of deployed models, per hour", {"trainings": _told(hours["renewed"])}
         ),
         PlatformPanel(
-            "deployed models that lost more than was agreed", {"models": _told(fleet["late"])}
+            "deployed models that lost more than the SLA allows", {"models": _told(fleet["late"])}
         ),
     ]
     return tuple(drawn_panels)
@@ -323,7 +323,7 @@ def _panels(summary: TraceSummary, folded: Callable[[Floats], Floats]) -> tuple[
 def _day_panels(summary: TraceSummary, day: _DayMeans) -> tuple[PlatformPanel, ...]:
     hours = {name: day(series) for name, series in summary.hours.items()}
     return (
-        PlatformPanel("pipelines that came, an hour", {"pipelines": _told(hours["arrivals"])}),
+        PlatformPanel("pipelines that came, per hour", {"pipelines": _told(hours["arrivals"])}),
         _asked(hours, ("preprocess", "evaluate")),
         _used(summary, hours),
         _waiting(summary, hours),
@@ -332,7 +332,7 @@ def _day_panels(summary: TraceSummary, day: _DayMeans) -> tuple[PlatformPanel, .
 
 def _asked(hours: Mapping[str, Floats], kinds: Sequence[str]) -> PlatformPanel:
     return PlatformPanel(
-        "tasks that were ready, an hour", {kind: _told(hours[f"asked {kind}"]) for kind in kinds}
+        "tasks that were ready, per hour", {kind: _told(hours[f"asked {kind}"]) for kind in kinds}
     )
 
 
@@ -390,7 +390,7 @@ def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
         return ()
     pairs = [("simulated", f"{about.ended_s / DAY_S:g} days")]
     pairs += [
-        (f"resource {name}", f"{capacity} at once, {discipline}, {cost:g} an hour for each")
+        (f"resource {name}", f"{capacity} at once, {discipline}, {cost:g} per hour for each")
         for name, capacity, discipline, cost in about.resources
     ]
     pairs += [
@@ -401,9 +401,9 @@ def parameters(summary: TraceSummary) -> tuple[tuple[str, str], ...]:
         rules = [_rule(kind, limit) for kind, limit in about.triggers]
         lost = f"a model may have lost more than {about.allowed_loss:g}"
         pairs += [
-            ("trained again", " or ".join(rules) or "never"),
-            ("agreed", f"{lost} for {about.allowed_share:.0%} of the time"),
-            ("broke that", f"{about.sla_misses:,} models"),
+            ("retrained", " or ".join(rules) or "never"),
+            ("SLA", f"{lost} for {about.allowed_share:.0%} of the time"),
+            ("SLA missed by", f"{about.sla_misses:,} models"),
         ]
     gate = ", ".join(f"{name} {limit:g} at least" for name, limit in about.least)
     pairs += [("gate", gate or "none"), ("seed", str(about.seed)), ("statistics", about.source)]
@@ -432,12 +432,12 @@ def day_words(summary: TraceSummary) -> tuple[str, ...]:
     for name in summary.resources:
         busy = day(summary.hours[f"busy {name}"]) / HOUR_S
         waiting = day(summary.hours[f"waited {name}"]) / HOUR_S
-        full = f"{busy.max() / capacity[name]:.0%} of it" if name in capacity else (
+        full = f"{busy.max() / capacity[name]:.0%} in use" if name in capacity else (
             f"{busy.max():.3g} tasks at once"
         )  # fmt: skip
-        text = f"{name.capitalize()} is fullest at {_clock(busy)}: {full}"
+        text = f"{name.capitalize()} is busiest at {_clock(busy)}: {full}"
         if waiting.max() >= 0.05:
-            text += f"; most wait for it at {_clock(waiting)}, {waiting.max():.3g} tasks"
+            text += f"; most tasks wait at {_clock(waiting)}: {waiting.max():.3g}"
         sentences.append(f"{text}.")
     ready = day(summary.hours["asked evaluate"])
     if ready.sum():

@@ -53,7 +53,7 @@ def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[Fl
     """Return the panels that show use and waiting in a simulated fleet over time."""
     tasks, instances = scenario.workload.tasks, result.instances
     if tasks is None or instances is None:
-        raise RunError("nothing was placed, so there is nothing to draw")
+        raise RunError("no instance was placed, so there is nothing to draw")
     submit_s = scenario.workload.submit_s
     edges_s = np.linspace(submit_s[0], np.nanmax(result.end_s), N_STEPS + 1)
     task = np.repeat(np.arange(tasks.n_tasks), tasks.instances)
@@ -104,7 +104,7 @@ def maze_drawing(
 ) -> tuple[MazeDrawing, Mapping[str, Measure]]:
     """Play one game and return its drawing and measures. Raises SettingsError."""
     if not 1 <= game <= application.n_games:
-        raise SettingsError(f"game {game} of {application.n_games}; allowed are 1 to that number")
+        raise SettingsError(f"game {game}: allowed are 1 to {application.n_games}")
     played = application.games[game - 1]
     plan, episode = played.maze, play(played, runner_of(values), application.rules)
     outcome = "out after" if episode.escaped else "not out after"

@@ -68,7 +68,7 @@ def model_for(
     path = Path(source)
     if is_model(path) or not path.exists():
         if knobs:
-            raise SettingsError("knobs are for fitting to a log; this model is fitted already")
+            raise SettingsError("knobs are for a fit to a log; this model is fitted already")
         return model_of(source)
     if is_cloud_trace(path):
         return fit_cloud_trace(generator, read_cloud_trace(path), knobs, of=path.name)
@@ -91,7 +91,7 @@ def answer(plan: CapacityPlan) -> str:
     """Return one sentence on the number of servers that suffice."""
     first = plan.cases[0]
     needed = first.packed or first.fluid
-    how = "placed by first fit" if first.packed else "if jobs were water"
+    how = "placed by first fit" if first.packed else "by the fluid bound"
     return (
         f"{needed.servers:,} servers of {server_words(plan.server)} suffice in "
         f"{share_words(plan)} of {plan.futures:,} generated futures of {plan.days:g} days, {how} "
@@ -102,18 +102,18 @@ def answer(plan: CapacityPlan) -> str:
 def notes(plan: CapacityPlan) -> tuple[str, ...]:
     """Return sentences on the limits of a capacity plan."""
     begin = (
-        f"Each future is generated from {plan.warm_up_days:g} days before the days that count, "
-        "since it begins empty."
+        f"Each future starts empty, so it is generated from {plan.warm_up_days:g} days before the "
+        "days that count."
     )
     sentences = [begin]
     missing = max(case.missing for case in plan.cases)
     if missing > 0.01:
         sentences.append(
-            f"Jobs that live longer than that make {missing:.1%} of the demand; at the begin they "
-            "are missing, and the answer lies too low by up to as much. Give a longer warm-up."
+            f"Jobs that live longer than that are {missing:.1%} of the demand. They are missing at "
+            "the start, so the answer may be too low by this share. Give a longer warm-up."
         )
     if any((case.packed or case.fluid).high is None for case in plan.cases):
-        sentences.append("The interval has no upper end: with more futures it would.")
+        sentences.append("The interval has no upper end; generate more futures.")
     return tuple(sentences)
 
 
@@ -158,7 +158,7 @@ def plan_from_table(table: Mapping[str, Any]) -> CapacityPlan:
 
 
 HEADINGS = (
-    "supposition", "jobs", "servers, fluid", "interval", "servers, first fit", "interval",
+    "case", "jobs", "servers, fluid", "interval", "servers, first fit", "interval",
     "median", "most",
 )  # fmt: skip
 
@@ -241,7 +241,7 @@ def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> Tup
     ):  # fmt: skip
         low, high = of if text is None else range_of(text, option)
         if low % 1 or high % 1:
-            raise SettingsError(f"{option} '{text}' is no range of whole numbers, such as 32:96")
+            raise SettingsError(f"{option} '{text}' is not a range of whole numbers, such as 32:96")
         integer_ranges[option] = (int(low), int(high))
     per_core = usual.gib_per_core if memory is None else range_of(memory, "--memory")
     return TupleRanges(integer_ranges["--servers"], integer_ranges["--cores"], per_core)
@@ -337,13 +337,13 @@ def packing_notes(traces: Sequence[PackedTrace]) -> tuple[str, ...]:
         missing = every.n_tuples - every.n_failed
         if missing:
             sentences.append(
-                f"{trace.name}: in {missing:,} of {every.n_tuples:,} packings every job found "
-                "room, and they tell nothing; take fewer or smaller servers, or a longer trace."
+                f"{trace.name}: in {missing:,} of {every.n_tuples:,} packings every job fits, so "
+                "they give no result; use fewer or smaller servers, or a longer trace."
             )
         if trace.n_too_wide:
             sentences.append(
                 f"{trace.name}: {trace.n_too_wide:,} of {trace.n_jobs:,} jobs are wider than every "
-                "server and were passed over."
+                "server and were skipped."
             )
     return tuple(sentences)
 

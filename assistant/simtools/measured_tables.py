@@ -93,8 +93,8 @@ class TabulationTask:
     def __post_init__(self) -> None:
         if self.application.deterministic is not True:
             raise ApplicationError(
-                f"the results of '{self.application.name}' may vary from run to run, and a table "
-                "holds one of each; use copperline sweep"
+                f"the results of '{self.application.name}' may vary from run to run, but a table "
+                "holds one result each; use copperline sweep"
             )
         if self.space.size > MOST_COMBINATIONS:
             raise SettingsError(
@@ -177,7 +177,7 @@ def tabulate(
         AssistantError: the application refuses.
     """
     if is_folder(path) or not is_folder(path.absolute().parent):
-        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
+        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is a folder")
     part = path.with_name(f"{path.name}.part")
     configurations = list(question.space.configurations())
     try:
@@ -362,7 +362,7 @@ class PaperTable:
         """A description of the search space and of its feasible part, for display."""
         sentence = f"{self.feasible:,} of {self.size:,} meet every constraint"
         if not self.feasible:
-            sentence = "none meets every constraint, so a value is by how far they are missed"
+            sentence = "none meets every constraint, so each value is the violation"
         return f"{self.about}; {sentence}"
 
     @property
@@ -435,7 +435,7 @@ def _workload(log: Path | None, first: int | None) -> Workload:
     if log is not None:
         return load_workload(log, first=first)
     if first is not None:
-        raise SettingsError("--first is about a log; name it with --log")
+        raise SettingsError("--first is for a log; name it with --log")
     return default_workload(0)
 
 
@@ -444,7 +444,7 @@ def _about(application: Application, log: Path | None) -> str:
     if not isinstance(application, Scheduling):
         return "; ".join(facts.values())
     source = BUILT_IN if log is None else "a log"
-    return f"{source}: {facts['Workload']}; {facts['Cluster']}; {facts['Today']}"
+    return f"{source}: {facts['Workload']}; {facts['Cluster']}; {facts['Current configuration']}"
 
 
 def _kept(path: Path, mark: Path, fingerprint: str) -> PaperTable | None:

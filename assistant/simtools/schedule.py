@@ -44,8 +44,8 @@ Ints = NDArray[np.int64]
 
 _STATES = {
     JobState.COMPLETED: "completed",
-    JobState.KILLED: "ended at its request",
-    JobState.REJECTED: "turned away",
+    JobState.KILLED: "killed at its requested time",
+    JobState.REJECTED: "rejected",
 }
 
 
@@ -222,8 +222,7 @@ def schedule_of(application: Application, values: Mapping[str, Level], seed: int
     """
     if not isinstance(application, Scheduling):
         raise ApplicationError(
-            f"the application '{application.name}' gives measures and no schedule; only "
-            "'scheduling' simulates jobs"
+            f"the application '{application.name}' has no schedule; only 'scheduling' has one"
         )
     scenario, result = application.simulated(values, seed)
     if isinstance(
@@ -509,7 +508,7 @@ def classes(
                 tuple(SIZE_CLASSES[i][0] for i in present), np.searchsorted(present, of)
             )
         case "partition":
-            parts = (*(part.name for part in jobs.parts), "turned away")
+            parts = (*(part.name for part in jobs.parts), "rejected")
             of = np.where(jobs.ran, jobs.partition, len(jobs.parts))
             return JobClasses(parts if not jobs.ran.all() else parts[:-1], of)
         case "user":
@@ -683,7 +682,7 @@ def _class_waits(name: str, wait_s: Floats) -> ClassWaits:
 def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparison:
     """Compare the start times in two schedules of the same jobs (``here`` minus ``there``)."""
     if not np.array_equal(here.job_id, there.job_id):
-        raise ApplicationError("the two runs are not of the same jobs and cannot be compared")
+        raise ApplicationError("the two runs have different jobs and cannot be compared")
     return ScheduleComparison(
         here.start_s - there.start_s,
         int((here.ran & ~there.ran).sum()),

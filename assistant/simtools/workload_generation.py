@@ -26,12 +26,12 @@ from sim.api import (
     cloud_windows_of_traces,
     format_by_name,
     format_of,
-    generators,
     is_cloud_trace,
     load_model,
     load_workload,
     published_model,
     read_cloud_trace,
+    registered_generators,
     roundtrip_losses,
     write_workload,
 )
@@ -69,7 +69,7 @@ class ComparisonRow:
 
 def model_of(source: str) -> Model:
     """Load a workload model from a file or by the name of its generator. Raises SimError."""
-    if source in (generator.name for generator in generators()):
+    if source in (generator.name for generator in registered_generators()):
         return published_model(source)
     if source.endswith(".json") or Path(source).exists():
         return load_model(Path(source))
@@ -123,7 +123,7 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
     for text in texts:
         name, value = setting_of(text, option)
         if name in settings:
-            raise SettingsError(f"{option} gives '{name}' twice; say it once")
+            raise SettingsError(f"{option} gives '{name}' twice; give it once")
         settings[name] = value
     return settings
 
@@ -170,10 +170,10 @@ def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
         n_parents = len(workload.tasks.parent_task)
         if not n_parents:
             return ()
-        return (f"The {n_parents:,} dependencies between tasks are not in it.",)
+        return (f"The {n_parents:,} dependencies between tasks are not in the file.",)
     sentence = (
-        f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in it (machines, GPUs, work): "
-        "the Standard Workload Format has no place for them; write .jsonl instead."
+        f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in the file (machines, GPUs, "
+        "work): the Standard Workload Format cannot store them; write .jsonl instead."
     )
     return (sentence,)
 
@@ -184,7 +184,7 @@ def write_and_compare(workload: Workload, path: Path) -> tuple[str, ...]:
     try:
         return roundtrip_losses(workload, read_drawn(path))
     except SimError as error:
-        return (f"It was written, but is not read back: {error}",)
+        return (f"The file was written, but cannot be read back: {error}",)
 
 
 def writable_endings() -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def quantity_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
 def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
     """Return sentences on how many figures of two workloads differ, and how many by chance."""
     if not comparison.judged:
-        return ("Nothing is judged: there are too few days to tell chance from difference.",)
+        return ("No figure is judged: too few days to separate chance from difference.",)
     by_chance = 0.05 * comparison.judged
     n_judged, n_differ = comparison.judged, comparison.differ
     first = (
@@ -243,8 +243,8 @@ def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
     )
     names = [_named(distance) for distance in comparison.distances if distance.verdict == "differs"]
     if not names:
-        return (first, "No distribution is farther from the log's than its own days explain.")
-    return (first, f"Farther than its own days explain: {', '.join(dict.fromkeys(names))}.")
+        return (first, "No distance exceeds the variation between the days of the log.")
+    return (first, f"Distances above this variation: {', '.join(dict.fromkeys(names))}.")
 
 
 def definitions() -> tuple[tuple[str, str], ...]:
@@ -342,8 +342,8 @@ def read_windows(
         )
     if lifetimes is not None:
         raise WorkloadError(
-            f"{train.name} tells the lifetimes of its jobs; another file is read for them only "
-            "beside the authors' batches of flavours."
+            f"{train.name} contains the lifetimes of its jobs; a further file of them is "
+            "only for the authors' batches of flavours."
         )
     logs = [load_workload(p, rules=rules if has_rules(p) else None) for p in (train, test)]
     return cloud_windows(

@@ -210,11 +210,11 @@ def _sentences(profile: WorkloadProfile) -> Iterator[str]:
         f"{format_duration(most)}."
     )
     if profile.requests is None:
-        yield "No requested times are known, so nothing is known of how good they would be."
+        yield "No requested times are known, so their accuracy is unknown."
     else:
         factor = profile.requests.factor.quantiles["0.5"]
         yield (
-            f"Half of the jobs ask for {factor:,.2g} times their run time or more; "
+            f"Half of the jobs request {factor:,.2g} times their run time or more; "
             f"{share(profile.requests.n_exceeded, profile.requests.n_jobs)} run longer than "
             "requested."
         )
@@ -228,15 +228,15 @@ def _sentences(profile: WorkloadProfile) -> Iterator[str]:
 
 def _load_words(profile: WorkloadProfile) -> str:
     if profile.procs is None:
-        return "The log does not say how many processors it ran on, so its load is unknown."
+        return "The log does not state its number of processors, so its load is unknown."
     if profile.offered_load is None:
-        return "All jobs are submitted at one instant, so there is no load to tell."
+        return "All jobs are submitted at one instant, so the load is undefined."
     room = profile.procs * profile.load.width_s
     most = max(profile.load.bins, key=lambda load_bin: load_bin.offered_proc_s)
     n_above = sum(load_bin.offered_proc_s > room for load_bin in profile.load.bins)
     stretch = bin_word(profile.load.width_s)
-    busiest = f"the busiest {stretch} brought {most.offered_proc_s / room:.2g} times what fits"
-    above = f"; {n_above} of {len(profile.load.bins)} {stretch}s brought more than fits"
+    busiest = f"the busiest {stretch} brought {most.offered_proc_s / room:.2g} times the capacity"
+    above = f"; {n_above} of {len(profile.load.bins)} {stretch}s exceeded it"
     return (
         f"The jobs would keep {share(profile.offered_load, 1.0)} of {profile.procs:,} processors "
         f"busy (offered load {profile.offered_load:.3f}); {busiest}{above if n_above else ''}."
@@ -263,7 +263,7 @@ def _hour_words(profile: WorkloadProfile) -> str:
 def _user_words(profile: WorkloadProfile) -> str:
     users = profile.users
     if users is None:
-        return "The log does not tell users."
+        return "The log does not name users."
     if users.n_users == 1:
         return "All jobs are of one user."
     if users.tenth_share is None or users.gini is None:

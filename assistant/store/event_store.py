@@ -246,7 +246,7 @@ def check(connection: sqlite3.Connection) -> None:
             "use the newer Copperline that wrote it"
         )
     if version < 0 or (version == 0 and n_tables):
-        raise StoreError("the store is a database of another program; name a file of its own")
+        raise StoreError("the store is a database of another program; name another file")
 
 
 def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
@@ -319,8 +319,8 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
             f"there is an experiment '{experiment_id}' already; choose another name"
         )
     raise VersionConflictError(
-        f"experiment '{experiment_id}' has gone on elsewhere: its journal holds {length} events, "
-        f"this session knows {position}; load it again"
+        f"experiment '{experiment_id}' was changed by another process: its event log has {length} "
+        f"events, this session has {position}; load it again"
     )
 
 
@@ -375,15 +375,15 @@ def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StoreError(f"cannot tell where the store '{path}' lies: {error}") from error
+            raise StoreError(f"cannot find the file system of '{path}': {error}") from error
     mount = file_system_of(str(path.resolve()), mounts)
     if mount is None or mount[0] not in NETWORK_FILE_SYSTEMS:
         return
     kind, place = mount
     raise StoreError(
-        f"the store '{path}' lies on a network file system ({kind}, mounted at '{place}'): its "
-        "write-ahead log needs memory that all who open it share, and locks may not hold between "
-        "machines; keep it on a local disk, and let other machines reach it by 'copperline serve'"
+        f"the store '{path}' is on a network file system ({kind}, mounted at '{place}'): its "
+        "write-ahead log and its locks may not work between machines; keep it on a local disk, and "
+        "connect other machines with 'copperline serve'"
     )
 
 
@@ -465,9 +465,9 @@ class SqliteStore:
                     f"the store '{path}' is a symbolic link to '{path.readlink()}'; name the file"
                 )
             if path.exists() and not path.is_file():
-                raise StoreError(f"the store '{path}' is no ordinary file; name another")
+                raise StoreError(f"the store '{path}' is not a regular file; name another")
             if "\0" in str(path):
-                raise StoreError(f"no file can be called {str(path)!r}; name the store otherwise")
+                raise StoreError(f"no file can have the name {str(path)!r}; rename the store")
             refuse_network_file_system(path)
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -560,14 +560,14 @@ class SqliteStore:
         """Return the current parameter space, without replaying the event log."""
         event = self._known(experiment_id, self._at(experiment_id, "space_at"))
         if not isinstance(event, ExperimentOpened | SpaceChanged):
-            raise AssertionError("the tables point to another event than the journal has")
+            raise AssertionError("the tables point to another event than the event log has")
         return event.space
 
     def sla(self, experiment_id: str) -> Sla:
         """Return the current SLA of an experiment, without replaying its event log."""
         event = self._known(experiment_id, self._at(experiment_id, "sla_at"))
         if not isinstance(event, ExperimentOpened | BudgetChanged):
-            raise AssertionError("the tables point to another event than the journal has")
+            raise AssertionError("the tables point to another event than the event log has")
         return event.sla
 
     def objective(self, experiment_id: str) -> Objective:
@@ -578,7 +578,7 @@ class SqliteStore:
         """Return the opening event of an experiment, without replaying its event log."""
         event = self._known(experiment_id, 0)
         if not isinstance(event, ExperimentOpened):
-            raise AssertionError("a journal begins with its opening")
+            raise AssertionError("an event log begins with its opening event")
         return event
 
     def length(self, experiment_id: str) -> int:
@@ -616,8 +616,8 @@ class SqliteStore:
             except sqlite3.Error as error:
                 if "full" in str(error):
                     raise StoreFullError(
-                        f"there is no room for the store '{self._path}': {error}; free some, then "
-                        "try again"
+                        f"the disk has no space for the store '{self._path}': {error}; free some "
+                        "space, then try again"
                     ) from error
                 raise StoreError(f"the store '{self._path}' cannot be used: {error}") from error
             except UnicodeError as error:  # SQLite's own message is damaged too
@@ -670,9 +670,9 @@ def examine(path: Path) -> StoreHealth:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise StoreError(f"'{path}' is no store that can be read: {error}") from error
+        raise StoreError(f"'{path}' is not a readable store: {error}") from error
     faults = [text for text in findings if text != "ok"]
-    faults += [f"a row of {row[0]} belongs to nothing" for row in lost]
+    faults += [f"a row of {row[0]} refers to a missing row" for row in lost]
     return StoreHealth(int(schema), int(experiments), int(events), tuple(faults))
 
 

@@ -284,7 +284,7 @@ class RunQueue(QueueQueries):
                     (self._steady_s() + row[0], token),
                 )
                 return float(row[0])
-        raise LeaseLostError(f"the lease of run {attempt.run_id} has run out; stop it")
+        raise LeaseLostError(f"the lease of run {attempt.run_id} has expired; stop it")
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Record an intermediate result of a leased run; raise as `heartbeat` does."""
@@ -385,7 +385,7 @@ class RunQueue(QueueQueries):
                 "SELECT experiment_id, run_id FROM run WHERE state = 'running' AND token = ''"
             ).fetchall()
             for name, run_id in rows:
-                reason = "the process that executed it is gone"
+                reason = "the process that executed it has ended"
                 self._record(name, RunReturned(self._clock.now_s(), run_id, reason))
         return len(rows)
 
@@ -418,7 +418,7 @@ class RunQueue(QueueQueries):
         """Return the run leased under an idempotency key, with its lease renewed."""
         if reply.request != request:
             raise IdempotencyKeyReusedError(
-                "this key was used for another request; make a new one for each"
+                "this key was used for another request; use a new key for each request"
             )
         row = self._store.connection.execute(
             """
@@ -432,8 +432,7 @@ class RunQueue(QueueQueries):
         ).fetchone()
         if row is None:
             raise LeaseLostError(
-                "the run that was claimed under this key is not held any more; claim under a new "
-                "one"
+                "the run leased under this key is not leased any more; request a run with a new key"
             )
         run_id, levels, seed, attempts, token = row
         self._store.connection.execute(
@@ -490,7 +489,7 @@ class RunQueue(QueueQueries):
             (attempt.experiment_id, run_id),
         ).fetchone()
         event: Event = RunReturned(
-            now_s, run_id, f"worker {attempt.worker} was not heard of", lost=True
+            now_s, run_id, f"worker {attempt.worker} did not renew its lease", lost=True
         )
         if before + 1 >= self._max_attempts:
             event = RunFailed(
@@ -510,7 +509,7 @@ class RunQueue(QueueQueries):
         if known_s is None:
             return RunFailed(
                 self._clock.now_s(), attempt.run_id,
-                f"its worker says that it took {completion.duration_s} s, which cannot be", None,
+                f"its worker reported an impossible duration of {completion.duration_s} s", None,
             )  # fmt: skip
         objective, limit_s = self._store.objective(name), self._store.sla(name).run_limit_s
         return assess_measures(objective, limit_s, completion, self._clock.now_s())
@@ -527,7 +526,7 @@ class RunQueue(QueueQueries):
             (token,),
         ).fetchone()
         if row is None:
-            raise UnknownLeaseError("no run was ever claimed under this token")
+            raise UnknownLeaseError("no run was ever leased under this token")
         return LeaseAttempt(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), row[7])
 
     def _held(self, token: str) -> LeaseAttempt:
@@ -560,5 +559,5 @@ def _lost(attempt: LeaseAttempt) -> str:
 
 def _why_refused(attempt: LeaseAttempt) -> str:
     if attempt.result is not None:
-        return "another result was recorded under this claim"
+        return "another result was recorded under this lease"
     return f"the run {_lost(attempt)}"

@@ -161,7 +161,7 @@ def _begin(connection: ServiceConnection, opened: NewExperiment) -> None:
     _choose(opened.session.id)
     view_model = connection.view_model(opened.session.id)
     if opened.auto_steering is not None:
-        view_model.session.set_auto_steering(opened.auto_steering, "from its opening on")
+        view_model.session.set_auto_steering(opened.auto_steering, "set at the opening")
     start(view_model)
 
 

@@ -36,7 +36,7 @@ class CommandExit:
     @property
     def last_word(self) -> str:
         """Last line on standard error, without the program name."""
-        last = (self.err.strip().splitlines() or ["it said nothing"])[-1]
+        last = (self.err.strip().splitlines() or ["no error message"])[-1]
         return last.removeprefix("copperline: ")
 
 

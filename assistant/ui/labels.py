@@ -9,13 +9,13 @@ from assistant.presentation.text.number_format import level, number, quantity, s
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
 SOURCES = {
-    "baseline": "baseline",
+    "baseline": "current",
     "initial": "first runs",
     "suggested": "suggested",
     "edited": "suggested, edited",
     "analyst": "yours",
-    "imported": "from before",
-    "replicate": "repeated",
+    "imported": "imported",
+    "replicate": "replicate",
 }
 
 STATES = {

@@ -32,21 +32,21 @@ def draw_dashboard(board: PlatformDashboard, key: str) -> None:
     elif view == _DAY:
         _charts(board.day)
         st.caption(
-            "Each hour is the mean of that hour of all days. What comes behind a full cluster "
-            "comes later than what is before it."
+            "Each hour is the mean of that hour of all days. Steps after a full cluster come later "
+            "than steps before it."
         )
     else:
         tables(board)
     if board.parameters:
-        with st.expander("What was simulated"):
+        with st.expander("Simulated settings"):
             names, values = zip(*board.parameters, strict=True)
             st.dataframe(
                 {"parameter": list(names), "value": list(values)}, hide_index=True,
-                width="stretch", alt="what was simulated",
+                width="stretch", alt="simulated settings",
             )  # fmt: skip
     st.caption(
-        "Counted are tasks that ended before the simulation did; what waited or ran at its end is "
-        "left out."
+        "Only tasks that ended during the simulation are counted; tasks that were waiting or "
+        "running at its end are left out."
     )
 
 
@@ -95,7 +95,7 @@ def _charts(drawing: PlatformDrawing) -> None:
                     width="stretch",
                     alt=_alt_text(panel),
                 )
-    with st.expander("The same as a table"):
+    with st.expander("As a table"):
         st.dataframe(_frame(drawing), hide_index=True, height=260, alt="the series of the charts")
 
 

@@ -11,7 +11,7 @@ from assistant.core.sla import Sla, number_text
 from assistant.ui.intents import FormFieldError, answer_at, sentence
 from strategies.space.parameter import parse_number
 
-_TIME = "A time is wanted, such as 90s, 30m or 2h; empty for none."
+_TIME = "Enter a time such as 90s, 30m or 2h, or leave the field empty."
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,11 @@ def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
 def goal_field(key: str, present: SlaFields) -> str:
     """Draw the text field for the goal and return its content."""
     goal = st.text_input(
-        "Goal: a value that is good enough",
+        "Goal: target value of the first measure",
         present.goal,
         placeholder="none",
         key=f"{key}-goal",
-        help="Of the first measure. Automatic steering ends once a run that meets every "
-        "constraint reaches it.",
+        help="Auto-steering ends once a run that meets every constraint reaches the goal.",
     )
     answer_at(f"{key}-goal")
     return goal
@@ -99,33 +98,33 @@ def goal_field(key: str, present: SlaFields) -> str:
 def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
     """Draw the SLA fields other than the goal, and return all fields including the goal."""
     go_on = st.checkbox(
-        "Go on automatically once the goal is reached", present.go_on, key=f"{key}-go-on"
+        "Continue auto-steering after the goal is reached", present.go_on, key=f"{key}-go-on"
     )
     run_limit = st.text_input(
-        "What a single run may take",
+        "Run limit: longest duration of a run",
         present.run_limit,
-        placeholder="any time, or 10m",
+        placeholder="no limit, or 10m",
         key=f"{key}-run-limit",
-        help="A run that takes longer has failed. A program of your own is ended; a function, a "
-        "simulation or a table is judged when it is over.",
+        help="A run that takes longer fails. Your own program is stopped at the limit; a function, "
+        "a simulation or a table is checked when it ends.",
     )
     answer_at(f"{key}-run-limit")
     left, two = st.columns(2)
     limit = left.text_input(
-        "What all runs may cost", present.cost_limit, placeholder="no limit", key=f"{key}-cost"
+        "Cost limit of all runs", present.cost_limit, placeholder="no limit", key=f"{key}-cost"
     )
     unit = two.text_input("Unit of the cost", present.unit, placeholder="EUR", key=f"{key}-unit")
     per_hour = left.text_input(
         "Price of an hour of a run", present.per_hour, placeholder="0.5", key=f"{key}-per-hour"
     )
     resources = two.text_input(
-        "times this parameter or measure",
+        "Multiply by this parameter or measure",
         present.resources,
-        placeholder="nothing, or nodes",
+        placeholder="none, or nodes",
         key=f"{key}-resources",
     )
     measure = left.text_input(
-        "or the measure that is the cost",
+        "Or: measure that is the cost",
         present.measure,
         placeholder="energy_j",
         key=f"{key}-measure",
@@ -144,6 +143,6 @@ def _number(text: str, place: str) -> int | float | None:
     number = parse_number(text.strip())
     if number is None:
         raise FormFieldError(
-            place, f"'{text.strip()}' is no number; write it with a point, and without commas."
+            place, f"'{text.strip()}' is not a number; use a decimal point and no commas."
         )
     return number

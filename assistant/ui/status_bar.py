@@ -19,7 +19,7 @@ from assistant.ui.state import Activity, ExperimentSnapshot, ExperimentViewModel
 LIVE_S, IDLE_S = 2.0, 5.0
 _ACTIVITY_LABELS = {
     Activity.RUNNING: (":material/play_circle:", "Running"),
-    Activity.READY: (":material/check_circle:", "Ready: nothing waits"),
+    Activity.READY: (":material/check_circle:", "Ready: no runs are waiting"),
     Activity.PAUSED: (":material/pause_circle:", "Paused"),
     Activity.ELSEWHERE: (":material/visibility:", "Executed by another program"),
     Activity.FINISHED: (":material/flag:", "Finished"),
@@ -52,34 +52,30 @@ def state_words(snapshot: ExperimentSnapshot) -> str:
     experiment = snapshot.experiment
     running = len(experiment.runs_in(RunState.RUNNING))
     if snapshot.activity is Activity.PAUSED and running:
-        text = f"Pausing after {labels.runs(running)} under way"
+        text = f"Pausing: {labels.runs(running)} still running"
     if snapshot.execution.external and experiment.finished is None:
         text += f"; {external_client_words(snapshot.execution)}"
     elif snapshot.activity is Activity.RUNNING and not running and not snapshot.execution.executes:
-        text = "Started, but no worker is here; start one with: copperline work"
+        text = "Started, but without a worker; start one with: copperline work"
     if snapshot.activity is Activity.READY and experiment.auto_steering is not None:
-        text = "Choosing what comes next"
+        text = "Choosing the next runs"
         if experiment.open_warning is not None:
-            text = "Waits for your answer to the warning"
+            text = "Waiting for your answer to the warning"
     return f"{icon} {text}"
 
 
 def external_client_words(execution: ExecutionStatus) -> str:
-    """Describe when the external client that requests the runs last called."""
+    """Describe when the external client that takes the runs last called."""
     last_call_s = execution.last_call_s
-    contact = (
-        "not heard of yet" if last_call_s is None else f"last heard {lasting(last_call_s)} ago"
-    )
-    return f"its program asks for runs itself, {contact}"
+    contact = "no call yet" if last_call_s is None else f"last call {lasting(last_call_s)} ago"
+    return f"an external client takes the runs, {contact}"
 
 
 def idle_words(execution: ExecutionStatus) -> str:
     """Return a hint on how to start waiting runs while no run is running."""
     if execution.external:
-        return f"Nothing executes at the moment: {external_client_words(execution)}."
-    return (
-        "Nothing executes at the moment. If that stays so, start the experiment in the bar above."
-    )
+        return f"No run is running: {external_client_words(execution)}."
+    return "No run is running. If this does not change, start the experiment in the bar above."
 
 
 def numbers(experiment: Experiment) -> list[str]:
@@ -99,7 +95,7 @@ def numbers(experiment: Experiment) -> list[str]:
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
     if experiment.auto_steering is not None:
-        parts.append("steers itself")
+        parts.append("auto-steering on")
     return parts
 
 
@@ -114,7 +110,7 @@ def _switch(view_model: ExperimentViewModel, snapshot: ExperimentSnapshot) -> In
             if st.button(
                 "Pause", icon=":material/pause:", key="pause-runs",
                 type="secondary" if is_at_it else "tertiary",
-                help="What is under way ends; nothing more is started.",
+                help="Running runs continue to their end; no more runs start.",
             ):  # fmt: skip
                 return Intent("run", lambda: _pause(view_model))
         case Activity.PAUSED | Activity.ELSEWHERE:
@@ -122,7 +118,7 @@ def _switch(view_model: ExperimentViewModel, snapshot: ExperimentSnapshot) -> In
             hooks = _hooks(snapshot.experiment)
             if st.button(
                 label, type="primary", icon=":material/play_arrow:", key="start-runs",
-                help=f"These programs are told of what happens: {hooks}" if hooks else None,
+                help=f"These hooks are called on events: {hooks}" if hooks else None,
             ):  # fmt: skip
                 return Intent("run", lambda: start(view_model), "Preparing the program")
     return None
@@ -137,7 +133,7 @@ def _line(view_model: ExperimentViewModel) -> None:
         st.rerun()
     if snapshot.away is not None:
         st.error(
-            "The service is away; what you see is from before. "
+            "The service cannot be reached; you see the last known state. "
             f"{labels.escape_markdown(snapshot.away)}",
             icon=":material/cloud_off:",
         )
@@ -147,12 +143,12 @@ def _line(view_model: ExperimentViewModel) -> None:
         changed = snapshot.experiment.n_events - st.session_state.get(_DRAWN, ("", 0))[1]
         if changed > 0:
             st.button(
-                "Show what is new", icon=":material/refresh:", key="refresh", type="tertiary",
-                on_click=_redraw, help="Tables stand still until you want them to change.",
+                "Show changes", icon=":material/refresh:", key="refresh", type="tertiary",
+                on_click=_redraw, help="Tables do not change until you refresh them.",
             )  # fmt: skip
     handed = snapshot.experiment.auto_steering_change
     if handed is not None and handed.auto_steering is None and handed.reason:
-        st.caption(f"Automatic steering ended: {labels.escape_markdown(handed.reason)}.")
+        st.caption(f"Auto-steering ended: {labels.escape_markdown(handed.reason)}.")
     for note in snapshot.execution.notes:
         st.warning(labels.escape_markdown(note), icon=":material/notifications_off:")
 

@@ -217,11 +217,11 @@ class PreprocessingCurve:
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(value) for value in (self.a, self.b, self.c)):
-            raise SetupError("a, b and c of a curve are finite numbers.")
+            raise SetupError("a, b and c of a curve must be finite numbers.")
         if self.a <= 0 or self.b <= 0 or self.c < 0:
-            raise SetupError("a and b of a curve are above 0, c is from 0.")
+            raise SetupError("a and b of a curve must be above 0, and c at least 0.")
         if self.noise.family != "lognorm":
-            raise SetupError(f"the noise of a curve is 'lognorm', not '{self.noise.family}'.")
+            raise SetupError(f"the noise of a curve must be 'lognorm', not '{self.noise.family}'.")
 
     def expected(self, cells: Floats) -> Floats:
         """Return f without noise, in seconds, for data sets with these numbers of cells."""
@@ -286,12 +286,12 @@ class Mixture:
         )
         if not fits:
             raise SetupError(
-                "the arrays of a mixture do not fit: [k], [k, d], [k, d, d], [d], [d]."
+                "the arrays of a mixture must have the shapes [k], [k, d], [k, d, d], [d], [d]."
             )
         if self.weights.min() < 0 or abs(self.weights.sum() - 1) > 1e-6:
-            raise SetupError("the weights of a mixture are from 0 and sum to 1.")
+            raise SetupError("the weights of a mixture must be at least 0 and sum to 1.")
         if not (np.all(self.lowest > 0) and np.all(self.lowest <= self.highest)):
-            raise SetupError("the bounds of a mixture are above 0, the lowest below the highest.")
+            raise SetupError("bounds of a mixture must be above 0, the lowest below the highest.")
         self._roots  # noqa: B018 - refuses a covariance now
 
     @cached_property
@@ -323,7 +323,7 @@ class Mixture:
             if not len(outside):
                 return draws
             draws[outside] = self._free(rng, len(outside))
-        raise SetupError("hardly anything of a mixture falls within its bounds; widen them.")
+        raise SetupError("almost no draws of a mixture lie within its bounds; widen them.")
 
     def _free(self, rng: np.random.Generator, n: int) -> Floats:
         which = np.minimum(

@@ -47,7 +47,7 @@ class Drift:
         if self.pattern not in PATTERNS:
             raise UnknownNameError("pattern of drift", self.pattern, PATTERNS)
         if not (0 <= self.size <= 1 and self.length_s > 0):
-            raise SetupError("a drift has a size from 0 to 1 and a length above 0 s.")
+            raise SetupError("a drift needs a size from 0 to 1 and a length above 0 s.")
 
     def place(self, times_s: Floats) -> Floats:
         """Return the shift of the data distribution at each time, as a performance loss."""
@@ -187,7 +187,7 @@ class DriftDetectors:
     def __post_init__(self) -> None:
         times = (self.every_s, self.seconds, self.scored, self.renewed_s, self.wears_s)
         if not all(value > 0 for value in times) or not self.error >= 0:
-            raise SetupError("times of detectors are above 0 s, their error is from 0.")
+            raise SetupError("times of detectors must be above 0 s, and their error at least 0.")
 
     def error_of(self, scored: float, age_s: float) -> float:
         """Return the standard deviation of the error of a reported performance loss."""
@@ -234,15 +234,15 @@ class FleetPlan:
         names = [name for name, _ in self.patterns]
         shares = [share for _, share in self.patterns]
         if not set(names) <= set(PATTERNS) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
-            raise SetupError(f"patterns are shares, summing to 1, of {', '.join(PATTERNS)}.")
+            raise SetupError(f"patterns must be shares of {', '.join(PATTERNS)} that sum to 1.")
         numbers = (self.drifts_per_month, self.size, self.scorings_per_day, self.human_delay_s)
         if not all(math.isfinite(value) and value >= 0 for value in numbers):
-            raise SetupError("drifts, their size, scorings and delays are numbers from 0.")
+            raise SetupError("drifts, their size, scorings and delays must be numbers from 0.")
         if not self.work > 0:
             raise SetupError(f"work is {self.work!r}; allowed are factors above 0.")
         shares = [self.labelled, self.allowed_loss, self.allowed_share]
         if not all(0 <= share <= 1 for share in shares):
-            raise SetupError("labelled, allowed_loss and allowed_share are from 0 to 1.")
+            raise SetupError("labelled, allowed_loss and allowed_share must be from 0 to 1.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
     """
     x = np.sort(np.asarray(gaps, dtype=float))
     if len(x) < 2 or not np.all(np.isfinite(x)) or x[0] <= 0 or x[0] == x[-1]:
-        raise SetupError("a law is fitted to two observations or more, above 0 and not all alike.")
+        raise SetupError("a law needs two or more observations, above 0 and not all equal.")
     log = np.log(x)
     if family == "lognorm":
         return PositiveDistribution("lognorm", (float(log.std()),), math.exp(float(log.mean())))
@@ -147,7 +147,7 @@ def fit_arrivals(
     """
     times = np.sort(np.asarray(times_s, dtype=float))
     if len(times) < 3 or not np.all(np.isfinite(times)):
-        raise SetupError("arrivals are fitted to three times or more, all of them finite.")
+        raise SetupError("arrivals need three or more times, all of them finite.")
     gaps = np.maximum(np.diff(times), LEAST_GAP_S)
     if gaps.min() == gaps.max():  # regular arrivals
         everywhere = PositiveDistribution("lognorm", (PUNCTUAL,), float(gaps[0]))
@@ -194,7 +194,7 @@ def fit_mixture(
 
     x = np.asarray(values, dtype=float)
     if x.ndim != 2 or len(x) < 2 or not np.all(np.isfinite(x)) or x.min() <= 0:
-        raise SetupError("a mixture is fitted to two observations or more, all above 0.")
+        raise SetupError("a mixture needs two or more observations, all above 0.")
     lowest, highest = bounds if bounds is not None else (x.min(axis=0), x.max(axis=0))
     learnt = np.log(x[np.argsort(x[:, 0], kind="stable")])
     learnt = learnt[_even(len(learnt), MOST_FOR_MIXTURE)]
@@ -224,7 +224,7 @@ def fit_curve(cells: Floats, seconds: Floats) -> PreprocessingCurve:
 
     x, y = np.log(np.asarray(cells, dtype=float)), np.asarray(seconds, dtype=float)
     if len(x) < 10 or len(x) != len(y) or not np.all(np.isfinite(x)) or not np.all(y > 0):
-        raise SetupError("a curve is fitted to ten observations or more, all above 0.")
+        raise SetupError("a curve needs ten or more observations, all above 0.")
     middle = float(x.mean())
     rise = max(float(np.quantile(y, 0.9) - np.quantile(y, 0.1)), 1e-6)
 
@@ -305,12 +305,12 @@ def read_logs(path: Path) -> PlatformLogs:
     except FileNotFoundError:
         raise TraceError(path, expected="there is no such file.") from None
     except (OSError, pa.ArrowException) as error:
-        raise TraceError(path, expected=f"it is no log of tasks ({error}).") from None
+        raise TraceError(path, expected=f"it is not a log of tasks ({error}).") from None
     for name in NEEDED:
         if name not in table.column_names:
             raise TraceError(path, expected=f"a column '{name}' is needed; see the guide.")
     if not table.num_rows:
-        raise TraceError(path, expected="there is no task in it.")
+        raise TraceError(path, expected="it contains no tasks.")
     numbers = {name: _numbers(table, name, path) for name in NUMBERS}
     if "submitted" in table.column_names and "submit_s" not in table.column_names:
         numbers["submit_s"] = _dates(table, path)
@@ -396,7 +396,7 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
     shares = (f"{share:.1%} {name}" for name, share in sorted(fitted.mix.items(), key=_largest))
     sentences.append(f"Training by framework: {', '.join(shares)}.")
     medians = (f"{name} {law.median():.3g} s" for name, law in sorted(fitted.train.items()))
-    sentences.append(f"Half of the trainings take less than: {', '.join(medians)}.")
+    sentences.append(f"Median training times: {', '.join(medians)}.")
     if fitted.arrivals is not usual.arrivals:
         gap_s = 3600 / float(fitted.arrivals.hourly().mean())
         sentences.append(f"A pipeline comes every {gap_s:.4g} s on average.")
@@ -415,15 +415,14 @@ def describe_fit(logs: PlatformLogs, fitted: PlatformStatistics) -> tuple[str, .
     ]
     if published_parts:
         sentences.append(
-            f"As published, for the log tells too little: {', '.join(published_parts)}."
+            f"Published values, because the log has too few data: {', '.join(published_parts)}."
         )
     unknown_kinds = sorted(set(tasks_by_kind) - set(TASKS))
     if unknown_kinds:
         n = sum(tasks_by_kind[name] for name in unknown_kinds)
         quoted_kinds = ", ".join(f"'{name}'" for name in unknown_kinds[:5])
         sentences.append(
-            f"{n:,} rows are of no task that is known ({quoted_kinds}); known are "
-            f"{', '.join(TASKS)}."
+            f"{n:,} rows have an unknown task ({quoted_kinds}); known are {', '.join(TASKS)}."
         )
     return tuple(sentences)
 

@@ -31,7 +31,7 @@ class PipelineTask:
         if self.kind not in TASKS:
             raise UnknownNameError("type of task", self.kind, TASKS)
         if not self.share > 0:
-            raise SetupError(f"the share of a task is {self.share!r}; allowed is what is above 0.")
+            raise SetupError(f"the share of a task is {self.share!r}; allowed are numbers above 0.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class PipelineGraph:
         for edge in self.edges:
             for end in (edge.source, edge.target):
                 if end not in self.nodes:
-                    raise SetupError(f"an edge of the pipeline ends at '{end}', which is no node.")
+                    raise SetupError(f"an edge of a pipeline ends at '{end}', which is not a node.")
             emitted = (
                 ("pass", "fail") if isinstance(self.nodes[edge.source], MetricGate) else ("done",)
             )
@@ -103,10 +103,10 @@ class PipelineGraph:
         ways_in = {name: sum(e.target == name for e in self.edges) for name in self.nodes}
         begins = [name for name, ways in ways_in.items() if not ways]
         if len(begins) != 1:
-            raise SetupError(f"a pipeline begins at one node; this one at {len(begins)}.")
+            raise SetupError(f"a pipeline must begin at one node; this one has {len(begins)}.")
         for name, node in self.nodes.items():
             if isinstance(node, Join) and ways_in[name] < 2:
-                raise SetupError(f"join '{name}' has {ways_in[name]} ways in; it needs two.")
+                raise SetupError(f"join '{name}' has {ways_in[name]} incoming edges; it needs two.")
         self.order  # noqa: B018 - refuses a way back now
         self._check_training()
 
@@ -132,7 +132,7 @@ class PipelineGraph:
                         free.append(edge.target)
         if len(ordered) != len(self.nodes):
             around = ", ".join(name for name in self.nodes if name not in ordered)
-            raise SetupError(f"a pipeline has no way back; these nodes lead in a circle: {around}.")
+            raise SetupError(f"a pipeline must not have a cycle; these nodes form one: {around}.")
         return tuple(ordered)
 
     def targets(self, name: str, label: str) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class PipelineGraph:
                 isinstance(node, PipelineTask) and node.kind not in ("preprocess", "train")
             )
             if needs and not has_model:
-                raise SetupError(f"'{name}' needs a model, and no training is before it.")
+                raise SetupError(f"'{name}' needs a model, but no training comes before it.")
             trained[name] = has_model or (isinstance(node, PipelineTask) and node.kind == "train")
 
     @cached_property
@@ -410,7 +410,7 @@ class DataStore:
 
     def __post_init__(self) -> None:
         if not (self.latency_s >= 0 and self.read_bytes_per_s > 0 and self.write_bytes_per_s > 0):
-            raise SetupError("a data store has a latency from 0 and bandwidths above 0.")
+            raise SetupError("a data store needs a latency from 0 and bandwidths above 0.")
 
 
 def traffic_bytes(payload_bytes: float) -> float:
@@ -447,7 +447,7 @@ class Platform:
     def __post_init__(self) -> None:
         names = [resource.name for resource in self.resources]
         if len(set(names)) != len(names) or not names:
-            raise SetupError("a platform has resources, each of a name of its own.")
+            raise SetupError("a platform needs resources with unique names.")
         for kind in TASKS:
             if kind not in self.places:
                 raise SetupError(f"tasks of type '{kind}' have no resource to run on.")

@@ -56,7 +56,7 @@ class PipelineArrivals:
             raise SetupError(f"there are {len(self.cells)} laws of hours; allowed are 0 and 168.")
         times = np.asarray(self.recorded, dtype=float)
         if len(times) and not (times[0] >= 0 and np.all(np.diff(times) >= 0)):
-            raise SetupError("recorded arrivals rise, from 0 s.")
+            raise SetupError("recorded arrivals must rise, from 0 s.")
 
     def hourly(self) -> Floats:
         """Return the expected arrivals in each hour of the week, float64 [168]."""
@@ -93,7 +93,7 @@ def arrival_blocks(
         raise SetupError(f"the interarrival factor is {factor!r}; allowed are numbers above 0.")
     if profile in ("realistic", "calendar") and not arrivals.cells:
         raise SetupError(
-            f"profile '{profile}' needs laws by hour; there is one law only: 'random'."
+            f"profile '{profile}' needs laws by hour; without them, use profile 'random'."
         )
     if profile == "replay" and not arrivals.recorded:
         raise SetupError("profile 'replay' needs recorded arrivals; there are none.")
@@ -217,7 +217,7 @@ class PlatformStatistics:
 
     def __post_init__(self) -> None:
         if self.assets.dimensions != 3:
-            raise SetupError("data sets have rows, columns and bytes: a mixture of 3 numbers.")
+            raise SetupError("data sets need a mixture of 3 numbers: rows, columns and bytes.")
         check_shares("frameworks", self.mix)
         for framework, shares in {name: self.estimators.get(name, {}) for name in self.mix}.items():
             if framework not in self.train:
@@ -229,7 +229,7 @@ class PlatformStatistics:
         for estimator, quantiles in self.performance.items():
             inside = len(quantiles) == len(GRID) and quantiles[0] >= 0 and quantiles[-1] <= 1
             if not (inside and np.all(np.diff(quantiles) >= 0)):
-                raise SetupError(f"quantiles of '{estimator}' are 101, rising, within 0 and 1.")
+                raise SetupError(f"'{estimator}' needs 101 rising quantiles from 0 to 1.")
 
     def model(self) -> Model:
         """Convert the statistics to a `Model`, which can be saved as JSON and npz."""
@@ -264,7 +264,7 @@ def statistics_of(model: Model) -> PlatformStatistics:
         SetupError: a model of another generator, or a missing part.
     """
     if model.generator != GENERATOR:
-        raise SetupError(f"the model is one of '{model.generator}'; allowed is '{GENERATOR}'.")
+        raise SetupError(f"the model is of '{model.generator}'; allowed is '{GENERATOR}'.")
     parameters, arrays = model.parameters, model.arrays
     try:
         return PlatformStatistics(
@@ -363,7 +363,7 @@ def published_statistics() -> PlatformStatistics:
         _ESTIMATORS,
         {name: _kumaraswamy(*shapes) for name, shapes in _PERFORMANCE.items()},
         published_arrivals(),
-        "printed in the PipeSim paper where it prints a number, else defaults of Copperline",
+        "numbers of the PipeSim paper where it prints them, else defaults of Copperline",
     )
 
 

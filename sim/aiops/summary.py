@@ -186,7 +186,7 @@ def summarise(scenario: PlatformScenario, result: PlatformResult) -> TraceSummar
         SetupError: the trace was written to a folder; use `summarise_folder`.
     """
     if "pipelines" not in result.tables and result.n_rows.get("pipelines"):
-        raise SetupError("the trace lies in a folder; read it there (summarise_folder).")
+        raise SetupError("the trace is in a folder; read it with summarise_folder.")
     adding = _SummaryBuilder(result.texts)
     for table in TABLES:
         if table in result.tables:
@@ -218,7 +218,7 @@ def _batches(
     if not path.is_file():
         if path.name == "models.parquet":  # no pipeline ended
             return
-        raise TraceError(path, expected="it is not there; a trace has pipelines, tasks and models.")
+        raise TraceError(path, expected="no such file; a trace has pipelines, tasks and models.")
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:  # else all is read
             missing = [name for name in needed if name not in file.schema_arrow.names]
@@ -243,7 +243,7 @@ def _batches(
             if parts:
                 yield concatenate_columns(parts), texts
     except (OSError, pa.ArrowException) as error:
-        raise TraceError(path, expected=f"it is no table of a trace ({error}).") from None
+        raise TraceError(path, expected=f"it is not a table of a trace ({error}).") from None
 
 
 def _read_metadata(path: Path) -> SimulationMetadata | None:
@@ -255,7 +255,7 @@ def _read_metadata(path: Path) -> SimulationMetadata | None:
             content[name] = tuple(tuple(row) for row in content[name])
         return SimulationMetadata(**content)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TraceError(path, expected=f"it does not tell what was simulated ({error}).") from None
+        raise TraceError(path, expected=f"it does not describe a simulation ({error}).") from None
 
 
 def _fleet(path: Path) -> dict[str, Floats] | None:
@@ -270,7 +270,7 @@ def _fleet(path: Path) -> dict[str, Floats] | None:
             name: np.asarray(table.column(name).to_numpy(), float) for name in table.column_names
         }
     except (OSError, pa.ArrowException) as error:
-        raise TraceError(path, expected=f"it is no course of models ({error}).") from None
+        raise TraceError(path, expected=f"it is not a time series of models ({error}).") from None
 
 
 class _Counts:

@@ -54,7 +54,7 @@ def compression_factors(pruned: Floats, network: str = "mean") -> tuple[Floats, 
     if network not in NETWORKS:
         raise UnknownNameError("measured network", network, NETWORKS)
     if len(pruned) and not (np.min(pruned) >= 0 and np.max(pruned) <= PRUNED[-1]):
-        raise SetupError("the pruned share of a network is from 0 to 0.8, as it was measured.")
+        raise SetupError("the pruned share of a network must be from 0 to 0.8, as measured.")
     names = NETWORKS[:2] if network == "mean" else (network,)
     accuracy, size, inference = (
         np.mean(
@@ -137,12 +137,12 @@ class SynthesisSettings:
                 raise SetupError(f"the probability of {name} is {chance!r}; allowed is 0 to 1.")
         for name in (*self.prototypes, *self.compress):
             if name not in PROTOTYPES:
-                raise SetupError(f"'{name}' is no prototype; known: {', '.join(PROTOTYPES)}.")
+                raise SetupError(f"'{name}' is not a prototype; known: {', '.join(PROTOTYPES)}.")
         if self.n_users < 1 or not self.pareto > 0:
-            raise SetupError("pipelines have at least one user, and a Pareto exponent above 0.")
+            raise SetupError("pipelines need at least one user and a Pareto exponent above 0.")
         for name, factor in self.trend.items():
             if not (math.isfinite(factor) and factor > 0):
-                raise SetupError(f"the trend of '{name}' is {factor!r}; allowed is above 0.")
+                raise SetupError(f"the trend of '{name}' is {factor!r}; it must be above 0.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,9 +432,9 @@ class PlatformScenario:
         if type(self.seed) is not int or self.seed < 0:
             raise SetupError(f"the seed is {self.seed!r}; allowed are whole numbers from 0.")
         if self.drain and self.fleet.n_models:
-            raise SetupError("a platform that watches models never ends by itself: drain is off.")
+            raise SetupError("a platform that watches models never ends; leave out drain.")
         for submission in self.submissions:
             if not 0 <= submission.at_s < self.duration_s:
                 raise SetupError(
-                    f"a submission at {submission.at_s!r} s lies outside of the simulation."
+                    f"a submission at {submission.at_s!r} s is not within the simulated time."
                 )

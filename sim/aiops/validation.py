@@ -64,7 +64,7 @@ def compare(name: str, observed: Floats, simulated: Floats) -> DistributionCompa
     """
     for which, sample in (("observed", observed), ("simulated", simulated)):
         if not len(sample) or not np.all(np.isfinite(sample)) or np.min(sample) <= 0:
-            raise SetupError(f"the {which} sample of '{name}' must be numbers above 0, and some.")
+            raise SetupError(f"the {which} sample of '{name}' needs numbers, all above 0.")
     n, m = len(observed), len(simulated)
     return DistributionComparison(
         name,
@@ -121,7 +121,7 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
         SetupError: the trace was written to a folder, or log and simulation share no task.
     """
     if "tasks" not in result.tables:
-        raise SetupError("a simulation is compared if it kept its trace in memory (no folder).")
+        raise SetupError("only a trace in memory can be compared; simulate without a folder.")
     tasks, pipelines = result.tables["tasks"], result.tables["pipelines"]
     seconds = tasks["ended_s"] - tasks["started_s"]
     place = np.searchsorted(pipelines["pipeline"], tasks["pipeline"])
@@ -156,7 +156,7 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
         if len(observed) >= LEAST_TASKS and len(simulated) >= LEAST_TASKS
     )
     if not compared:
-        raise SetupError("log and simulation have no task in common often enough to compare.")
+        raise SetupError("log and simulation share no task that is frequent enough to compare.")
     return compared
 
 
@@ -170,7 +170,7 @@ def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) 
     """
     counts = [_weeks(observed_s), _weeks(simulated_s + start_s)]
     if any(len(weeks) < 2 for weeks in counts):
-        raise SetupError("arrivals by hour are compared over two whole weeks or more on each side.")
+        raise SetupError("arrivals by hour need two or more whole weeks on each side.")
     observed, simulated = (weeks.mean(axis=0) for weeks in counts)
     variance = sum(weeks.var(axis=0, ddof=1) / len(weeks) for weeks in counts)
     pooled = sum(

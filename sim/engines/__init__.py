@@ -63,7 +63,7 @@ def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
 
         if monitor:
             raise EngineError(
-                "a monitor watches queues of jobs, and allocation is 'instances'; leave it out."
+                "a monitor needs queues of jobs, but allocation is 'instances'; leave it out."
             )
         return process.run_instances(scenario)
     from sim.engines.process import run
@@ -74,13 +74,13 @@ def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
 ENGINES: tuple[Engine, ...] = (
     Engine(
         "auto",
-        "compiled if it is ready, else interpreted while it is compiled in the background; "
-        "process if a monitor is asked for",
+        "compiled if it is ready, else interpreted while it compiles in the background; "
+        "process with a monitor",
         _auto,
         watches=True,
     ),
     Engine("compiled", "the event loop in machine code; waits for the compiler", _compiled),
-    Engine("interpreted", "the same loop run by Python; needs no compiler", _interpreted),
+    Engine("interpreted", "the same loop in Python; needs no compiler", _interpreted),
     Engine(
         "process",
         "SimPy processes: broker, scheduler, monitor; the reference",
@@ -108,5 +108,5 @@ def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
     selected_engine = engine_named(engine)
     if monitor and not selected_engine.watches:
         able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watches)
-        raise EngineError(f"the engine '{engine}' has no monitor; ask one that has: {able}.")
+        raise EngineError(f"the engine '{engine}' has no monitor; use one that has: {able}.")
     return selected_engine.run(scenario, monitor)

@@ -75,26 +75,26 @@ class _AlgorithmDecider:
         where = f"algorithm {self.name} at {now_s:.15g} s"
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise ScenarioError(
-                f"{where} said {answer!r:.60}; a machine and a task are wanted, or (None, None)."
+                f"{where} returned {answer!r:.60}; return a machine and a task, or (None, None)."
             )
         machine, task = answer
         if machine is None or task is None:
             return None, None
         if not isinstance(machine, LiveMachine) or not isinstance(task, LiveTask):
             raise ScenarioError(
-                f"{where} said {type(machine).__name__} and {type(task).__name__}; a machine of "
-                "cluster.machines and a task of cluster.ready_tasks are wanted, in this order."
+                f"{where} returned {type(machine).__name__} and {type(task).__name__}; return a "
+                "machine of cluster.machines and a task of cluster.ready_tasks, in this order."
             )
         task_text = f"task {task.number} of job {task.job.job_id}"
         if not task.is_ready or task.n_waiting == 0:
             why = "waits for others" if not task.is_ready else "has no instance left to place"
             raise ScenarioError(
-                f"{where} chose {task_text}, which {why}; choose among cluster.ready_tasks."
+                f"{where} chose {task_text}, which {why}; choose from cluster.ready_tasks."
             )
         if not machine.accommodate(task):
             raise ScenarioError(
-                f"{where} chose machine '{machine.name}', which has no room for {task_text}; ask "
-                "machine.accommodate(task) first."
+                f"{where} chose machine '{machine.name}', which has no room for {task_text}; "
+                "check machine.accommodate(task) first."
             )
         return machine, task
 
@@ -183,9 +183,7 @@ def run(
     kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if not callable(choose):
-        raise ScenarioError(
-            f"{name} cannot be asked; give it a method algorithm(cluster, clock), or make it one."
-        )
+        raise ScenarioError(f"{name} cannot be called; give it a method algorithm(cluster, clock).")
     decider = _AlgorithmDecider(state, choose, kind.__name__)
     watcher = None if monitor is None else _MonitorRecorder(monitor, decider.cluster, state)
     calendar = Calendar()
@@ -236,12 +234,12 @@ def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) ->
         if tick is not None and not LEAST_TICK_S <= tick < math.inf:
             raise ScenarioError(
                 f"{setting} is {tick!r}; allowed are seconds from {LEAST_TICK_S:g}, or None for "
-                "every instant at which something happens."
+                "every instant with an event."
             )
     if options_of(scenario).values.get(ALL_OR_NOTHING.name) == 1.0:
         raise ScenarioError(
-            "all_or_nothing is 1 and an object places instances one by one; leave it out, and let "
-            "the algorithm wait until there is room for all of a gang."
+            "all_or_nothing is 1, but an object places instances one by one; leave it out, and let "
+            "the algorithm wait until the whole gang has room."
         )
 
 
@@ -254,11 +252,11 @@ def _why_stuck(state: LiveState, tasks: list[int], name: str, tick_s: float | No
     task = state.all_tasks[tasks[0]]
     more = f" and {len(tasks) - 1:,} other tasks" if len(tasks) > 1 else ""
     way_out = (
-        "give it a tick_s to be asked again while nothing happens"
+        "set tick_s to call it again while there is no event"
         if tick_s is None
-        else f"it was asked {PATIENCE:,} times in a row while nothing happened"
+        else f"it was called {PATIENCE:,} times in a row without an event"
     )
     return (
-        f"algorithm {name} left {task.n_waiting:,} instances of task {task.number} of job "
-        f"{task.job.job_id}{more} on no machine for ever; {way_out}."
+        f"algorithm {name} never placed {task.n_waiting:,} instances of task {task.number} of job "
+        f"{task.job.job_id}{more}; {way_out}."
     )

@@ -124,11 +124,11 @@ def plan_capacity(
             "more than 0 days."
         )
     if not 0.0 < share <= 1.0:
-        raise WorkloadError(f"share is {share:g}; allowed are numbers above 0 to 1.")
+        raise WorkloadError(f"share is {share:g}; allowed are numbers above 0 and at most 1.")
     if warm_up_days is not None and not (np.isfinite(warm_up_days) and warm_up_days >= 0):
         raise WorkloadError(f"the warm-up is {warm_up_days:g} days; allowed are numbers from 0.")
     if not scales:
-        raise WorkloadError("there is no scale; name one or more, such as 1.")
+        raise WorkloadError("there is no scale; give one or more, such as 1.")
     say = progress or _silent
     pilot = generate(model, duration_s=days * DAY_S, seed=seed, scale=float(scales[0]))
     check_countable(pilot, server)

@@ -1,6 +1,6 @@
 """Compilation of the programs ahead of use, in a separate process, and loading of them.
 
-The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that says that it is
+The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that marks it as
 complete. If that file is missing, `begin_to_compile` starts `main` in a separate process; another
 file with the number of that process prevents a second one. The process outlives its parent because
 all later processes use its result, and ends by itself. Damaged programs are compiled again.
@@ -138,7 +138,7 @@ def wait(allocation: Allocation | None = None) -> None:
     """
     reason = jit.unavailable()
     if reason is not None:
-        raise EngineError(f"the compiled engine cannot be had: {reason}.")
+        raise EngineError(f"the compiled engine is not available: {reason}.")
     if _look() is Readiness.FAILED:
         _started.clear()
     if allocation == "instances":
@@ -149,7 +149,7 @@ def wait(allocation: Allocation | None = None) -> None:
     while not all(map(is_ready, allocations)):
         _begin()
         if _look() is Readiness.FAILED:
-            raise EngineError(f"the compiled engine cannot be had: {_failure()}.")
+            raise EngineError(f"the compiled engine is not available: {_failure()}.")
         if time.monotonic() - since > LONGEST_S:
             raise EngineError(f"compiling took more than {LONGEST_S:.0f} s; see {_log_file()}.")
         time.sleep(_LOOK_EVERY_S)
@@ -172,8 +172,8 @@ def _empty() -> None:
 
 def _failure() -> str:
     return (
-        "the compiler stopped, or the sources were edited since this program started; what it "
-        f"said is in {_log_file()}"
+        "the compiler stopped, or the sources were edited since this program started; its "
+        f"output is in {_log_file()}"
     )
 
 
@@ -273,7 +273,7 @@ def _is_running(busy: dict[str, Any]) -> bool:
         return False
     except PermissionError:
         return True
-    try:  # one that has ended and that nobody has buried yet compiles nothing
+    try:  # one that has ended but was not reaped yet compiles nothing
         status = Path(f"/proc/{busy['process']}/stat").read_text()
     except OSError:
         return True

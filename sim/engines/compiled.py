@@ -1,7 +1,7 @@
 """The engines `compiled` and `interpreted`: one event loop as machine code or as Python.
 
 The interpreted engine needs no compiler. It answers while the programs are compiled in the
-background, and hands over when they are ready.
+background, and lets them continue when they are ready.
 """
 
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def run_fastest(scenario: Scenario) -> SimulationResult:
         return run_compiled(scenario)
     state = compilation.compilation_state()
     note = (
-        "simulated without compiled code, which gives the same more slowly; compiled code is "
+        "simulated without compiled code: same results, but slower; compiled code is "
         f"{state.readiness}" + (f": {state.reason}" if state.reason else "")
     )
     return _finished(scenario, *reached, "interpreted", note=note)

@@ -293,8 +293,8 @@ def _why_stuck(
         some = ", ".join(str(ids[job]) for job in holders[:5].tolist())
         more = ", ..." if len(holders) > 5 else ""
         return (
-            f"the gangs of jobs {some}{more} hold machines and wait for the rest of themselves, "
-            "for ever; place gangs at once with the option all_or_nothing=1, or take more machines."
+            f"the gangs of jobs {some}{more} hold machines and wait forever for the rest of their "
+            "instances; place whole gangs with the option all_or_nothing=1, or use more machines."
         )
     n_waiting, begins = (field(fleet.needs, name) for name in ("n_waiting", "first"))
     heads = [int(fleet.queue[at]) for n, at in zip(n_waiting, begins, strict=True) if n > 0]
@@ -302,5 +302,5 @@ def _why_stuck(
     job = int(tasks.job[min(heads, key=lambda task: int(rank[task]))])
     return (
         f"the gang of job {ids[job]} has no room even when all machines are idle (placement "
-        f"'{scenario.placement}'); take more machines, or leave it out."
+        f"'{scenario.placement}'); use more machines, or leave the job out."
     )

@@ -222,7 +222,7 @@ def make_nodes(scenario: Scenario, admission: Admission) -> Nodes:
     """Return the initial state of a scenario's named machines and jobs, as arrays."""
     demand = admission.demand
     if demand is None:
-        raise ValueError("machines are not what this scenario allocates")
+        raise ValueError("this scenario does not allocate machines")
     rule = backfill_named(scenario.backfill)
     n_bookings = 0
     if rule.n_bookings is not None:
@@ -280,8 +280,8 @@ def job_result(
     n_unknown = n_unknown_demands(scenario) if placement is not None else 0
     if n_unknown:
         notes.append(
-            f"{n_unknown} of {scenario.workload.n_jobs} jobs do not tell what memory they need; it "
-            "counts as none"
+            f"{n_unknown} of {scenario.workload.n_jobs} jobs have no memory request; it counts "
+            "as none"
         )
     return SimulationResult(
         start_s=start_s,

@@ -364,8 +364,8 @@ def explain(
     options = options_of(scenario)
     if order.score_now is not None:
         raise EngineError(
-            f"order '{order.name}' ranks the queue anew while jobs wait, and only orders that do "
-            "not can be explained so far; simulate without an explanation."
+            f"order '{order.name}' ranks the queue anew while jobs wait, which cannot be "
+            "explained so far; simulate without an explanation."
         )
     if scenario.allocation != "processors":
         raise EngineError(
@@ -385,7 +385,7 @@ def explain(
     for part in scenario.cluster.partitions:
         if part.preemptible or part.running_per_user is not None:
             raise EngineError(
-                f"partition '{part.name}' is preemptible or limits what each user runs, which "
+                f"partition '{part.name}' is preemptible or limits the jobs of each user, which "
                 "cannot be explained so far; simulate without an explanation."
             )
     row = _row_of(scenario.workload, job_id)
@@ -395,7 +395,7 @@ def explain(
     submit_s = float(scenario.workload.submit_s[row])
     rule = scenario.backfill
     if any(options.of(option) != option.usual for option in backfill_named(rule).options):
-        rule = f"{rule} as told"  # of which only is known what holds for every rule
+        rule = f"{rule} with options"  # for which only the reasons of every rule are known
     watch = JobObserver(row, int(admission.place[row]), submit_s, rule)
     result = simulate(scenario, watch)
     return _started(scenario, watch, FinishedSchedule(scenario.workload, admission, result))
@@ -410,8 +410,8 @@ def _row_of(workload: Workload, job_id: int) -> int:
     near = " and ".join(str(each) for each in ids[max(place - 1, 0) : place + 1])
     raise WorkloadError(
         f"no job {count_text(job_id)} among the {workload.n_jobs:,} jobs of '{workload.name}', "
-        f"numbered from {ids[0]} to {ids[-1]}; the nearest: {near}. A job that a reading rule "
-        "dropped, or that comes after the first ones asked for, is not simulated."
+        f"numbered from {ids[0]} to {ids[-1]}; the nearest: {near}. Jobs that a reading rule "
+        "dropped, and jobs after the requested first ones, are not simulated."
     )
 
 

@@ -132,10 +132,7 @@ def _mgpu(table: CsvTable) -> NDArray[np.int64]:
     bad = (share > MILLI) | ((gpus > 1) & (share != MILLI)) | ((gpus > 0) & (share == 0))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        expected = (
-            "allowed are thousandths of a GPU from 1 to 1000; who has more than one GPU has all of "
-            "each."
-        )
+        expected = "allowed are thousandths of a GPU: 1 to 1000, or 1000 for several GPUs."
         raise table.error(row, "mgpu", expected)
     if (gpus > MOST_GPUS).any():
         row = int(np.flatnonzero(gpus > MOST_GPUS)[0])
@@ -161,10 +158,7 @@ def _notes(
         sentence = f"{n_pending} pods were never scheduled; {outcome}."
         notes.append(ReadingNote("pending", n_pending, sentence))
     if n_last > 1:
-        sentence = (
-            f"{n_last} pods end when the log does; they may have run on, and their run times are "
-            "those seen."
-        )
+        sentence = f"{n_last} pods end with the log; they may have run longer than recorded."
         notes.append(ReadingNote("end_of_log", n_last, sentence))
     sentence = f"queues are the classes of service, from 0: {', '.join(names)}."
     notes.append(ReadingNote("queue", len(ran), sentence))
@@ -210,7 +204,8 @@ def read_philly(
     table = read_csv(file, PHILLY_COLUMNS, columns)
     zone = zone_named(file, time_zone)
     if gpus_per_machine < 1:
-        raise TraceError(file, expected=f"gpus_per_machine is {gpus_per_machine}; at least 1 is.")
+        expected = f"gpus_per_machine is {gpus_per_machine}; allowed are whole numbers from 1."
+        raise TraceError(file, expected=expected)
     submitted_s = table.moments("submitted", zone)
     runtime_s = table.numbers("runtime_s")
     gpus = table.numbers("gpus", integer=True)
@@ -235,9 +230,11 @@ def read_philly(
         sentence = f"submit times step back {n_back} times; the jobs were sorted."
         notes.append(ReadingNote("unsorted", n_back, sentence))
     n_jobs = int(ran.sum())
-    sentence = "the table tells no cores and no memory; every task demands 0 of them."
+    sentence = "the table has no cores and no memory; every task demands 0 of both."
     notes.append(ReadingNote("demands_unknown", n_jobs, sentence))
-    sentence = f"times are read as those of {time_zone}; the table does not name its time zone."
+    sentence = (
+        f"times are read in the time zone {time_zone}; the table does not name its time zone."
+    )
     notes.append(ReadingNote("time_zone", n_jobs, sentence))
     n_gpus = gpus[ran].astype(np.int64)
     instances, of_each = machines_for(n_gpus, gpus_per_machine)
@@ -277,16 +274,16 @@ def machines_for(gpus: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64],
 
 LABEL = "label:"
 MACHINE_COLUMNS: Mapping[str, str] = {
-    "name": "of the machine, or of the kind if there are several; sn is the same",
-    "count": "how many there are, 1 if not told",
+    "name": "name of the machine, or of the kind if there are several; sn is the same",
+    "count": "number of machines, 1 by default",
     "cores": "whole cores of each; cpu_milli is the same in thousandths",
-    "mem_gib": "memory of each, no limit if not told; memory_mib is the same in MiB",
-    "gpus": "GPUs of each, 0 if not told; gpu is the same",
-    "gpu_resource": "name under which its GPUs are asked for",
-    "disk_gib": "disk of each, no limit if not told",
-    "cpu_throttle": "share of full speed of its processors, 1 if not told",
-    "gpu_throttle": "share of full speed of its GPUs, 1 if not told",
-    "model": f"of its GPUs, as the label {GPU_MODEL} that openb's pods demand",
+    "mem_gib": "memory of each, no limit by default; memory_mib is the same in MiB",
+    "gpus": "GPUs of each, 0 by default; gpu is the same",
+    "gpu_resource": "resource name of its GPUs in requests",
+    "disk_gib": "disk of each, no limit by default",
+    "cpu_throttle": "share of full speed of its processors, 1 by default",
+    "gpu_throttle": "share of full speed of its GPUs, 1 by default",
+    "model": f"model of its GPUs, as the label {GPU_MODEL} that openb's pods demand",
 }
 """Columns of a list of machines, with their meanings."""
 
@@ -355,7 +352,9 @@ def _spec(path: Path, row: _Row) -> MachineSpec:
             raise row.refuse("cpu_milli", row.texts["cpu_milli"], expected)
         cores = milli // _MILLI
     if cores is None:
-        raise row.refuse("cores", "", "say how many cores the machine has (cores, or cpu_milli).")
+        raise row.refuse(
+            "cores", "", "give the number of cores of the machine (cores, or cpu_milli)."
+        )
     memory = row.size("memory_mib", _MEBIBYTE)
     labels = {
         key.removeprefix(LABEL): text
@@ -406,7 +405,7 @@ def _of_toml(path: Path) -> Iterator[_Row]:
         raise TraceError(path, expected=f"it is not TOML: {error}.") from None
     machines = tables.get("machine")
     if set(tables) != {"machine"} or not isinstance(machines, list) or not machines:
-        expected = "allowed are tables [[machine]], one or more, and nothing beside them."
+        expected = "allowed are tables [[machine]], one or more, and nothing else."
         raise TraceError(path, expected=expected)
     for number, table in enumerate(machines, start=1):
 
@@ -444,12 +443,12 @@ def _number_text(value: float) -> str:
 def _check_names(path: Path, names: tuple[str, ...], line: int | None) -> None:
     for name in names:
         if name not in _ALL_COLUMNS and not (name.startswith(LABEL) and name != LABEL):
-            expected = f"it is not known; allowed are {', '.join(_ALL_COLUMNS)} and {LABEL}KEY."
+            expected = f"it is unknown; allowed are {', '.join(_ALL_COLUMNS)} and {LABEL}KEY."
             raise TraceError(path, line=line, field=f"'{name}'", expected=expected)
         if _SAME.get(name) in names:
-            expected = f"it says the same as {_SAME[name]}; leave one of them out."
+            expected = f"it means the same as {_SAME[name]}; leave one of them out."
             raise TraceError(path, line=line, field=f"'{name}'", expected=expected)
     for first, second in (("name", "sn"), ("cores", "cpu_milli")):
         if first not in names and second not in names:
-            expected = f"it tells no {first} of machines; it is called {first}, or {second}."
+            expected = f"the {first} of machines is missing; give {first} or {second}."
             raise TraceError(path, line=line, expected=expected)

@@ -76,7 +76,7 @@ def read_joulie(
     trace = _records(source, unknown_fields)
     if not trace.pods:
         raise TraceError(
-            source, expected=f"there is no pod in it; {TRACE_DESCRIPTION} has records of type job."
+            source, expected=f"it contains no pods; {TRACE_DESCRIPTION} has records of type job."
         )
     notes: list[ReadingNote] = []
     offset_s = _offsets(source, trace)
@@ -112,7 +112,7 @@ def _records(path: Path, unknown: Literal["refuse", "drop"]) -> _TraceContents:
             trace.n_unknown += record.n_unknown
             if isinstance(record, LogicalRecord):
                 if record.workload_id in trace.logical:
-                    expected = "a logical workload has one record; this one has another before."
+                    expected = "only one record per logical workload is allowed."
                     raise RecordFieldError("workloadId", record.workload_id, expected)
                 trace.logical[record.workload_id] = (record, number)
                 continue
@@ -150,7 +150,7 @@ def _check_alike(
         if value != before:
             expected = (
                 f"the workload's first pod, in line {first_line}, has {quoted_text(str(before))}; "
-                "all pods of a workload have the same."
+                "all pods of a workload must have the same."
             )
             raise TraceError(path, line=line, field=name, value=str(value), expected=expected)
 
@@ -176,11 +176,11 @@ def _notes(trace: _TraceContents, order: Sequence[int]) -> Iterable[ReadingNote]
         sentence = f"{trace.n_v1} records are of version 1; they are written as version 2."
         yield ReadingNote("version_1", trace.n_v1, sentence)
     if trace.n_unknown:
-        sentence = f"{trace.n_unknown} fields that no version has were dropped."
+        sentence = f"{trace.n_unknown} unknown fields were dropped."
         yield ReadingNote("unknown_fields", trace.n_unknown, sentence)
     idle = len(trace.logical.keys() - trace.place.keys())
     if idle:
-        sentence = f"{idle} logical workloads have no pods, so nothing of them runs; left out."
+        sentence = f"{idle} logical workloads have no pods and were left out."
         yield ReadingNote("no_pods", idle, sentence)
     moved = sum(1 for place, job in enumerate(order) if place != job)
     if moved:
@@ -375,7 +375,7 @@ def read_telemetry(
         expected = f"{workload.name} has no such pod; {way_out}"
         raise table.error(int(np.flatnonzero(~has_task)[0]), "pod", expected)
     if not has_task.any():
-        raise TraceError(file, expected=f"none of its rows is of a pod of {workload.name}.")
+        raise TraceError(file, expected=f"no row belongs to a pod of {workload.name}.")
     if (end_s <= start_s).any():
         row = int(np.flatnonzero(end_s <= start_s)[0])
         raise table.error(row, "end_s", f"it must be after the start, {start_s[row]:.15g}.")
@@ -405,7 +405,7 @@ def pod_places(workload: Workload) -> dict[str, int]:
     """
     tasks = workload.tasks
     if tasks is None:
-        raise WorkloadError(f"{workload.name} tells no tasks of its jobs, so it has no pods.")
+        raise WorkloadError(f"the jobs of {workload.name} have no tasks, so it has no pods.")
     ids, pod_ids = tasks.texts.get("workloadId"), tasks.texts.get("jobId")
     places: dict[str, int] = {}
     job, n_by_role = -1, dict[str, int]()
@@ -432,10 +432,10 @@ def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | Non
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            expected = f"this line is no JSON ({error})."
+            expected = f"this line is not JSON ({error})."
             raise TraceError(path, line=number, expected=expected) from None
         if not isinstance(record, dict):
-            raise TraceError(path, line=number, expected="this line is no table of JSON.")
+            raise TraceError(path, line=number, expected="this line is not a JSON object.")
         header = header or tuple(record)
         for name, value in record.items():
             if name not in header:
@@ -448,5 +448,5 @@ def _read_jsonl(path: Path, columns: Mapping[str, str] | None) -> CsvTable | Non
         rows.append(["" if value_or_null is None else str(value_or_null) for value_or_null in row])
         numbers.append(number)
     if not rows:
-        raise TraceError(path, expected="there is nothing in it; telemetry has a row per pod.")
+        raise TraceError(path, expected="the file is empty; telemetry has a row per pod.")
     return CsvTable(path, header, checked_columns(path, TELEMETRY_COLUMNS, columns), rows, numbers)

@@ -172,7 +172,7 @@ def read_affinity(name: str, affinity: object) -> tuple[Term, ...]:
         RecordFieldError: anything else than one required node selector term of expressions.
     """
     expected = (
-        "read is nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution with one "
+        "use nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution with one "
         "nodeSelectorTerm of matchExpressions, which must all hold."
     )
     at: Any = affinity
@@ -197,13 +197,13 @@ def read_affinity(name: str, affinity: object) -> tuple[Term, ...]:
 
 def _term(name: str, expression: object) -> Term:
     if not isinstance(expression, dict) or not set(expression) <= {"key", "operator", "values"}:
-        raise RecordFieldError(name, expression, "an expression has key, operator and values.")
+        raise RecordFieldError(name, expression, "an expression needs key, operator and values.")
     operator: Any = expression.get("operator")
     key, values = expression.get("key"), expression.get("values", [])
     texts = [key, operator, *values] if isinstance(values, list) else [None]
     if not all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts):
         raise RecordFieldError(
-            name, expression, "key and operator are texts, values a list of texts."
+            name, expression, "key and operator must be texts, and values a list of texts."
         )
     try:
         return Term(str(key), operator, tuple(values))
@@ -360,9 +360,9 @@ def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | 
     try:
         record = _DECODER.decode(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise RecordFieldError("", "", f"this line is no JSON ({error}).") from None
+        raise RecordFieldError("", "", f"this line is not JSON ({error}).") from None
     if not isinstance(record, dict):
-        raise RecordFieldError("", "", "this line is no object of JSON; every record is one.")
+        raise RecordFieldError("", "", "this line is not a JSON object; every record is one.")
     version = record.get("schemaVersion", "v1")
     if version not in VERSIONS:
         raise RecordFieldError("schemaVersion", version, f"allowed are {' and '.join(VERSIONS)}.")
@@ -375,7 +375,7 @@ def read_record(line: bytes, unknown: Literal["refuse", "drop"]) -> PodRecord | 
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
@@ -399,7 +399,7 @@ def _pod(record: dict[str, Any], is_v1: bool, unknown: str) -> PodRecord:
                 break
     pod_id = _text(record, "jobId", LONGEST_ID, required=True)
     if "requests" not in template:
-        raise RecordFieldError("podTemplate.requests", None, "a pod requests cpu and memory.")
+        raise RecordFieldError("podTemplate.requests", None, "a pod must request cpu and memory.")
     affinity = template.get("affinity")
     raw = template["requests"]
     requests = read_requests("podTemplate.requests", raw)
@@ -451,7 +451,7 @@ def _logical(record: dict[str, Any], unknown: str) -> LogicalRecord:
     for i, pod in enumerate(pods):
         if not isinstance(pod, dict):
             raise RecordFieldError(
-                f"pods[{i}]", pod, "a pod is a table of role, replicas and requests."
+                f"pods[{i}]", pod, "a pod must be a table of role, replicas and requests."
             )
         n_unknown += _unknown(pod, POD_FIELDS, f"pods[{i}].", unknown)
         replicas = _number(pod, "replicas", f"pods[{i}].", MOST_PODS, None)
@@ -483,8 +483,8 @@ def _unknown(table: Mapping[str, Any], allowed: Any, where: str, unknown: str) -
     unknown_keys = [key for key in table if key not in allowed]
     if unknown_keys and unknown == "refuse":
         expected = (
-            f"there is no such field; known are {', '.join(sorted(allowed))}. Read files that have "
-            "it with unknown_fields='drop'."
+            f"unknown field; known are {', '.join(sorted(allowed))}. Drop it with "
+            "unknown_fields='drop'."
         )
         raise RecordFieldError(
             f"{where}{quoted_text(unknown_keys[0])[1:-1]}", table[unknown_keys[0]], expected

@@ -142,8 +142,8 @@ def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
     source_format = format_of(path)
     if source_format is not SWF and rules is not None and rules != ReadingRules():
         raise WorkloadError(
-            f"{path_text(str(path))} is {source_format.title}; reading rules are for logs in the "
-            "Standard Workload Format alone: leave them out."
+            f"{path_text(str(path))} is {source_format.title}; reading rules apply only to logs in "
+            "the Standard Workload Format; leave them out."
         )
     return source_format.read(path, rules)
 
@@ -162,8 +162,7 @@ def format_by_name(path: Path) -> Format:
         ending for candidate in FORMATS if candidate.write for ending in candidate.endings
     )
     raise WorkloadError(
-        f"{path_text(str(path))}: the format of a workload is told by the ending of its name; "
-        f"allowed are {endings}."
+        f"{path_text(str(path))}: the ending of the name gives the format; allowed are {endings}."
     )
 
 
@@ -202,11 +201,11 @@ def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
     losses = [_column_lost(name, before, after) for name in _COLUMNS]
     if before.tasks is not None and after.tasks is None:
         losses.append(
-            f"tasks: the {before.tasks.n_tasks:,} tasks of the jobs are left out, with what they "
-            "ask of machines and what they compute."
+            f"tasks: the {before.tasks.n_tasks:,} tasks of the jobs are left out, with their "
+            "requests and their work."
         )
     elif before.tasks is not None and not _say_the_same(before.tasks, after.tasks):
-        losses.append("tasks: some of what the tasks of the jobs say is read back otherwise.")
+        losses.append("tasks: some values of the tasks are read back differently.")
     for column in fields(Workload):
         if column.name not in ("max_procs", "start_unix_s", "time_zone"):
             continue
@@ -249,7 +248,7 @@ def _column_lost(name: str, before: Workload, after: Workload) -> str:
         return ""
     unknown = np.isnan(now) if name == "logged_wait_s" else now < 0
     n_unknown = int((differs & unknown).sum())
-    how = "unknown" if n_unknown == n_differ else "otherwise"
+    how = "unknown" if n_unknown == n_differ else "differently"
     row = int(np.flatnonzero(differs)[0])
     example = "" if how == "unknown" else f" (first: {was[row]:.15g} as {now[row]:.15g})"
     return f"{name}: read back {how} for {n_differ:,} of {before.n_jobs:,} jobs{example}."

@@ -192,7 +192,7 @@ def read_text(path: Path, rules: ReadingRules) -> SwfText:
             lines.append(text)
             numbers.append(number)
     if not lines:
-        raise TraceError(path, expected="there is no job in it; an SWF log has one line per job.")
+        raise TraceError(path, expected="it contains no jobs; an SWF log has one line per job.")
     line_numbers = np.array(numbers, dtype=np.int64)
     table, n_extra = _table(path, lines, line_numbers, rules)
     header_values = {key: tuple(values) for key, values in header.items()}
@@ -245,8 +245,8 @@ def _table_row_by_row(
         if len(texts) > len(FIELDS):
             if rules.extra_columns == "refuse":
                 expected = (
-                    f"{len(texts)} fields where SWF has 18; remove the others, or read the first "
-                    "18 with extra_columns='drop'."
+                    f"{len(texts)} fields where SWF has 18; remove the extra ones, or read the "
+                    "first 18 with extra_columns='drop'."
                 )
                 raise TraceError(path, line=number, expected=expected)
             n_extra += 1
@@ -260,7 +260,7 @@ def _number(path: Path, line: int, column: int, text: str, rules: ReadingRules) 
     if not np.isfinite(value):
         expected = "allowed are finite numbers, and -1 for unknown."
     elif abs(value) > LARGEST_NUMBER:
-        expected = "allowed are numbers up to 2**53; larger ones are not told apart."
+        expected = "allowed are numbers up to 2**53; larger ones are not exact."
     elif -1 < value < 0 or (value < 0 and value != -1 and rules.negative == "refuse"):
         expected = (
             "allowed are numbers from 0, and -1 for unknown; other negative numbers are read as "
@@ -343,7 +343,7 @@ UNIX_TIME_S = 315532800.0
 """1 January 1980. Submit times from here on are Unix times, since no log is ten years long."""
 
 LARGE_MEMORY_BYTES = 2**40
-"""Median request per processor above which a note says that the log may count bytes."""
+"""Median request per processor above which a note warns that the log may count bytes."""
 
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
 """A name of the tz database, such as ``Europe/Paris``."""
@@ -432,7 +432,7 @@ def _job_ids(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> NDA
             "with duplicate_ids='renumber'."
         )
         raise swf.error(_first(bad), JOB, expected)
-    sentence = f"{bad.sum()} job numbers were unknown or repeated; all jobs were numbered anew."
+    sentence = f"{bad.sum()} job numbers were unknown or repeated; all jobs were renumbered."
     notes.append(ReadingNote("duplicate_ids", int(bad.sum()), sentence))
     return np.arange(1, len(ids) + 1, dtype=np.float64)
 
@@ -453,15 +453,15 @@ def _without_partial_executions(
     if rules.partial_executions == "drop":
         sentence = f"{counted}; {of_these}; all were dropped."
     elif rules.partial_executions == "keep":
-        sentence = f"{counted}; {of_these}, whose work counts twice; kept as jobs of their own."
+        sentence = f"{counted}; {of_these}, whose work counts twice; kept as separate jobs."
     else:
         runtime_s = swf.table[:, RUNTIME]
         ran = partial & (runtime_s >= 0 if rules.never_ran == "keep_zero" else runtime_s > 0)
         if ran.any():
             expected = (
                 f"this is a partial execution (status 2 to 4; there are {n_rows} such rows, and "
-                f"{of_these}); drop them with partial_executions='drop', or make each a job of "
-                "its own with partial_executions='keep'."
+                f"{of_these}); drop them with partial_executions='drop', or keep them as "
+                "separate jobs with partial_executions='keep'."
             )
             raise swf.error(_first(ran), STATUS, expected)
         sentence = f"{counted}; none of them ran."
@@ -471,7 +471,7 @@ def _without_partial_executions(
     if partial.all():
         expected = (
             f"all of its {n_rows} rows are partial executions (status 2 to 4); nothing is left. "
-            "Make each a job of its own with partial_executions='keep'."
+            "Keep them as separate jobs with partial_executions='keep'."
         )
         raise TraceError(swf.path, expected=expected)
     return swf.only(~partial)
@@ -549,7 +549,7 @@ def _no_jobs_message(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]
         return f"none of its {n_rows} jobs ran; nothing is left."
     hints = [note.sentence for note in notes if note.rule == "requested_time"]
     if rules.requested_time == "field_6":
-        hints = ["The requested time was looked for in field 6."]
+        hints = ["The requested time was read from field 6."]
     sentences = " ".join(note.sentence for note in dropped)
     return " ".join([f"none of its {n_rows} jobs is left: {sentences}", *hints])
 
@@ -579,7 +579,7 @@ def _select_rows(
         notes.append(ReadingNote("requested_time", n_rows, hint))
     if rules.requested_missing == "refuse" and no_request.any():
         expected = (
-            "there is no requested time; let the run time stand in for it with "
+            "there is no requested time; use the run time instead with "
             "requested_missing='runtime', or drop such jobs with requested_missing='drop'."
         )
         explanation = f"{expected} But {hint}" if hint else expected
@@ -588,7 +588,7 @@ def _select_rows(
         no_request = np.zeros(len(procs), dtype=np.bool_)
     dropped = (
         ("never_ran", never_ran, "jobs never ran (run time -1 or 0)"),
-        ("procs_missing", no_procs, "jobs ran on no known number of processors"),
+        ("procs_missing", no_procs, "jobs ran on an unknown number of processors"),
         ("requested_missing", no_request, "jobs have no requested time"),
     )
     for rule, rows, reason in dropped:
@@ -606,8 +606,8 @@ def _notes_about_jobs(
     elsewhere = ~missing & (rules.requested_time == "field_6")
     oddities = (
         ("requested_time", elsewhere, "the requested time was taken from field 6"),
-        ("requested_missing", missing, "no requested time; the run time stands in (clairvoyant)"),
-        ("procs", differ, f"requested and allocated processors differ; the {which} were taken"),
+        ("requested_missing", missing, "no requested time; the run time replaces it (clairvoyant)"),
+        ("procs", differ, f"requested and allocated processors differ; the {which} are used"),
         (
             "requested_below_runtime",
             requested_s < table[:, RUNTIME],

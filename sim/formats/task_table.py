@@ -183,7 +183,7 @@ def _notes(
         sentence = f"submit times step back {n_back:,} times; the jobs were sorted."
         notes.append(ReadingNote("unsorted", n_back, sentence))
     sentence = (
-        f"memory and disk are parts of a machine's; 1 is read as {machine_bytes / 2**30:g} GiB."
+        f"memory and disk are shares of a machine; 1 is read as {machine_bytes / 2**30:g} GiB."
     )
     notes.append(ReadingNote("parts_of_machines", n_jobs, sentence))
     return notes
@@ -333,7 +333,7 @@ def _same(
         at = int(np.flatnonzero(differ)[0])
         first = table.line_numbers[int(rows.row[rows.first[rows.job[at]]])]
         raise table.error(
-            int(rows.row[at]), name, f"all rows of a job say the same, and line {first} does not."
+            int(rows.row[at]), name, f"all rows of a job must agree, but line {first} differs."
         )
     return of_jobs
 
@@ -346,15 +346,15 @@ def _graph(table: CsvTable, rows: TaskRows) -> tuple[list[str], list[list[int]]]
         place: dict[str, int] = {}
         for at in range(first, last + 1):
             if place.setdefault(ids[at], at) != at or len(ids[at].split()) != 1:
-                expected = "tasks have names without blanks, of which a job has every one once."
+                expected = "task names must be unique within a job and have no blanks."
                 raise table.error(int(rows.row[at]), "task", expected)
         for at in range(first, last + 1):
             names = parent_texts[int(rows.row[at])].split()
             strange = next((name for name in names if name not in place), None)
             if strange is not None:
                 expected = (
-                    f"its job has no task {quoted_text(strange)}; parents are tasks of the same "
-                    "job, with blanks between them."
+                    f"its job has no task {quoted_text(strange)}; name tasks of the same "
+                    "job, separated by blanks."
                 )
                 raise table.error(int(rows.row[at]), "parents", expected)
             parents.append([place[name] for name in names])

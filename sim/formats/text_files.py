@@ -80,7 +80,7 @@ def size_of(path: Path, kind: str = "an SWF log") -> int:
         raise TraceError(path, expected=f"this is a folder; give the path of {kind}.")
     if not stat.S_ISREG(status.st_mode):
         raise TraceError(
-            path, expected="this is no ordinary file; write the log into one and give its path."
+            path, expected="this is not a regular file; write the log into one and give its path."
         )
     return status.st_size
 
@@ -99,8 +99,8 @@ def _count_bytes(path: Path, text: IO[bytes], packed_bytes: int | None) -> int:
         n_bytes += len(chunk)
         if packed_bytes and n_bytes > max(RATIO_FROM_BYTES, MOST_RATIO * packed_bytes):
             expected = (
-                f"it unpacks to more than {MOST_RATIO} times its size, as no log does; unpack it "
-                "yourself, look at it, and give the path of the text."
+                f"it unpacks to more than {MOST_RATIO} times its size, unlike any log; unpack it "
+                "yourself, check it, and give the path of the text."
             )
             raise TraceError(path, expected=expected)
         if n_bytes > MOST_BYTES:
@@ -174,13 +174,13 @@ def _lines(
             raise TraceError(path, line=number, expected=f"this is a binary file; {kind} is text.")
         if len(line) > LONGEST_LINE_BYTES:
             expected = (
-                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {kind} has none such."
+                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {kind} has no such lines."
             )
             raise TraceError(path, line=number, expected=expected)
         if n_bytes > most or number > MOST_LINES:
             expected = (
-                f"there is more text than is read ({most:,} bytes, for a compressed file "
-                f"{MOST_RATIO} times its size, and {MOST_LINES:,} lines); give a part of it."
+                f"the text is too long (at most {most:,} bytes, {MOST_RATIO} times the size of a "
+                f"compressed file, and {MOST_LINES:,} lines are read); give a part of it."
             )
             raise TraceError(path, line=number, expected=expected)
         if not line.isspace():
@@ -319,18 +319,18 @@ def read_csv(
         header = tuple(name.strip() for name in next(reader, []))
         for row in reader:
             if len(row) != len(header):
-                expected = f"{len(row)} fields where the header has {len(header)}; mend the line."
+                expected = f"{len(row)} fields where the header has {len(header)}; fix the line."
                 raise TraceError(path, line=numbers[reader.line_num], expected=expected)
             rows.append(row)
             lines.append(numbers[reader.line_num])
     except csv.Error as error:
         line = numbers[reader.line_num]
-        raise TraceError(path, line=line, expected=f"it is no CSV: {error}.") from None
+        raise TraceError(path, line=line, expected=f"it is not CSV: {error}.") from None
     if len(header) > MOST_COLUMNS or len(set(header)) < len(header):
         expected = f"the header needs different names, at most {MOST_COLUMNS:,} of them."
         raise TraceError(path, line=1, expected=expected)
     if not rows:
-        raise TraceError(path, expected="there is no row below the header; nothing can be read.")
+        raise TraceError(path, expected="there are no rows below the header.")
     return CsvTable(path, header, needed, rows, lines)
 
 
@@ -344,7 +344,7 @@ def checked_columns(
     """
     for need in columns or {}:
         if need not in usual:
-            expected = f"no column is called for by {quoted_text(need)}; known: {', '.join(usual)}."
+            expected = f"no column is needed for {quoted_text(need)}; known: {', '.join(usual)}."
             raise TraceError(path, expected=expected)
     return {**usual, **(columns or {})}
 
@@ -355,7 +355,7 @@ def zone_named(path: Path, name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):
         expected = (
-            f"no time zone {quoted_text(name)} is known on this machine; give a name such as 'UTC' "
+            f"time zone {quoted_text(name)} is unknown on this machine; give a name such as 'UTC' "
             "or 'America/Los_Angeles'."
         )
         raise TraceError(path, expected=expected) from None

@@ -53,7 +53,7 @@ def read_flavours(path: Path) -> tuple[Flavour, ...]:
             or flavour.mcpu <= 0
             or flavour.name in {previous.name for previous in flavours}
         ):
-            expected = "a line is 'cores,gigabytes name', such as '4,14 k', and a name occurs once."
+            expected = "a line must be 'cores,gigabytes name', such as '4,14 k', with a new name."
             raise TraceError(path, line=number, field="flavour", value=line, expected=expected)
         flavours.append(flavour)
     return tuple(flavours)
@@ -76,7 +76,7 @@ def read_bergsma(
     in_line: list[int] = []
     for number, at_s, batches in _periods(path):
         if periods and at_s // PERIOD_S <= periods[-1]:
-            expected = "periods rise from line to line."
+            expected = "periods must rise from line to line."
             raise TraceError(path, line=number, field="period", value=str(at_s), expected=expected)
         for batch in batches:
             try:
@@ -120,7 +120,7 @@ def _with_lifetimes(
                 if token not in cache:
                     match = _LIFETIME.fullmatch(token)
                     if match is None or int(match[2]) >= PAPER.n:
-                        expected = f"lifetimes are U or C and a bin from 0 to {PAPER.n - 1}."
+                        expected = f"a lifetime must be U or C and a bin from 0 to {PAPER.n - 1}."
                         raise TraceError(
                             path, line=number, field="lifetime", value=token, expected=expected
                         )
@@ -131,7 +131,7 @@ def _with_lifetimes(
         lifetime_periods.append(at_s // PERIOD_S)
         batch_sizes.extend([len(batch) for batch in batches])
     if lifetime_periods != periods or batch_sizes != sizes:
-        raise TraceError(path, expected="its periods and batches are not those of the flavours.")
+        raise TraceError(path, expected="periods and batches differ from those of the flavours.")
     return replace(
         trace,
         lifetime=np.array(bins, dtype=np.int64),
@@ -183,8 +183,8 @@ def _periods(path: Path) -> Iterator[tuple[int, int, list[list[str]]]]:
         is_time = clock.isascii() and clock.isdigit() and int(clock) % PERIOD_S == 0
         if not is_time or not batches or any("" in batch for batch in batches):
             expected = (
-                f"a line is seconds (a multiple of {PERIOD_S}), a space, and tokens separated by "
-                "commas, with '|' behind each batch."
+                f"a line must be seconds (a multiple of {PERIOD_S}), a space, and tokens separated "
+                "by commas, with '|' behind each batch."
             )
             raise TraceError(path, line=number, field="period", value=line[:60], expected=expected)
         yield number, int(clock), batches
@@ -225,7 +225,7 @@ def read_cloud_trace(path: Path) -> CloudTrace:
     name = path.name.removesuffix(".gz").removesuffix(".txt")
     there = path.parent / MAP
     if not there.exists():
-        raise TraceError(path, expected=f"the map of its flavours, {MAP}, must lie beside it.")
+        raise TraceError(path, expected=f"the map of its flavours, {MAP}, must be in its folder.")
     lives = sorted(
         lifetime_path
         for ending in (".txt", ".txt.gz")
@@ -233,7 +233,7 @@ def read_cloud_trace(path: Path) -> CloudTrace:
     )
     if len(lives) > 1:
         file_names = " and ".join(lifetime_path.name for lifetime_path in lives)
-        raise TraceError(path, expected=f"one file of lifetimes lies beside it, not {file_names}.")
+        raise TraceError(path, expected=f"one file of lifetimes is allowed, not {file_names}.")
     return read_bergsma(path, read_flavours(there), lives[0] if lives else None)
 
 
@@ -275,7 +275,7 @@ def read_vm_table(
     deleted_s = table.numbers("deleted_s", empty=_NEVER)
     was_created = created_s != _NEVER
     if not was_created.any():
-        raise TraceError(file, expected="no row tells when it was created; nothing can be read.")
+        raise TraceError(file, expected="no row has a creation time; nothing can be read.")
     gone = deleted_s != _NEVER
     end_s = max(created_s.max(), deleted_s.max()) if until_s is None else until_s
     wrong = was_created & gone & (deleted_s < created_s)

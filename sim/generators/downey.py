@@ -127,7 +127,7 @@ def published() -> Model:
             "cv2_low": 0.0,
             "cv2_high": 2.0,
         },
-        source="Downey, HPDC 1997, for the laws; rate and ends are ours, for 128 processors.",
+        source="Downey, HPDC 1997, for the laws; rate and bounds are chosen for 128 processors.",
     )
 
 
@@ -307,7 +307,7 @@ DOWNEY = Generator(
     published=published,
     knobs=(
         PolicyOption(
-            "cv2_high", 2.0, "variance of parallelism is uniform from 0 to this", 0.0, 1e3
+            "cv2_high", 2.0, "upper bound of the variance of parallelism, uniform from 0", 0.0, 1e3
         ),
     ),
     moments=moments,

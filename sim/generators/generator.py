@@ -147,7 +147,7 @@ def save_model(model: Model, path: Path) -> None:
         WorkloadError: the name does not end in .json, or the file cannot be written.
     """
     if path.suffix != ".json":
-        raise WorkloadError(f"{path}: a model is written to a file whose name ends in .json.")
+        raise WorkloadError(f"{path}: the name of a model's file must end in .json.")
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -182,7 +182,7 @@ def load_model(path: Path) -> Model:
             content["source"],
         )
     except KeyError as error:
-        raise TraceError(path, expected=f"there is no {error} in it; it is no model.") from None
+        raise TraceError(path, expected=f"it is not a model: {error} is missing.") from None
     is_whole = (
         isinstance(names, list)
         and all(isinstance(name, str) for name in names)
@@ -191,11 +191,11 @@ def load_model(path: Path) -> Model:
         and isinstance(source, str)
     )
     if not is_whole:
-        raise TraceError(path, expected="its entries are not those of a model.")
+        raise TraceError(path, expected="it is not a model: its entries have wrong types.")
     model = Model(generator, parameters, _read_arrays(path, names) if names else {}, source)
     if model.digest != digest:
         beside = f" or {arrays_beside(path).name}" if names else ""
-        expected = f"the digest is not that of what is in it; it{beside} was changed. Fit it again."
+        expected = f"the digest does not match; it{beside} was changed. Fit the model again."
         raise TraceError(path, expected=expected)
     return model
 
@@ -221,11 +221,11 @@ def read_versioned_json(
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError) as error:
-        raise TraceError(path, expected=f"it is no JSON ({error}).") from None
+        raise TraceError(path, expected=f"it is not JSON ({error}).") from None
     if not isinstance(content, dict) or content.get("format") != form:
-        raise TraceError(path, expected=f'it is no {kind}; one says "format": "{form}".')
+        raise TraceError(path, expected=f'it is not a {kind}, which has "format": "{form}".')
     if content.get("version") != version:
-        expected = f"the {kind} is of version {content.get('version')!r}; {version} is read."
+        expected = f"the {kind} has version {content.get('version')!r}; allowed is {version}."
         raise TraceError(path, expected=expected)
     return content
 
@@ -269,9 +269,7 @@ def _json_copy(parameters: Mapping[str, Json]) -> dict[str, Json]:
     try:
         back: dict[str, Json] = json.loads(_text(parameters))
     except (TypeError, ValueError) as error:
-        raise WorkloadError(
-            f"the parameters of a model must be what JSON can say; {error}."
-        ) from None
+        raise WorkloadError(f"the parameters of a model must be JSON values; {error}.") from None
     return back
 
 
@@ -496,7 +494,7 @@ def unpack_tasks(model: Model) -> Tasks | None:
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise WorkloadError(
-            f"parameter 'tasks' of '{model.generator}' is not what tasks are kept as ({error})."
+            f"parameter 'tasks' of '{model.generator}' does not describe tasks ({error})."
         ) from None
 
 
@@ -561,7 +559,7 @@ _TARGETS = (
 
 
 @cache
-def generators() -> tuple[Generator, ...]:
+def registered_generators() -> tuple[Generator, ...]:
     """Return the registered generators; their modules are imported at the first call."""
     targets = (target.split(":") for target in _TARGETS)
     return tuple(getattr(import_module(module), name) for module, name in targets)
@@ -569,10 +567,12 @@ def generators() -> tuple[Generator, ...]:
 
 def generator_named(name: str) -> Generator:
     """Return the registered generator with this name, or raise `UnknownNameError`."""
-    for generator in generators():
+    for generator in registered_generators():
         if generator.name == name:
             return generator
-    raise UnknownNameError("generator", name, (generator.name for generator in generators()))
+    raise UnknownNameError(
+        "generator", name, (generator.name for generator in registered_generators())
+    )
 
 
 def published_model(name: str) -> Model:

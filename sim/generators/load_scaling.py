@@ -55,7 +55,7 @@ def scale_load(
             no known machine, or a log without load.
     """
     if (factor is None) == (load is None):
-        raise WorkloadError("tell either a factor of the times between submissions, or a load.")
+        raise WorkloadError("give either a factor of the times between submissions, or a load.")
     if load is not None:
         factor = _factor_for(workload, _above_zero("load", load), procs)
     multiplier = _above_zero("factor", 0.0 if factor is None else factor)
@@ -98,7 +98,7 @@ def shake(
     shift_s = streams.of("shake").uniform(-spread, spread, int(unit.max()) + 1)[unit]
     if (workload.submit_s % 1 == 0).all():
         shift_s = np.round(shift_s)
-    sentence = f"submit times were shaken by up to {spread:g} s, {by} as one."
+    sentence = f"submit times were shifted by up to {spread:g} s, whole {by} together."
     note = ReadingNote("shake", workload.n_jobs, sentence)
     return _submitted_at(workload, workload.submit_s + shift_s, note)
 
@@ -123,13 +123,13 @@ def _factor_for(workload: Workload, load: float, procs: int | None) -> float:
     machine = workload.max_procs if procs is None else procs
     if machine is None:
         raise WorkloadError(
-            f"the machine of {workload.name} is unknown; tell its processors to scale to a load."
+            f"the machine of {workload.name} is unknown; give its processors to scale to a load."
         )
     offered = offered_load(workload, machine)
     if not offered:
         raise WorkloadError(
-            f"the jobs of {workload.name} come all at once or compute nothing; no factor gives "
-            "another load."
+            f"the jobs of {workload.name} come all at once or compute nothing; no factor changes "
+            "their load."
         )
     return offered / load
 
@@ -180,8 +180,8 @@ def inflate_workload(
     tasks = workload.tasks
     if tasks is None or not tasks.mgpu.any() or not most:
         raise WorkloadError(
-            f"'{workload.name}' cannot fill the GPUs of the cluster: its tasks ask for none, or "
-            "there are none; take pods and machines with GPUs, and a load above 0."
+            f"'{workload.name}' cannot fill the GPUs of the cluster: its tasks request none, or "
+            "there are none; use pods and machines with GPUs, and a load above 0."
         )
     job_mgpu = np.bincount(tasks.job, weights=tasks.mgpu * tasks.instances).astype(np.int64)
     rng = RandomStreams(seed).of("inflation")
@@ -190,14 +190,14 @@ def inflate_workload(
         n_more = max(int(1.1 * (most - job_mgpu[rows].sum()) / job_mgpu.mean()), 100)
         if len(rows) + n_more > MOST_JOBS:
             raise WorkloadError(
-                f"load is {load:g}, which takes more than {MOST_JOBS:,} jobs; take a smaller one."
+                f"load is {load:g}, which needs more than {MOST_JOBS:,} jobs; give a smaller one."
             )
         rows = np.concatenate([rows, rng.integers(0, workload.n_jobs, n_more)])
     rows = rows[: int(np.searchsorted(np.cumsum(job_mgpu[rows]), most)) + 1]
     submit_s = np.arange(len(rows), dtype=np.float64)
     runtime_s = 2.0 * len(rows) - submit_s
     theirs = tasks.ordered(rows)
-    sentence = f"drawn with replacement until they ask for {load:.0%} of the GPUs; none leaves."
+    sentence = f"drawn with replacement until they request {load:.0%} of the GPUs; none ends."
     return Workload.from_arrays(
         submit_s=submit_s,
         runtime_s=runtime_s,

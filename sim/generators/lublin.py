@@ -248,7 +248,7 @@ KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption(
         "interactive_queue",
         -1.0,
-        "jobs of this queue are interactive and all others batch; -1 fits one type for all",
+        "queue of the interactive jobs; all others are batch. -1 fits one type for all",
         lowest=-1.0,
         is_whole=True,
     ),

@@ -117,7 +117,7 @@ def check(model: Model) -> None:
                 "too_much_time or too_much_arrive_time."
             )
         if not np.isfinite(bucket_weights(p)).all() or bucket_weights(p).min() <= 1e-12:
-            raise WorkloadError(f"anum and bnum {of} leave half hours without any arrival.")
+            raise WorkloadError(f"anum and bnum {of} give half hours without arrivals.")
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:

@@ -68,8 +68,8 @@ MOST_SLOTS = 10_000_000
 
 KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption("block_s", DAY_S, "length of a block; a part of a week, or weeks", 60.0, unit="s"),
-    switch("same_weekday", True, "a block comes from the same weekday; else any of that hour"),
-    switch("new_users", True, "users of blocks that are laid over others are other users"),
+    switch("same_weekday", True, "blocks come from the same weekday, else from any day"),
+    switch("new_users", True, "overlaid blocks get new users"),
 )
 
 
@@ -150,10 +150,10 @@ def check(model: Model) -> None:
         number_of(model, "max_procs", 1, 2.0**53)
     columns = unpack_columns(model)
     if (columns["procs"] < 1).any() or not (columns["runtime_s"] >= 0).all():
-        raise WorkloadError("the arrays of a model of 'resampling' cannot be those of jobs.")
+        raise WorkloadError("the arrays of a model of 'resampling' do not describe jobs.")
     tasks = unpack_tasks(model)
     if tasks is not None and tasks.n_jobs != len(model.arrays["clock_s"]):
-        raise WorkloadError("parameter 'tasks' of 'resampling' is of another number of jobs.")
+        raise WorkloadError("parameter 'tasks' of 'resampling' has another number of jobs.")
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
@@ -168,7 +168,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
         moments(model)["jobs_per_day"].mean * (horizon.duration_s / DAY_S) * horizon.scale
     )
     if n_slots * np.ceil(horizon.scale) >= MOST_SLOTS:
-        raise WorkloadError(f"more than {MOST_SLOTS:,} blocks; ask for less or for longer blocks.")
+        raise WorkloadError(f"more than {MOST_SLOTS:,} blocks; ask for fewer or longer blocks.")
     copies = [
         _copy(model, blocks, n_slots, streams.inside(f"copy {i}"), min(1.0, horizon.scale - i))
         for i in range(int(np.ceil(horizon.scale)))
@@ -295,15 +295,15 @@ def _blocks(model: Model) -> Blocks:
     missing = [phase for phase, numbers in enumerate(blocks.of_phases) if len(numbers) == 0]
     if missing:
         raise WorkloadError(
-            f"the log covers none of {len(missing)} of the {blocks.n_phases} kinds of blocks of "
-            f"{block_s:g} s; take shorter blocks, or same_weekday=0, or a longer log."
+            f"the log has no block for {len(missing)} of the {blocks.n_phases} kinds of blocks of "
+            f"{block_s:g} s; use shorter blocks, or same_weekday=0, or a longer log."
         )
     return blocks
 
 
 RESAMPLING = Generator(
     "resampling",
-    "Days or weeks of a log in another order, users and what they do together kept whole.",
+    "Days or weeks of a log in another order; users and concurrent jobs stay together.",
     check=check,
     draw=draw,
     fit=fit_resampling,

@@ -88,7 +88,7 @@ def published() -> Model:
             "mcpu": [500, 1000, 2000, 4000],
             "mem_bytes_per_core": 2_147_483_648,
         },
-        source="Forms as in the literature (Tobita and Kasahara 2002); all numbers are ours.",
+        source="Forms as in the literature (Tobita and Kasahara 2002); all numbers are chosen.",
     )
 
 

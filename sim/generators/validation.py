@@ -54,8 +54,8 @@ class Days:
         """
         if workload.span_s > MOST_DAYS * DAY_S:
             raise WorkloadError(
-                f"{workload.name} spans {workload.span_s / DAY_S:,.0f} days; workloads of at most "
-                f"{MOST_DAYS:,} days can be compared."
+                f"{workload.name} spans {workload.span_s / DAY_S:,.0f} days; a comparison "
+                f"allows at most {MOST_DAYS:,} days."
             )
         local_s = WallClock.of(workload).local_s(workload.submit_s)
         since = np.floor(local_s / DAY_S)
@@ -216,22 +216,22 @@ class WorkloadComparison:
 
 
 DEFINITIONS: dict[str, str] = {
-    "ks": "Kolmogorov-Smirnov: the largest difference between the two shares of jobs that have at "
-    "most a value; from 0 (the same) to 1 (nothing in common).",
+    "ks": "Kolmogorov-Smirnov: the largest difference between the two shares of jobs up to a "
+    "value; from 0 (the same) to 1 (nothing in common).",
     "wasserstein": "Wasserstein-1: how far values must be moved on average to turn one "
     "distribution into the other, in their unit.",
-    "total_variation": "Total variation: the share of the jobs that comes at another hour; half of "
+    "total_variation": "Total variation: the share of the jobs at a different hour; half of "
     "the summed differences of the shares of the 24 hours.",
-    "quantiles": "p10, p50, p90, p99: so large are the values of 10, 50, 90, 99 % of the jobs at "
-    "most; compared by their ratio.",
-    "jobs per day": "Jobs submitted in 24 h, of days of which at least half lies in the workload.",
+    "quantiles": "p10, p50, p90, p99: upper bounds of the values of 10, 50, 90, 99 % of the "
+    "jobs; compared by their ratio.",
+    "jobs per day": "Jobs submitted in 24 h, for days with at least half in the workload.",
     "offered load": "Processor-seconds submitted per processor-second of the same days; in "
-    "processors where the machine is unknown.",
+    "processors if the machine is unknown.",
     "interval": f"From {REPLICATES} draws of the days of both workloads, with replacement: "
-    f"{LEVEL:.0%} of the draws lie in it. Those of a distance lie a little too high, since drawing "
-    "adds noise.",
-    "usual": f"{LEVEL:.0%} of the distances between two futures that are drawn from the days of "
-    "the first workload alone, as long as the two are; a distance above it differs.",
+    f"{LEVEL:.0%} of the draws lie in it. Intervals of distances are a little too high, because "
+    "draws add noise.",
+    "usual": f"{LEVEL:.0%} of the distances between two futures drawn from the days of the first "
+    "workload alone, as long as the two; a distance above it differs.",
 }  # meanings of all values, for people
 
 
@@ -247,7 +247,7 @@ def compare_workloads(
     """
     for workload in (first, two):
         if workload.n_jobs < 2:
-            raise WorkloadError(f"{workload.name} has 1 job; 2 or more can be compared.")
+            raise WorkloadError(f"{workload.name} has 1 job; a comparison needs 2 or more.")
     machine = procs if procs is not None else first.max_procs or two.max_procs
     machine = None if machine is None else checked_machine(machine)
     days = (Days.of(first), Days.of(two))
@@ -281,9 +281,7 @@ def _columns(
     without = [w.name for w in (first, two) if w.requested_is_runtime]
     if without:
         names = " and ".join(dict.fromkeys(without))
-        notes.append(
-            f"Requested times are not compared: in {names} run times stand in for some or all."
-        )
+        notes.append(f"Requested times are not compared: in {names} run times replace some or all.")
         return
     yield "requested_s", "s", (first.requested_s, two.requested_s)
 
@@ -471,15 +469,14 @@ def _notes(
             )
         if WallClock.of(workload).basis == "unknown":
             yield (
-                f"{workload.name} does not say when it starts, so its hours count from its first "
-                "job."
+                f"The start of {workload.name} is unknown, so its hours count from its first job."
             )
         if workload_days.rates()[:, 2].sum() == 0:
-            yield f"{workload.name} is shorter than half a day: nothing is said of its days."
+            yield f"{workload.name} is shorter than half a day: it has no values of days."
     if procs is None:
-        yield "No machine is known, so loads are told in processors."
+        yield "No machine is known, so loads are in processors."
     elif first.max_procs and two.max_procs and first.max_procs != two.max_procs:
         yield (
             f"The machines have {first.max_procs:,} and {two.max_procs:,} processors; both loads "
-            f"are told against {procs:,}."
+            f"are relative to {procs:,}."
         )

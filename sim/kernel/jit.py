@@ -172,9 +172,9 @@ def _cache() -> tuple[Path, str | None]:
         folder = cache_root() / name
         if _writable(folder):
             return folder, None
-        because = f"'{folder.parent}' cannot be written, so compiled code is not kept"
+        because = f"'{folder.parent}' cannot be written, so compiled code is not stored"
     except RuntimeError:
-        folder, because = Path(os.devnull), "there is no home folder to keep compiled code in"
+        folder, because = Path(os.devnull), "there is no home folder to store compiled code"
     temporary = Path(tempfile.mkdtemp(prefix="copperline-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     if folder.is_dir():
@@ -223,7 +223,7 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
             except _LOADING_ERRORS as error:
                 raise DamagedCodeError(
                     f"the compiled code in {cache_folder()} cannot be loaded "
-                    f"({type(error).__name__}); copperline doctor --compile compiles it anew."
+                    f"({type(error).__name__}); run copperline doctor --compile."
                 ) from error
             # From here on calls use the existing code. Otherwise Numba would compile a loop
             # for each policy argument, and could not find that one on disk again.

@@ -14,7 +14,7 @@ slowdown                of a job: (end - submission) / t, t the time of its long
 bounded slowdown        max(1, (end - submission) / max(t, 10 s)) (Feitelson)
 fragmentation           share of all GPUs that is free and of no use: the mean from the first
                         submission to the last end, and at T
-overcommitted share     where machines promise more processors than they have: share of the
+overcommitted share     where machines offer more processors than they have: share of the
                         held ones that do not exist, sum over machines of max(0, held - real)
 ======================  ====================================================================
 

@@ -53,18 +53,18 @@ class WallClock:
         """
         if time_zone is not None and _zone(time_zone) is None:
             raise WorkloadError(
-                f"no time zone {quoted_text(time_zone)} is known on this machine; give a name such "
+                f"time zone {quoted_text(time_zone)} is unknown on this machine; give a name such "
                 "as 'UTC' or 'Europe/Paris'."
             )
         start_s = workload.start_unix_s
         if start_s is None:
-            sentence = "The log does not say when it starts: days count from the first submission."
+            sentence = "The start of the log is unknown: days count from the first submission."
             return cls("unknown", None, None, sentence)
         if not 0 <= start_s <= start_s + workload.span_s < LATEST_UNIX_S:
-            sentence = "The log lies outside of every calendar: days count from its first job."
+            sentence = "The dates of the log are in no calendar: days count from its first job."
             return cls("unknown", None, None, sentence)
         if time_zone is not None:
-            return cls("local", start_s, time_zone, f"Times are those of {time_zone}, as you said.")
+            return cls("local", start_s, time_zone, f"Times are those of {time_zone}, as given.")
         log_zone = workload.time_zone
         if log_zone is None:
             sentence = "The log does not name its time zone, so the hours are those of UTC."
@@ -76,7 +76,7 @@ class WallClock:
             )
             return cls("utc", start_s, "UTC", sentence)
         zone_in_log = all(note.rule != "time_zone" for note in workload.notes)
-        source = "as the log says" if zone_in_log else "as it was read; the log names no time zone"
+        source = "from the log" if zone_in_log else "as chosen; the log names no time zone"
         return cls("local", start_s, log_zone, f"Times are those of {log_zone}, {source}.")
 
     def local_s(self, submit_s: FloatColumn) -> FloatColumn:
@@ -111,7 +111,7 @@ class WallClock:
             WorkloadError: the basis is ``unknown``.
         """
         if self.start_unix_s is None or self.zone is None:
-            raise WorkloadError(f"{moment} is no time of this log. {self.sentence}")
+            raise WorkloadError(f"{moment} is not a time of this log. {self.sentence}")
         return moment.replace(tzinfo=ZoneInfo(self.zone)).timestamp() - self.start_unix_s
 
 

@@ -85,7 +85,7 @@ def admit(scenario: Scenario) -> Admission:
     """
     if scenario.allocation == "instances":
         raise ScenarioError(
-            "allocation is 'instances', where tasks are placed and jobs are not admitted; measure "
+            "allocation is 'instances', which places tasks and admits no jobs; measure "
             "such a schedule with summarise_instances."
         )
     workload, cluster = scenario.workload, scenario.cluster
@@ -184,8 +184,8 @@ def _check_users(scenario: Scenario, partition: NDArray[np.int64]) -> None:
         unknown = np.flatnonzero((partition == k) & (workload.user == UNKNOWN))
         if len(unknown):
             raise ScenarioError(
-                f"job {workload.job_id[unknown[0]]} of '{workload.name}' does not tell its user, "
-                f"and partition '{part.name}' limits what each user runs ({len(unknown):,} such "
+                f"job {workload.job_id[unknown[0]]} of '{workload.name}' has no known user, "
+                f"and partition '{part.name}' limits the jobs of each user ({len(unknown):,} such "
                 f"job{'' if len(unknown) == 1 else 's'}); use a log with users, or leave out "
                 "running_per_user."
             )
@@ -244,7 +244,7 @@ def _no_partition_message(
         return (
             f"job {job} of '{workload.name}' needs {int(procs[row])} processors with "
             f"{format_size(int(workload.mem_bytes_per_proc[row]))} of memory each, and no "
-            f"partition that admits it has machines with so much{more_jobs}; give them more "
+            f"partition that admits it has machines with as much{more_jobs}; give them more "
             "memory, or choose too_wide='reject'."
         )
     request_text = format_duration(float(requested_s[row]))
@@ -473,7 +473,7 @@ def _check_gpus(tasks: Tasks) -> None:
         row = int(np.flatnonzero(odd)[0])
         raise ScenarioError(
             f"task {row} asks for {tasks.mgpu[row]} thousandths of a GPU; allowed are up to 1,000, "
-            "of one device, or a multiple of 1,000, whole devices."
+            "of one device, or multiples of 1,000, for whole devices."
         )
 
 
@@ -492,9 +492,9 @@ def _check_gangs(scenario: Scenario, tasks: Tasks) -> None:
     if stuck.any():
         row = int(np.flatnonzero(stuck)[0])
         raise ScenarioError(
-            f"task {row} is of the gang of job {scenario.workload.job_id[tasks.job[row]]} and "
-            "comes after another task of it, which waits for the whole gang; tasks of a gang "
-            "cannot be parents of each other."
+            f"task {row} of the gang of job {scenario.workload.job_id[tasks.job[row]]} "
+            "comes after another task of the gang; tasks of a gang cannot be parents of each "
+            "other."
         )
 
 
@@ -507,7 +507,7 @@ def _check_units(tasks: Tasks, work: TaskWork) -> None:
         if idle.any():
             row = int(np.flatnonzero(idle)[0])
             raise ScenarioError(
-                f"task {row} has {units[row]:g} units for {device} and asks for none; give it "
+                f"task {row} has {units[row]:g} units for {device} but requests none; give it "
                 "some, or no units."
             )
 

@@ -35,7 +35,7 @@ class Bins:
         ends = (*self.ends_s, self.longest_s)
         rising = all(low < high for low, high in pairwise(ends))
         if not self.ends_s or self.ends_s[0] < 0 or not rising:
-            raise WorkloadError("the ends of bins of lifetimes rise, from 0 s or later.")
+            raise WorkloadError("the ends of bins of lifetimes must rise, from 0 s or later.")
 
     @property
     def n(self) -> int:
@@ -130,18 +130,18 @@ class CloudTrace:
         columns = (self.period, self.batch, self.flavour, self.lifetime, self.censored)
         if n == 0 or any(len(column) != n for column in columns):
             raise WorkloadError(
-                "a trace of batches has one or more jobs, and columns of one length."
+                "a trace of batches needs one or more jobs, and columns of one length."
             )
         steps, new = np.diff(self.period), np.diff(self.batch)
         if (steps < 0).any() or not np.isin(new, (0, 1)).all() or (steps[new == 0] != 0).any():
-            raise WorkloadError("batches of a trace are in order, each within one period.")
+            raise WorkloadError("batches of a trace must be in order, each within one period.")
         inside = (self.period >= self.first_period).all() and (
             self.period < self.first_period + self.n_periods
         ).all()
         flavours_valid = (self.flavour >= 0).all() and (self.flavour < len(self.flavours)).all()
         lived = (self.lifetime >= UNKNOWN).all() and (self.lifetime < self.bins.n).all()
         if not (inside and flavours_valid and lived):
-            raise WorkloadError("a period, flavour or lifetime of a trace lies outside of its own.")
+            raise WorkloadError("a period, flavour or lifetime of a trace is out of range.")
         for column in columns:
             column.setflags(write=False)
 
@@ -207,9 +207,7 @@ class CloudTrace:
             later.flavours, later.period_s, later.bins,
         )  # fmt: skip
         if not alike or later.first_period < self.first_period + self.n_periods:
-            raise WorkloadError(
-                "traces are joined if they have the same flavours, one after another."
-            )
+            raise WorkloadError("traces to join must have the same flavours and follow each other.")
         both = self.knows_lifetimes and later.knows_lifetimes
         lifetime = np.concatenate([self.lifetime, later.lifetime])
         return CloudTrace(
@@ -255,7 +253,7 @@ class ObservedJobs:
         columns = (self.begin_s, self.lived_s, self.censored, self.user, self.flavour)
         n = len(self.begin_s)
         if n == 0 or any(len(column) != n for column in columns):
-            raise WorkloadError(f"{self.name}: jobs are one or more, with columns of one length.")
+            raise WorkloadError(f"{self.name}: it needs jobs, and columns of one length.")
 
     @property
     def n_jobs(self) -> int:
@@ -297,7 +295,7 @@ class ObservedJobs:
         """
         if (self.user == UNKNOWN).all():
             raise WorkloadError(
-                f"{self.name}: no job tells its user, and batches are made by users; fit another "
+                f"{self.name}: no job has a known user, but batches belong to users; fit another "
                 "generator, such as resampling."
             )
         period = np.floor(self.begin_s / period_s).astype(np.int64)

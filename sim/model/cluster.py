@@ -76,7 +76,7 @@ class MachineSpec:
         for key, label in self.labels.items():
             if not all(map(_is_text, (key, label))) or not key:
                 raise ClusterError(
-                    f"{place}: label {key!r} is {label!r}; labels are names with texts."
+                    f"{place}: label {key!r} is {label!r}; names and values must be texts."
                 )
         for name in ("cpu_throttle", "gpu_throttle"):
             check_speed(f"{place}: {name}", getattr(self, name))
@@ -114,7 +114,7 @@ class Partition:
         on: name of the partition whose processors it uses; None means its own.
         tier: queues of a higher tier on the same processors go first.
         running_per_user: maximum of running jobs of one user from this queue; None is no limit. At
-            most this many are in the queue or run; the others are held outside, where no order and
+            most this many are in the queue or run; the others are held back, where no order and
             no rule sees them. When one ends, the best held job enters: the first by the order if
             its scores never change, else the first submitted. Slurm counts only the running jobs,
             and considers all jobs of a user until that many run.
@@ -171,7 +171,7 @@ class Partition:
         if self.machines and of_machines != self.procs:
             raise ClusterError(
                 f"{place}: procs is {self.procs} and its machines have {of_machines}; they must "
-                "agree. Partition.of_machines counts for you."
+                "agree. Partition.of_machines counts them."
             )
 
     @classmethod
@@ -222,8 +222,8 @@ class ClusterSpec:
         self._check_tiers()
         if self.total_procs > MOST_PROCS:
             raise ClusterError(
-                f"the {len(names)} partitions have {self.total_procs} processors; a cluster has "
-                "2**53 of them at most."
+                f"the {len(names)} partitions have {self.total_procs} processors; allowed are "
+                "at most 2**53."
             )
         if self.n_machines:
             self._check_machines()
@@ -235,7 +235,7 @@ class ClusterSpec:
         if part.on not in host_names:
             raise ClusterError(
                 f"partition '{part.name}' is a queue on '{part.on}', which has no processors of "
-                f"its own; those that have are: {', '.join(host_names) or 'none'}."
+                f"its own; partitions with processors: {', '.join(host_names) or 'none'}."
             )
 
     def _check_tiers(self) -> None:
@@ -245,16 +245,16 @@ class ClusterSpec:
                 yields = part.preemptible and not other.preemptible
                 if shares and yields and part.tier >= other.tier:
                     raise ClusterError(
-                        f"partition '{part.name}' is preemptible and of tier {part.tier}, and "
-                        f"'{other.name}' on the same processors of tier {other.tier}; give "
+                        f"partition '{part.name}' is preemptible with tier {part.tier}, but "
+                        f"'{other.name}' on the same processors has tier {other.tier}; give "
                         f"'{other.name}' a higher tier."
                     )
 
     def _check_machines(self) -> None:
         if self.n_machines > MOST_MACHINES:
             raise ClusterError(
-                f"the cluster has {count_text(self.n_machines)} machines; {MOST_MACHINES:,} is "
-                "the most."
+                f"the cluster has {count_text(self.n_machines)} machines; allowed are at "
+                f"most {MOST_MACHINES:,}."
             )
         names: set[str] = set()
         for name in self.machine_names:
@@ -432,12 +432,12 @@ class CapacityWindow:
         if type(self.procs) is not int or not 1 <= self.procs <= MOST_PROCS:
             raise ScenarioError(
                 f"{self.title}: procs is {count_text(self.procs)}; allowed are whole numbers "
-                "from 1 to all that the partition has."
+                "from 1 to those of the partition."
             )
         if not 0.0 <= self.from_s < self.until_s <= MOST_SECONDS:
             raise ScenarioError(
                 f"{self.title}: it is from {self.from_s!r} to {self.until_s!r} s; allowed are "
-                "finite times from 0, and an end behind the beginning."
+                "finite times from 0, with the end after the start."
             )
 
     @property
@@ -453,8 +453,8 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
     for window in windows:
         if window.partition not in procs_by_partition:
             raise ScenarioError(
-                f"{window.title}: no partition of that name has processors of its own; those that "
-                f"have are: {', '.join(procs_by_partition)}."
+                f"{window.title}: no partition of that name has its own processors; partitions "
+                f"with processors: {', '.join(procs_by_partition)}."
             )
     for window in windows:
         beside = [
@@ -464,10 +464,9 @@ def check_windows(windows: tuple[CapacityWindow, ...], cluster: ClusterSpec) -> 
         ]
         if sum(beside) > procs_by_partition[window.partition]:
             raise ScenarioError(
-                f"{window.title}: with the others at {window.from_s:g} s it makes {sum(beside)} "
-                "processors that are not for jobs, and there are "
-                f"{procs_by_partition[window.partition]}; make them smaller, or let them not "
-                "overlap."
+                f"{window.title}: at {window.from_s:g} s all windows together take {sum(beside)} "
+                f"processors of {procs_by_partition[window.partition]}; make them smaller, or "
+                "remove the overlap."
             )
 
 
@@ -491,11 +490,11 @@ class ThrottleWindow:
     def __post_init__(self) -> None:
         object.__setattr__(self, "machines", tuple(self.machines))
         if not self.machines:
-            raise ScenarioError(f"{self.title}: it names no machine; name one or more.")
+            raise ScenarioError(f"{self.title}: it has no machines; name one or more.")
         if not 0.0 <= self.from_s < self.until_s <= MOST_SECONDS:
             raise ScenarioError(
                 f"{self.title}: it is from {self.from_s!r} to {self.until_s!r} s; allowed are "
-                "finite times from 0, and an end behind the beginning."
+                "finite times from 0, with the end after the start."
             )
         check_speed(f"{self.title}: cpu", self.cpu)
         check_speed(f"{self.title}: gpu", self.gpu)

@@ -163,12 +163,12 @@ class Telemetry:
         """
         if workload.tasks is None or workload.tasks.work is None:
             raise WorkloadError(
-                f"{workload.name} has no pods with work units; telemetry is compared with those."
+                f"{workload.name} has no pods with work units, which telemetry needs."
             )
         rows = np.asarray(task, dtype=np.int64)
         n = len(rows)
         if n == 0:
-            raise WorkloadError("telemetry needs 1 row or more; there is none.")
+            raise WorkloadError("telemetry needs 1 row or more; it is empty.")
         if rows.min() < 0 or rows.max() >= workload.tasks.n_tasks:
             raise WorkloadError(f"telemetry names tasks that {workload.name} does not have.")
         measurements = {

@@ -23,7 +23,7 @@ class StepSeries:
         partition: name of the partition.
         time_s: float64 [n_steps], seconds, strictly increasing.
         n_queued: int64 [n_steps], waiting jobs in all queues on its processors, without jobs that
-            the limit of a user holds outside.
+            the limit of a user holds back.
         used_procs: int64 [n_steps], processors in use; all of a machine that a job holds whole.
     """
 

@@ -112,8 +112,8 @@ class Scenario:
                 )
         if self.grace_s > 0 and self.overrun != "kill":
             raise ScenarioError(
-                f"grace_s is {self.grace_s:g} and overrun is '{self.overrun}'; a grace is given "
-                "before a job is killed, so choose overrun='kill' or leave it out."
+                f"grace_s is {self.grace_s:g} but overrun is '{self.overrun}'; a grace is only for "
+                "killed jobs, so choose overrun='kill' or leave it out."
             )
         object.__setattr__(self, "windows", tuple(self.windows))
         check_windows(self.windows, self.cluster)
@@ -125,7 +125,7 @@ class Scenario:
             self._check_instances()
         elif self.throttles or self.placement != "first_fit":
             raise ScenarioError(
-                f"allocation is '{self.allocation}', which knows neither a placement nor throttle "
+                f"allocation is '{self.allocation}', which has no placement and no throttle "
                 "windows; leave them out, or choose allocation='instances'."
             )
 
@@ -138,14 +138,14 @@ class Scenario:
     def _check_machines(self) -> None:
         if self.windows:
             raise ScenarioError(
-                f"allocation is '{self.allocation}' and the scenario has capacity windows, which "
-                "take counted processors; leave them out, or choose allocation='processors'."
+                f"allocation is '{self.allocation}' but the scenario has capacity windows, which "
+                "need counted processors; leave them out, or choose allocation='processors'."
             )
         for part in self.cluster.partitions:
             if part.preemptible:
                 raise ScenarioError(
-                    f"allocation is '{self.allocation}' and partition '{part.name}' is "
-                    "preemptible, which only counted processors know; leave that out, or choose "
+                    f"allocation is '{self.allocation}' but partition '{part.name}' is "
+                    "preemptible, which needs counted processors; leave that out, or choose "
                     "allocation='processors'."
                 )
         bare = [
@@ -153,27 +153,27 @@ class Scenario:
         ]
         if bare:
             raise ScenarioError(
-                f"allocation is '{self.allocation}' and partition '{bare[0]}' has no machines; "
+                f"allocation is '{self.allocation}' but partition '{bare[0]}' has no machines; "
                 "make it with Partition.of_machines, or cut the cluster with in_machines_of."
             )
 
     def _check_instances(self) -> None:
         if self.workload.tasks is None:
             raise ScenarioError(
-                f"allocation is 'instances' and the jobs of '{self.workload.name}' have no tasks; "
-                "take a workload that has some, or another allocation."
+                f"allocation is 'instances' but the jobs of '{self.workload.name}' have no tasks; "
+                "use a workload with tasks, or another allocation."
             )
         (part, *more_partitions) = self.cluster.partitions
         if more_partitions or part.max_procs or part.max_requested_s or part.running_per_user:
             raise ScenarioError(
-                "allocation is 'instances', which takes one partition without limits; tell "
-                "machines apart by labels, and let tasks demand them."
+                "allocation is 'instances', which needs one partition without limits; give "
+                "machines labels, and let tasks demand them."
             )
         if self.overrun != "raise" or self.cleanup_s > 0 or self.too_wide == "clip":
             raise ScenarioError(
                 f"allocation is 'instances', overrun '{self.overrun}', too_wide '{self.too_wide}' "
                 f"and cleanup_s {self.cleanup_s:g}; instances run to their end and are not "
-                "clipped, so leave these out (too_wide='reject' is known)."
+                "clipped, so leave these out (too_wide='reject' is allowed)."
             )
 
     @cached_property
@@ -206,7 +206,7 @@ def _check_by_number(
 ) -> None:
     for number, value in values.items():
         if type(number) is not int or number < UNKNOWN:
-            raise ScenarioError(f"{subject} {number!r}; they are known by whole numbers from -1.")
+            raise ScenarioError(f"{subject} {number!r}; allowed are whole numbers from -1.")
         least = 0.0 if allowed == "from 0" else sys.float_info.min
         if not isinstance(value, int | float) or not least <= value <= MOST_PRIORITY:
             raise ScenarioError(

@@ -199,8 +199,8 @@ class Tasks:
         jobs = counts("job", job, 0, 0)
         if n == 0 or jobs[0] != 0 or not np.isin(np.diff(jobs), (0, 1)).all():
             raise WorkloadError(
-                "task job: the tasks of job 0 come first, then those of job 1, and so on; every "
-                "job has one or more."
+                "task job: the tasks of job 0 must come first, then those of job 1, and so on; "
+                "every job needs one or more."
             )
         first_parent, parent_task = _parents(parents, edges, jobs)
         result = cls(
@@ -319,7 +319,7 @@ class Tasks:
             if (column >= n).any():
                 row = int(np.flatnonzero(column >= n)[0])
                 raise WorkloadError(
-                    f"task {name}, row {row}: {column[row]}; there are {n} of them."
+                    f"task {name}, row {row}: {column[row]}; allowed are numbers below {n}."
                 )
         for name, texts in self.texts.items():
             if len(texts) != self.n_tasks:
@@ -344,13 +344,11 @@ def _check_work(work: TaskWork, n_tasks: int) -> None:
             raise WorkloadError(f"task {column.name} has shape {value.shape}, not {shape}.")
         least, most, allowed = 0.0, 1.0, "numbers from 0 to 1"
         if column.name.endswith("_class"):
-            least, most, allowed = -1.0, len(work.classes) - 1.0, "classes that are named, or -1"
+            least, most, allowed = -1.0, len(work.classes) - 1.0, "numbers of classes, or -1"
         elif column.name.endswith("_units"):
             most, allowed = MOST_SECONDS, "finite numbers from 0"
         if not ((value >= least) & (value <= most)).all():
-            raise WorkloadError(
-                f"task {column.name} has a value that cannot be; allowed are {allowed}."
-            )
+            raise WorkloadError(f"task {column.name} has an invalid value; allowed are {allowed}.")
         value.setflags(write=False)
     if work.phases is not None:
         _check_phases(work.phases, work.profile)
@@ -363,7 +361,7 @@ def _check_phases(phases: FloatColumn, profile: FloatColumn) -> None:
             f"task phases has shape {phases.shape}, not ({n_tasks}, 1 or more, {n_each})."
         )
     if not ((phases >= 0) & (phases <= 1)).all():
-        raise WorkloadError("task phases has a value that cannot be; allowed are numbers 0 to 1.")
+        raise WorkloadError("task phases has an invalid value; allowed are numbers from 0 to 1.")
     share = phases[:, :, 0]
     sums_to_one = np.abs(share.sum(axis=1) - 1.0) <= PHASE_SLACK
     mean = np.einsum("tp,tps->ts", share, phases[:, :, 1:])
@@ -404,7 +402,7 @@ def _parents(
         flat = np.array([p for task_parents in parents for p in task_parents], dtype=np.int64)
     child = np.repeat(np.arange(n_tasks), np.diff(first))
     if len(flat) and (flat.min() < 0 or flat.max() >= n_tasks or (job[flat] != job[child]).any()):
-        raise WorkloadError("task parents: a parent is a task (row) of the same job.")
+        raise WorkloadError("task parents: a parent must be a task (row) of the same job.")
     _check_acyclic(first, flat, child)
     return read_only_copy(first), read_only_copy(flat)
 
@@ -420,7 +418,7 @@ def _check_acyclic(first: IntColumn, flat: IntColumn, child: NDArray[np.intp]) -
         ready = np.flatnonzero((waits == 0) & ~ended)
     if not ended.all():
         row = int(np.flatnonzero(~ended)[0])
-        raise WorkloadError(f"task parents: task {row} waits for itself, through its parents.")
+        raise WorkloadError(f"task parents: task {row} waits for itself through its parents.")
 
 
 MOST_CORES = 2.0**53

@@ -154,13 +154,13 @@ class Workload:
         all_notes = tuple(notes)
         if requested_s is None:
             requested_s, requested_is_runtime = runtime, True
-            sentence = f"no requested times: the run times of all {n_jobs} jobs stand in for them"
+            sentence = f"no requested times: the run times of all {n_jobs} jobs replace them"
             all_notes = (
                 *all_notes,
                 ReadingNote("requested_missing", n_jobs, sentence + " (clairvoyant)."),
             )
         if tasks is not None and tasks.n_jobs != n_jobs:
-            raise WorkloadError(f"the tasks are of {tasks.n_jobs} jobs; there are {n_jobs}.")
+            raise WorkloadError(f"the tasks belong to {tasks.n_jobs} jobs, not to {n_jobs}.")
         if tasks is not None and (np.diff(order) != 1).any():
             tasks = tasks.ordered(order)
         machine = None if max_procs is None else checked_machine(max_procs)
@@ -237,7 +237,7 @@ class Workload:
         """
         if not 0 <= first < min(stop, self.n_jobs):
             raise WorkloadError(
-                f"jobs {first} to {stop} of {self.name} are none; it has {self.n_jobs}, and the "
+                f"jobs {first} to {stop} are not in {self.name}; it has {self.n_jobs}, and the "
                 "first has the number 0."
             )
         rows, earlier_s = self._rows(first, stop), float(self.submit_s[first])

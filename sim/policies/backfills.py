@@ -245,7 +245,7 @@ DRF = Backfill(
 )
 MAX_WEIGHT = Backfill(
     "max_weight",
-    "the request of which most instances wait is next (after Maguluri et al., INFOCOM 2012)",
+    "the request with the most waiting instances is next (after Maguluri et al., INFOCOM 2012)",
     decide_instances=decision_by_urgency("max_weight", fewest_first, by_need=True),
 )
 LEAST_WORK = Backfill(
@@ -352,8 +352,7 @@ def _start(pool: Pool, k: int, now_s: float) -> int:
 
 CONSERVATIVE = Backfill(
     "conservative",
-    "a job overtakes if nobody who came before starts later by the estimates "
-    "(Mu'alem & Feitelson 2001)",
+    "a job overtakes if no earlier job starts later by the estimates (Mu'alem & Feitelson 2001)",
     conservative,
     is_eager=lambda _values: True,
     plans=True,
@@ -443,7 +442,7 @@ def _overtake_by_plan(pool: Pool, k: int, now_s: float, slot: int, n_before: int
 
 DEPTH_K = Backfill(
     "depth",
-    "a job overtakes if the first k who must wait start no later by the estimates",
+    "a job overtakes if the first k waiting jobs start no later by the estimates",
     depth,
     options=(PolicyOption("depth", 4, "jobs that get a reservation", is_whole=True),),
     plans=True,
@@ -680,8 +679,8 @@ EASY = Backfill(
     easy,
     easy_on_nodes,
     options=(
-        switch("extra_processors", True, "a long job may take what the first does not need then"),
-        switch("reserve_anew", True, "the reservation is made anew when something ends"),
+        switch("extra_processors", True, "a long job may take processors left by the first"),
+        switch("reserve_anew", True, "the reservation is renewed when a job ends"),
         ACTUAL_TIMES,
     ),
     is_eager=lambda values: values["reserve_anew"] == 0.0,
@@ -735,7 +734,7 @@ def greedy(pool: Pool, k: int, now_s: float) -> int:
 
 GREEDY = Backfill(
     "greedy",
-    "whoever fits starts; a wide job may wait for ever",
+    "any job that fits starts; a wide job may wait forever",
     greedy,
     decide_by_plan=greedy_by_plan,
     decide_instances=serve_whoever_fits,

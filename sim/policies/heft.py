@@ -59,12 +59,12 @@ class Graph:
             )
         if not (self.w >= 0).all() or not np.isfinite(self.w).any(axis=1).all():
             raise ScenarioError(
-                "costs of tasks are seconds from 0, and every task can run on some processor."
+                "costs of tasks must be seconds from 0, and every task must fit some processor."
             )
         if not ((self.c >= 0) & np.isfinite(self.c)).all():
-            raise ScenarioError("communication costs are finite seconds from 0.")
+            raise ScenarioError("communication costs must be finite seconds from 0.")
         if ((self.edges < 0) | (self.edges >= n)).any():
-            raise ScenarioError(f"edges join tasks by their numbers, from 0 to {n - 1}.")
+            raise ScenarioError(f"edges must join tasks by their numbers, from 0 to {n - 1}.")
 
     @property
     def n_tasks(self) -> int:
@@ -268,11 +268,11 @@ def check_plan(graph: Graph, plan: Plan) -> Sequence[str]:
     for (parent, child), cost in zip(graph.edges.tolist(), graph.c.tolist(), strict=True):
         sent = 0.0 if plan.processor[parent] == plan.processor[child] else cost
         if plan.start_s[child] < plan.finish_s[parent] + sent:
-            faults.append(f"task {child} starts before what task {parent} sends is there")
+            faults.append(f"task {child} starts before the data of task {parent} arrive")
     for p in range(graph.w.shape[1]):
         mine = np.flatnonzero((plan.processor == p) & (plan.finish_s > plan.start_s))
         mine = mine[np.argsort(plan.start_s[mine], kind="stable")]
         for task, other in zip(mine[:-1].tolist(), mine[1:].tolist(), strict=True):
             if plan.finish_s[task] > plan.start_s[other]:
-                faults.append(f"processor {p} runs tasks {task} and {other} at one time")
+                faults.append(f"processor {p} runs tasks {task} and {other} at the same time")
     return faults

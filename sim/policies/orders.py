@@ -149,30 +149,30 @@ def _weight_option(name: str, usual: float, of: str) -> PolicyOption:
 
 
 MULTIFACTOR_OPTIONS = (
-    _weight_option("age_weight", 1000, "having waited age_max_s (PriorityWeightAge)"),
+    _weight_option("age_weight", 1000, "a wait of age_max_s (PriorityWeightAge)"),
     PolicyOption(
         "age_max_s",
         WEEK_S,
-        "after waiting so long a job gets no more points for it (PriorityMaxAge)",
+        "wait after which the points for age stop rising (PriorityMaxAge)",
         lowest=1.0,
         unit="s",
         needs="age_weight",
     ),
     _weight_option("size_weight", 1000, "a job as wide as the cluster (PriorityWeightJobSize)"),
     _weight_option(
-        "partition_weight", 0, "the partition of most priority (PriorityWeightPartition)"
+        "partition_weight", 0, "the partition with the highest priority (PriorityWeightPartition)"
     ),
-    _weight_option("qos_weight", 0, "the queue of most priority (PriorityWeightQOS)"),
-    _weight_option("fairshare_weight", 0, "a user who has used nothing (PriorityWeightFairshare)"),
+    _weight_option("qos_weight", 0, "the queue with the highest priority (PriorityWeightQOS)"),
+    _weight_option("fairshare_weight", 0, "a user without usage (PriorityWeightFairshare)"),
     PolicyOption(
         "half_life_s",
         WEEK_S,
-        "what a user has used counts half after so long (PriorityDecayHalfLife); 0 is for ever",
+        "half-life of the usage of users (PriorityDecayHalfLife); 0 is no decay",
         unit="s",
         needs="fairshare_weight",
     ),
     replace(
-        switch("favor_small", False, "points for size go to narrow jobs (PriorityFavorSmall)"),
+        switch("favor_small", False, "narrow jobs get the points for size (PriorityFavorSmall)"),
         needs="size_weight",
     ),
 )
@@ -211,20 +211,20 @@ def _check_multifactor(scenario: Scenario, values: Mapping[str, float]) -> None:
     jobs = scenario.workload
     if values["fairshare_weight"] > 0 and (jobs.user == UNKNOWN).all():
         raise ScenarioError(
-            f"fairshare_weight is {values['fairshare_weight']:g} and '{jobs.name}' does not tell "
-            "the user of any job; take a log that does (SWF field 12), or leave it at 0."
+            f"fairshare_weight is {values['fairshare_weight']:g} but '{jobs.name}' has no known "
+            "users; use a log with users (SWF field 12), or leave it at 0."
         )
     if values["qos_weight"] == 0:
         return
     if not scenario.qos_priority:
         raise ScenarioError(
-            f"qos_weight is {values['qos_weight']:g} and no queue has a priority; tell some with "
+            f"qos_weight is {values['qos_weight']:g} but no queue has a priority; set some with "
             "qos_priority (copperline simulate --qos QUEUE=PRIORITY), or leave it at 0."
         )
     if (jobs.queue == UNKNOWN).all():
         raise ScenarioError(
-            f"qos_weight is {values['qos_weight']:g} and '{jobs.name}' does not tell the queue of "
-            "any job; take a log that does (SWF field 15), or leave it at 0."
+            f"qos_weight is {values['qos_weight']:g} but '{jobs.name}' has no known queues; "
+            "use a log with queues (SWF field 15), or leave it at 0."
         )
 
 
@@ -254,7 +254,7 @@ def _through(facts: TaskFacts) -> Floats:
 
 CRITICAL_PATH = Order(
     "critical_path",
-    "the longest way to the end of its job first, at full speed",
+    "the longest path to the end of its job first, at full speed",
     score_tasks=_critical_path,
 )
 
@@ -266,7 +266,7 @@ UPWARD_RANK = Order(
 
 CPOP_RANK = Order(
     "cpop_rank",
-    "the longest way through it first, from begin to end of its job, CPOP's priority (the same)",
+    "the longest path through it first, from start to end of its job, CPOP's priority (the same)",
     score_tasks=_through,
 )
 

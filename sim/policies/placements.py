@@ -249,7 +249,7 @@ def placement_by_score(
 
 
 WEIGHTS: tuple[PolicyOption, ...] = tuple(
-    PolicyOption(f"{short}_weight", 1.0, f"how much {resource} counts in the score", 0.0, 1e9)
+    PolicyOption(f"{short}_weight", 1.0, f"weight of {resource} in the score", 0.0, 1e9)
     for short, resource in (
         ("cpu", "cores"),
         ("mem", "memory"),
@@ -305,32 +305,32 @@ def idle_share(fleet: Fleet, _need: int, machine: int) -> float:
 
 
 FIRST_FIT = PlacementRule(
-    "first_fit", "the first machine that has room, in the order of the cluster", first_fit
+    "first_fit", "the first machine with room, in the order of the cluster", first_fit
 )
 BEST_FIT = placement_by_score(
     "best_fit",
-    "the machine that has least left then, in shares of the largest one (Weng et al. 2023)",
+    "the machine with the least left after it, in shares of the largest one (Weng et al. 2023)",
     left_over,
     tightest_device,
     options=WEIGHTS,
 )
 WORST_FIT = placement_by_score(
-    "worst_fit", "the machine that has most left then", taken_before, loosest_device,
+    "worst_fit", "the machine with the most left after it", taken_before, loosest_device,
     options=WEIGHTS,
 )  # fmt: skip
 RANDOM = PlacementRule(
-    "random", "any machine that has room, each as likely; by the scenario's seed", choose_by_lot
+    "random", "a random machine with room, equally likely; by the scenario's seed", choose_by_lot
 )
 BUSIEST_FIT = placement_by_score(
     "busiest_fit",
-    "the machine of which the largest share is held (Bergsma et al. 2021)",
+    "the machine with the largest share in use (Bergsma et al. 2021)",
     idle_share,
 )
 
 TIER = 2**40
 
 TYPICAL = PolicyOption(
-    "typical_share", 0.95, "share of the instances that the typical needs make up, commonest first",
+    "typical_share", 0.95, "share of the instances that the typical needs cover, most common first",
     lowest=0.0, highest=1.0,
 )  # fmt: skip
 
@@ -499,15 +499,15 @@ GPU_PACKING = placement_by_score(
 )
 GPU_CLUSTERING = placement_by_score(
     "gpu_clustering",
-    "together with those that ask for GPUs as it does (GpuClustering, as Gandiva)",
+    "machines with instances of the same GPU request first (GpuClustering, as Gandiva)",
     gpu_clustering,
     tightest_device,
     counts_classes=True,
 )
 FGD = placement_by_score(
     "fgd",
-    "where fewest GPUs become useless for typical needs (fragmentation gradient descent, Weng et "
-    "al. 2023)",
+    "the machine where fewest GPUs become useless for typical needs (fragmentation gradient "
+    "descent, Weng et al. 2023)",
     gradient,
     best_device,
     options=(TYPICAL,),
@@ -593,12 +593,12 @@ def product(fleet: Fleet, need: int, machine: int) -> float:
 
 COSINE = placement_by_score(
     "cosine_similarity",
-    "the machine whose free resources point where the request does (as in Bergsma et al. 2021)",
+    "the machine whose free resources are most like the request (as in Bergsma et al. 2021)",
     away_from,
 )
 PERP_DISTANCE = placement_by_score(
     "perp_distance",
-    "the machine whose use stays, or becomes, most even over its resources (delta perp-distance, "
+    "the machine whose use of resources becomes least uneven (delta perp-distance, "
     "as in Bergsma et al. 2021)",
     further_off,
 )
@@ -609,27 +609,25 @@ TETRIS = placement_by_score(
 )
 DOT_PRODUCT = placement_by_score(
     "dot_product",
-    "the machine with the smallest such product, as the baseline DotProd of Weng et al. 2023",
+    "the machine with the smallest such product (DotProd of Weng et al. 2023)",
     product,
     tightest_device,
 )
 
-ALL_OR_NOTHING = switch(
-    "all_or_nothing", False, "a gang is placed in one decision, all of it or nothing"
-)
+ALL_OR_NOTHING = switch("all_or_nothing", False, "a gang is placed as a whole or not at all")
 BY_UTILISATION = switch(
-    "by_utilisation", True, "units are done as fast as they were counted; 0 is as fast as asked for"
+    "by_utilisation", True, "units run at the rate of the utilisation; 0 is that of the request"
 )
 EVEN_SHARES = switch(
-    "even_shares", False, "k instances on a machine do their CPU units at a k-th of their speed"
+    "even_shares", False, "k instances on a machine each do CPU units at 1/k of their speed"
 )
 CPU_UNIT_RATE = PolicyOption(
-    "cpu_unit_rate", 1.0, "CPU units that a core does", lowest=1e-9, highest=1e9, unit="1/s"
+    "cpu_unit_rate", 1.0, "CPU units per second and core", lowest=1e-9, highest=1e9, unit="1/s"
 )
 GPU_UNIT_RATE = PolicyOption(
-    "gpu_unit_rate", 1.0, "GPU units that a GPU does", lowest=1e-9, highest=1e9, unit="1/s"
+    "gpu_unit_rate", 1.0, "GPU units per second and GPU", lowest=1e-9, highest=1e9, unit="1/s"
 )
-BY_TASK = switch("by_task", False, "an order of jobs ranks each task by its own run time and cores")
+BY_TASK = switch("by_task", False, "orders of jobs rank each task by its own run time and cores")
 
 SCENARIO_OPTIONS: tuple[PolicyOption, ...] = (
     ALL_OR_NOTHING, BY_TASK, BY_UTILISATION, EVEN_SHARES, CPU_UNIT_RATE, GPU_UNIT_RATE,
@@ -655,10 +653,10 @@ def register_placement(rule: PlacementRule) -> None:
         ScenarioError: the name exists already, or the choice is not marked.
     """
     if rule.name in {builtin.name for builtin in PLACEMENTS}:
-        raise ScenarioError(f"placement '{rule.name}' is one of Copperline's; take another name.")
+        raise ScenarioError(f"placement '{rule.name}' is built in; use another name.")
     if not is_kernel(rule.choose):
         raise ScenarioError(
-            f"the choice of placement '{rule.name}' is no kernel function; mark it with @kernel."
+            f"the choice of placement '{rule.name}' is not a kernel function; mark it with @kernel."
         )
     _others[rule.name] = rule
 

@@ -65,7 +65,7 @@ def switch(name: str, usual: bool, summary: str) -> PolicyOption:
     return PolicyOption(name, float(usual), summary, 0.0, 1.0, is_whole=True)
 
 
-ACTUAL_TIMES = switch("actual_times", False, "it plans with the time that each job will really run")
+ACTUAL_TIMES = switch("actual_times", False, "plan with the actual run times of jobs")
 """Option of a rule that can plan with actual run times, as CQSim does."""
 
 

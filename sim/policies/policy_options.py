@@ -51,12 +51,12 @@ def options_of(scenario: Scenario) -> OptionValues:
         declared = (*declared, *OF_INSTANCES, *placing)
         if order.score_now is not None:
             raise ScenarioError(
-                f"order '{order.name}' has scores that change while jobs wait, and allocation is "
-                "'instances', which knows orders that stay, such as 'fcfs' and 'sjf'."
+                f"order '{order.name}' has scores that change while jobs wait, but allocation is "
+                "'instances', which needs fixed scores, such as those of 'fcfs' and 'sjf'."
             )
     elif order.score_tasks is not None:
         raise ScenarioError(
-            f"order '{order.name}' ranks tasks, and allocation is '{scenario.allocation}', where "
+            f"order '{order.name}' ranks tasks, but allocation is '{scenario.allocation}', where "
             "whole jobs wait; choose allocation='instances', or an order of jobs such as 'fcfs'."
         )
     by_name = {option.name: option for option in declared}
@@ -74,8 +74,8 @@ def options_of(scenario: Scenario) -> OptionValues:
             if values[option.name] != option.usual:
                 raise ScenarioError(
                     f"option '{option.name}' of backfill '{rule.name}' is {values[option.name]:g} "
-                    f"and allocation is '{scenario.allocation}', where it is not known; leave it "
-                    "out, or choose allocation='processors'."
+                    f"but allocation is '{scenario.allocation}', which has no such option; leave "
+                    "it out, or choose allocation='processors'."
                 )
     _check_capacity(scenario, rule, values)
     return OptionValues(
@@ -93,14 +93,14 @@ def _check_capacity(scenario: Scenario, rule: Backfill, values: dict[str, float]
             if option != ACTUAL_TIMES and values[option.name] != option.usual:
                 raise ScenarioError(
                     f"option '{option.name}' of backfill '{rule.name}' is {values[option.name]:g} "
-                    "and the scenario has capacity windows, where it is not known; leave out "
+                    "but does not work with the capacity windows of the scenario; leave out "
                     "either."
                 )
     for part in scenario.cluster.partitions:
         if part.preemptible and rule.keeps_plan:
             raise ScenarioError(
-                f"partition '{part.name}' is preemptible and backfill '{rule.name}' keeps every "
-                "reservation, which preemption breaks; choose another rule, or leave that out."
+                f"partition '{part.name}' is preemptible, but backfill '{rule.name}' keeps every "
+                "reservation, which preemption breaks; choose another rule, or no preemption."
             )
 
 

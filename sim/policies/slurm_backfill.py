@@ -350,17 +350,17 @@ def _most_bookings(values: Mapping[str, float]) -> int:
 
 SLURM = Backfill(
     "slurm",
-    "a job overtakes if it needs no machine that is booked for one before it (Slurm 22.05)",
+    "a job overtakes if it needs no machine booked for an earlier job (Slurm 22.05)",
     decide_nodes=slurm,
     decide_shared=slurm,
     options=(
         PolicyOption(
-            "bf_interval_s", 30, "between passes; 0 is whenever something happens", unit="s"
+            "bf_interval_s", 30, "time between passes; 0 is a pass at every event", unit="s"
         ),
-        PolicyOption("bf_max_job_test", 500, "jobs that a pass looks at", 1, 10**6, is_whole=True),
-        PolicyOption("bf_window_s", 86400, "so far ahead machines are booked", unit="s"),
-        PolicyOption("bf_resolution_s", 60, "bookings begin and end at multiples of it", unit="s"),
-        PolicyOption("bf_reserve", 0, "jobs of a partition with bookings; 0 is all", is_whole=True),
+        PolicyOption("bf_max_job_test", 500, "most jobs per pass", 1, 10**6, is_whole=True),
+        PolicyOption("bf_window_s", 86400, "time for which machines are booked ahead", unit="s"),
+        PolicyOption("bf_resolution_s", 60, "multiple at which bookings begin and end", unit="s"),
+        PolicyOption("bf_reserve", 0, "most booked jobs per partition; 0 is all", is_whole=True),
     ),
     wakes=True,
     n_bookings=_most_bookings,

@@ -63,7 +63,7 @@ def hyetograph(
         SetupError: no steps, or steps of no length.
     """
     if n_steps < 1 or not step_s > 0:
-        raise SetupError(f"{n_steps} steps of {step_s} s; allowed are 1 or more, of more than 0 s.")
+        raise SetupError(f"{n_steps} steps of {step_s} s; allowed are 1 or more, above 0 s.")
     middle_s = (np.arange(n_steps) + 0.5) * step_s
     rain = np.zeros(n_steps)
     for burst in bursts:
@@ -251,9 +251,9 @@ class SoilParameters:
     def __post_init__(self) -> None:
         columns = (self.conductivity_mmh, self.rain_factor, self.moisture_deficit, self.roughness)
         if len({column.shape for column in columns}) != 1 or self.roughness.ndim != 1:
-            raise SetupError("the columns of a ground must all be of one length.")
+            raise SetupError("the columns of a ground must all have one length.")
         if min(float(column.min(initial=0.0)) for column in columns) < 0:
-            raise SetupError("nothing of a ground may be below 0.")
+            raise SetupError("the values of a ground must be at least 0.")
         if not (self.roughness > 0).all():
             raise SetupError("Manning's n must be above 0.")
 
@@ -336,7 +336,7 @@ def simulate(
     n_steps = rain_mmh.size
     if steps_per_sample < 1 or n_steps % steps_per_sample or not step_s > 0:
         raise SetupError(
-            f"{n_steps} steps of {step_s} s do not make whole samples of {steps_per_sample} steps."
+            f"{n_steps} steps of {step_s} s are no multiple of samples of {steps_per_sample} steps."
         )
     cell_m2, donors = terrain.cell_m**2, terrain.donors
     shape = (terrain.n_cells, ground.n)

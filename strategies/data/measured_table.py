@@ -87,21 +87,21 @@ def _text(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            raise TableError(f"{path} is no ordinary file; give a CSV file.")
+            raise TableError(f"{path} is not an ordinary file; give a CSV file.")
         if status.st_size > MOST_BYTES:
             raise TableError(
-                f"{path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are read."
+                f"{path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed."
             )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
-        raise TableError(f"{path} is no text in UTF-8; give a CSV file.") from None
+        raise TableError(f"{path} is not UTF-8 text; give a CSV file.") from None
     except ValueError:  # a path with a NUL
-        raise TableError(f"{str(path)!r} is the name of no file; give a CSV file.") from None
+        raise TableError(f"{str(path)!r} is not a valid file name; give a CSV file.") from None
     if "\x00" in text:
         raise TableError(
-            f"{path} has NUL characters, as text in UTF-16 has; save it as UTF-8 "
+            f"{path} has NUL characters and may be UTF-16; save it as UTF-8 "
             f"(iconv -f UTF-16 -t UTF-8)."
         )
     return text
@@ -113,7 +113,7 @@ def _rows(source: str, text: str) -> list[tuple[int, list[str]]]:
     try:
         return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except csv.Error as error:
-        raise TableError(f"{source}, line {reader.line_num} is no CSV: {error}.") from None
+        raise TableError(f"{source}, line {reader.line_num} is not CSV: {error}.") from None
 
 
 def _split(
@@ -137,7 +137,7 @@ def _split(
     for line, row in rows[1:]:
         if len(row) != len(header):
             raise TableError(
-                f"{source}, line {line} has {len(row)} fields where the header has {len(header)}."
+                f"{source}, line {line} has {len(row)} fields, but the header has {len(header)}."
             )
     return header, rows[1:]
 
@@ -167,7 +167,7 @@ def _space(source: str, columns: Mapping[str, list[Level]]) -> ParameterSpace:
             tuple(Parameter(name, _levels(values)) for name, values in columns.items())
         )
     except SpaceError as error:
-        raise TableError(f"{source} gives no space: {error}") from None
+        raise TableError(f"{source} does not define a space: {error}") from None
 
 
 def _levels(values: Sequence[Level]) -> tuple[Level, ...]:
@@ -195,5 +195,5 @@ def _measurement(source: str, line: int, header: Sequence[str], row: Sequence[st
 def _not_finite(source: str, line: int, field: str, cell: str) -> TableError:
     return TableError(
         f"{source}, line {line}, field '{field}' is '{cell}'; it must be a finite number "
-        "(leave a failed run's row out)."
+        "(leave out the rows of failed runs)."
     )

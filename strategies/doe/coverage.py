@@ -106,11 +106,11 @@ class EstimationTarget:
     def __post_init__(self) -> None:
         if len(self.parameters) > 2 or len(set(self.parameters)) < len(self.parameters):
             raise AnalysisError(
-                f"{', '.join(self.parameters)} cannot be asked for together; name one parameter, "
+                f"{', '.join(self.parameters)} cannot be combined; name one parameter, "
                 "two different ones for their interaction, or none for all main effects."
             )
         if self.level_id is not None and len(self.parameters) != 1:
-            raise AnalysisError("a level is one of a parameter; name that parameter alone.")
+            raise AnalysisError("a level needs exactly one parameter; name only its parameter.")
 
 
 @dataclass(frozen=True, slots=True)

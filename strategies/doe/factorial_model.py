@@ -153,7 +153,7 @@ class FactorialModel:
             return ErrorEstimate(None, 0, None, "There is no run yet.")
         df, squares = self.pure_error
         if squares > 0:
-            text = f"The error is that of replicates (pure error, {_df(df)})."
+            text = f"The error comes from replicates (pure error, {_df(df)})."
             return ErrorEstimate("pure error", df, squares / df, text)
         if not self.residual_df:
             return ErrorEstimate(
@@ -161,8 +161,7 @@ class FactorialModel:
                 f"The error is unknown: {_n(self.n, 'run')} and as many effects; add runs or ask "
                 "for fewer interactions.",
             )  # fmt: skip
-        text = "The error is what the model leaves over (residual"
-        text += f", {_df(self.residual_df)})"
+        text = f"The error is the residual of the model ({_df(self.residual_df)})"
         if df:
             text += "; replicates agree exactly, so the measure itself has no noise"
         squares = self.solution.residual_squares
@@ -477,8 +476,8 @@ def lack_of_fit(model: FactorialModel) -> LackOfFit:
         )
     elif not pure_squares:
         reason = (
-            "Lack of fit needs no test: replicates agree exactly, so whatever the model leaves "
-            "over is lack of fit."
+            "Lack of fit needs no test: replicates agree exactly, so the whole residual is "
+            "lack of fit."
         )
     squares = model.solution.residual_squares - pure_squares if model.solution else 0.0
     squares = max(squares, 0.0)

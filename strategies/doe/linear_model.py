@@ -424,8 +424,8 @@ def lenth_margins(effects: Sequence[float]) -> Margins:
     if m < LEAST_CONTRASTS:
         return Margins(
             None, None, None,
-            f"Lenth's margins need {LEAST_CONTRASTS} contrasts or more that can be estimated, "
-            f"there {'is' if m == 1 else 'are'} {m}.",
+            f"Lenth's margins need {LEAST_CONTRASTS} or more estimable contrasts; there "
+            f"{'is' if m == 1 else 'are'} {m}.",
         )  # fmt: skip
     s0 = 1.5 * float(np.median(sizes))
     small = sizes[sizes < 2.5 * s0]

@@ -263,9 +263,7 @@ def _level_table(
 def require_method(method: str) -> None:
     """Raise `OptionError` unless `method` is a name in `METHODS`."""
     if method not in METHODS:
-        raise OptionError(
-            f"effects by {method!r} were asked for; allowed are {', '.join(METHODS)}."
-        )
+        raise OptionError(f"the method of effects is {method!r}; allowed are {', '.join(METHODS)}.")
 
 
 def _grand_mean(

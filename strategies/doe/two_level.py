@@ -49,7 +49,7 @@ def hadamard(order: int) -> NDArray[np.int8]:
     """
     if type(order) is not int or order < 1 or not _can_build(order):
         raise OptionError(
-            f"a Hadamard matrix of order {order!r} cannot be built; ask hadamard_order for one."
+            f"a Hadamard matrix of order {order!r} cannot be built; use one of hadamard_order."
         )
     if order <= 2:
         built = np.array([[1, 1], [1, -1]], dtype=np.int8)[:order, :order]
@@ -188,7 +188,7 @@ class RegularFraction:
         if self.n_generators > MAX_WORDS_FROM:
             raise OptionError(
                 f"the defining relation of {self.n_generators} generators has "
-                f"2^{self.n_generators} - 1 words; ask for that of at most {MAX_WORDS_FROM}."
+                f"2^{self.n_generators} - 1 words; at most {MAX_WORDS_FROM} generators are allowed."
             )
         words = _words(self.n_basic, self.columns[self.n_basic :])
         return tuple(sorted(map(_word, words), key=lambda word: (len(word), word)))
@@ -285,11 +285,9 @@ def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
     Raises `OptionError` unless k is at least 1 and the resolution is 3, 4 or 5.
     """
     if type(n_factors) is not int or n_factors < 1:
-        raise OptionError(f"a design of {n_factors!r} factors was asked for; ask for 1 or more.")
+        raise OptionError(f"a design has {n_factors!r} factors; it needs 1 or more.")
     if resolution not in RESOLUTIONS:
-        raise OptionError(
-            f"a two-level design of resolution {resolution!r} was asked for; allowed are 3, 4, 5."
-        )
+        raise OptionError(f"a two-level design has resolution {resolution!r}; allowed are 3, 4, 5.")
     if n_factors > SEARCHED and resolution == 3:
         return PlackettBurman(n_factors, hadamard_order(n_factors + 1))
     if n_factors > SEARCHED and resolution == 4:

@@ -247,14 +247,12 @@ def improvement_reason(
     prediction = model.predict(configuration)
     field = "free configurations" if exact else "configurations compared"
     if n_before:
-        field += (
-            f" beside the {n_before} under way" if n_before > 1 else " beside the one under way"
-        )
+        field += f" besides the {n_before} pending" if n_before > 1 else " besides the pending one"
     if prediction.chance is None:
-        parts = [f"Least is known of it among the {field}: no run differs from another yet"]
+        parts = [f"Most uncertain of the {field}: all results so far are equal"]
     else:
         parts = [
-            f"Promises most of the {field}: {_percent(prediction.chance)} to beat the best run"
+            f"Best expected gain of the {field}: {_percent(prediction.chance)} to beat the best run"
         ]
     if prediction.succeeds < SURE:
         parts.append(f"{_percent(prediction.succeeds)} that it gives a result")
@@ -272,11 +270,11 @@ def feasibility_reason(knowledge: Knowledge) -> str:
     """Explain in a sentence why the search is for a configuration that succeeds."""
     n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
     if not n_failed:
-        return "Far from what is under way, since no run has given a result yet."
-    runs = "run has" if n_failed == 1 else "runs have"
+        return "Far from the pending runs, since no run has given a result yet."
+    runs = "run" if n_failed == 1 else "runs"
     return (
-        f"Far from what was tried and near what worked, since {n_failed} {runs} failed and "
-        f"{n_done or 'none'} given a result."
+        f"Far from tried configurations and near successful ones, since {n_failed} {runs} failed "
+        f"and {n_done or 'none'} gave a result."
     )
 
 
@@ -305,7 +303,7 @@ def _beside(model: AnovaModel, configuration: Configuration, leader: Configurati
         if a != b
     ]
     if not differences:
-        return "the best run once more"
+        return "repeats the best run"
     if len(differences) <= NEAR:
         return f"{join_listed(differences)} from the best run"
     return f"unlike the best run in {len(differences)} of {len(model.space.parameters)} parameters"
@@ -417,8 +415,8 @@ class _AnovaBatch:
         for number, configuration in enumerate(points, len(so_far) + 1):
             tried = "every level of every parameter"
             if number <= n_extreme:
-                tried = "the lowest and highest of ordered levels and all others"
-            reason = f"Run {number} of the design that comes first: {tried}, about equally often."
+                tried = "the ends of ordinal parameters and all levels of others"
+            reason = f"Run {number} of the initial design: {tried}, about equally often."
             self._add(configuration, "initial", reason)
 
     def add_next(self) -> bool:
@@ -467,7 +465,7 @@ class _AnovaBatch:
         configuration = self._knowledge.space.sample(self._rng, self._taken)
         if configuration is None:
             return False
-        reason = "Drawn at random, since nothing near the constructions is free any more."
+        reason = "Drawn at random, since no configuration near the constructions is free."
         self._add(configuration, "random", reason)
         return True
 
@@ -531,7 +529,7 @@ ANOVA = StrategyEntry(
     Anova,
     (
         StrategyOption(
-            "start", int, DEFAULT_START, 1.0, None, "runs of the balanced design at first"
+            "start", int, DEFAULT_START, 1.0, None, "runs of the initial balanced design"
         ),
         StrategyOption(
             "caution", float, DEFAULT_CAUTION, 0.0, 10.0,

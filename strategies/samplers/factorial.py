@@ -78,7 +78,7 @@ class FullFactorial:
         number = sum(map(knowledge.space.is_allowed, knowledge.taken))
         while batch.missing:
             number += 1
-            reason = f"Run {number}{total} of the full factorial, which is made in random order."
+            reason = f"Run {number}{total} of the full factorial, in random order."
             if not batch.add_random("design", reason):
                 break
         return batch.suggestions
@@ -143,8 +143,8 @@ class FractionalFactorial:
         )
         for configuration in rest:
             reason = (
-                "Evens out how often each level is run, since no combination of lowest and "
-                "highest levels was found free."
+                "Balances how often each level is run, since no free combination of lowest and "
+                "highest levels was found."
             )
             batch.add(configuration, "design", reason)
         return batch.suggestions
@@ -222,13 +222,13 @@ def _fold(corners: Corners, *, own_fold: bool) -> tuple[Signs, str, str]:
         return (
             (-1,) * k,
             "all signs reversed",
-            "which tells main effects from two-factor interactions",
+            "which separates main effects from two-factor interactions",
         )
     first = corners.names[0]
     return (
         (-1, *(1,) * (k - 1)),
         f"the sign of {first} reversed",
-        f"which tells the interactions of {first} from the others",
+        f"which separates the interactions of {first} from the others",
     )
 
 
@@ -248,7 +248,7 @@ FULL_FACTORIAL = StrategyEntry(
     (
         StrategyOption(
             "order", str, "random",
-            summary="order of the runs; in standard order the last parameter moves fastest",
+            summary="order of the runs; in standard order the last parameter changes fastest",
             choices=RUN_ORDERS,
         ),
     ),
@@ -263,7 +263,7 @@ FRACTIONAL_FACTORIAL = StrategyEntry(
     (
         StrategyOption(
             "resolution", int, DEFAULT_RESOLUTION, 3.0, 5.0,
-            "3 tells main effects apart, 4 also from two-factor interactions, 5 those too",
+            "3 separates main effects, 4 also from two-factor interactions, 5 also these",
         ),
     ),
     starts=True,

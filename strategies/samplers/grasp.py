@@ -222,12 +222,10 @@ class _GraspBatch:
         if configuration is None:
             return False
         if self._knowledge.observations:
-            reason = "Drawn at random, since nothing near the constructions is free any more."
+            reason = "Drawn at random, since no configuration near the constructions is free."
             self._add(configuration, "random", reason)
         else:
-            reason = (
-                "Drawn at random, since no run has completed yet and nothing is known of any level."
-            )
+            reason = "Drawn at random, since no run has completed yet and no level is known."
             self._add(configuration, "initial", reason)
         return True
 

@@ -56,7 +56,7 @@ def balanced_design(
     Raises `OptionError` if n is no whole number from 0 on; `SpaceError` as `ParameterSpace.sample`.
     """
     if type(n) is not int or n < 0:
-        raise OptionError(f"a design of n={n!r} points was asked for; n is a whole number from 0.")
+        raise OptionError(f"a design has n={n!r} points; n must be a whole number from 0 on.")
     n = min(n, space.open_size)
     counts = level_counts(space, so_far)
     columns = [
@@ -315,12 +315,12 @@ def _ranks(space: ParameterSpace, configurations: Sequence[Configuration]) -> ND
 
 LATIN_HYPERCUBE = StrategyEntry(
     "latin_hypercube",
-    "Every level about equally often, also with the runs before; no result is looked at.",
+    "Every level about equally often, counting earlier runs; ignores results.",
     LatinHypercube,
     (
         StrategyOption(
             "criterion", str, "maximin",
-            summary="far apart, or parameters as little correlated as can be",
+            summary="points far apart, or parameters least correlated",
             choices=CRITERIA,
         ),
     ),

@@ -184,7 +184,7 @@ class ParticleSwarm:
             if free is None:
                 return False
             why = "is taken" if target in batch.unavailable else "is excluded"
-            landed, where = free, f"; where it would have landed {why}, this is next to it"
+            landed, where = free, f"; its target {why}, so this is the nearest free one"
         here = history[-1].configuration
         particle_text, swarms = (
             _open_level_ids(space, observation) for observation in (best(history), swarm_best)
@@ -199,8 +199,8 @@ class ParticleSwarm:
 
     def _add_random(self, batch: Batch, which: int) -> bool:
         reason = (
-            f"Drawn at random for particle {which + 1} of {self.particles}, which has no run to "
-            "move from, or nothing free near where it would go."
+            f"Drawn at random for particle {which + 1} of {self.particles}: it has no run to move "
+            "from, or no free configuration near its target."
         )
         return batch.add_random("random", reason)
 
@@ -235,10 +235,10 @@ PARTICLE_SWARM = StrategyEntry(
     "Particles that move over the grid, drawn to their own best run and the swarm's.",
     ParticleSwarm,
     (
-        StrategyOption("particles", int, DEFAULT_PARTICLES, 1.0, None, "how many particles"),
+        StrategyOption("particles", int, DEFAULT_PARTICLES, 1.0, None, "number of particles"),
         StrategyOption(
             "inertia", float, DEFAULT_INERTIA, 0.0, 1.0,
-            "share of a particle's last move that goes on",
+            "share of its last move that a particle keeps",
         ),
         StrategyOption(
             "cognitive", float, DEFAULT_PULL, 0.0, MAX_PULL,

@@ -178,7 +178,7 @@ def _add_polls(
         left.sort(key=lambda point: not _goes_on(space, state, point))
         head = f"Poll around {around}"
         if halvings > state.halvings:
-            head = f"Finer poll, should the coarser one fail, around {around}"
+            head = f"Finer poll, if the coarser one fails, around {around}"
         for point in left[: batch.missing]:
             batch.add(point, "poll", f"{head}: {_move(space, centre, point)}.", centre)
 
@@ -222,13 +222,13 @@ def _move(space: ParameterSpace, centre: Configuration, point: Configuration) ->
 
 def _random_start(knowledge: Knowledge, state: PatternSearchState) -> tuple[SuggestionKind, str]:
     if not knowledge.observations:
-        return "initial", "Drawn at random, since no run has completed yet to poll around."
+        return "initial", "Drawn at random, since there is no completed run to poll around yet."
     if state.incumbent is None:
         return "random", (
             "Drawn at random to start the search again, since the poll with steps of one level "
             "found nothing better."
         )
-    return "random", "Drawn at random, should every poll around the incumbent fail."
+    return "random", "Drawn at random, in case every poll around the incumbent fails."
 
 
 PATTERN_SEARCH = StrategyEntry(

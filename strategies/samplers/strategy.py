@@ -82,7 +82,7 @@ class Strategy(Protocol):
 def require_count(n: int) -> None:
     """Raise `OptionError` unless ``n`` is a whole number of at least 1."""
     if type(n) is not int or n < 1:
-        raise OptionError(f"{n!r} suggestions were asked for; ask for a whole number from 1 on.")
+        raise OptionError(f"the batch size is {n!r}; it must be a whole number from 1 on.")
 
 
 class Batch:
@@ -177,7 +177,7 @@ def construction_reason(model: DesignModel, configuration: Configuration, beta: 
         parts.append(f"{join_listed(untried)} {'is' if len(untried) == 1 else 'are'} untried")
     if unknown:
         verb = "has" if len(unknown) == 1 else "have"
-        parts.append(f"{join_listed(unknown)} {verb} runs, but nothing to be compared with yet")
+        parts.append(f"{join_listed(unknown)} {verb} runs, but no runs to compare with yet")
     if not parts:
         return f"{join_listed(ordinary)} drawn from the levels above the greediness {beta:g}."
     return "; ".join(parts) + "."
@@ -367,9 +367,7 @@ class StrategyEntry:
         for name in options:
             if name not in options_by_name:
                 if not options_by_name:
-                    raise OptionError(
-                        f"strategy '{self.name}' has no options, so no '{name}'; leave it out."
-                    )
+                    raise OptionError(f"strategy '{self.name}' has no options; leave out '{name}'.")
                 raise OptionError(
                     f"strategy '{self.name}' has no option '{name}'{hint(name, options_by_name)}"
                 )

@@ -74,7 +74,7 @@ def parse_expression(text: str) -> Expression:
     _admit(tree, text, 0)
     if not isinstance(tree, ast.Compare | ast.BoolOp | ast.Name) and not _is_truth(tree):
         raise ExclusionError(
-            f"exclusion '{text}' is no condition; compare something, such as 'procs == 0'."
+            f"exclusion '{text}' is not a condition; write a comparison, such as 'procs == 0'."
         )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     return Expression(text, names, tree, _compile(tree))
@@ -98,8 +98,8 @@ def evaluate(expression: Expression, values: Values) -> bool:
         return bool(expression.evaluate(values))
     except KeyError as error:
         raise ExclusionError(
-            f"exclusion '{expression.text}' needs a value for {error.args[0]!r}; given were "
-            f"{show_values(values) or 'none'}."
+            f"exclusion '{expression.text}' needs a value for {error.args[0]!r}; given "
+            f"values: {show_values(values) or 'none'}."
         ) from None
     except (ArithmeticError, TypeError) as error:
         used = {name: values[name] for name in sorted(expression.names) if name in values}
@@ -114,7 +114,7 @@ def _parse(text: str) -> ast.expr:
         raise ExclusionError("an exclusion is empty; write a condition such as 'procs == 0'.")
     if "\\" in text or not text.isprintable():
         raise ExclusionError(
-            f"exclusion {text!r} holds a backslash or a control character; write it on one line "
+            f"exclusion {text!r} contains a backslash or a control character; write it on one line "
             "without them."
         )
     try:
@@ -192,7 +192,7 @@ def _is_truth(node: ast.expr) -> bool:
 
 def _refusal(node: ast.expr, text: str) -> ExclusionError:
     piece = ast.get_source_segment(text, node) or text
-    return ExclusionError(f"exclusion '{text}' holds '{piece}'; {ALLOWED_SENTENCE}.")
+    return ExclusionError(f"exclusion '{text}' contains '{piece}'; {ALLOWED_SENTENCE}.")
 
 
 def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one return per kind of node
@@ -336,7 +336,7 @@ class Exclusion:
         for name in sorted(self.names):
             if name not in families:
                 raise ExclusionError(
-                    f"exclusion '{self.text}' names '{name}', which is no parameter"
+                    f"exclusion '{self.text}' names '{name}', which is not a parameter"
                     + hint(name, families)
                 )
         check_families(parse_expression(self.text), families)

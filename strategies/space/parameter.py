@@ -272,8 +272,8 @@ def _check_name(name: str) -> None:
         or unicodedata.normalize("NFKC", str(name)) != name
     ):
         raise SpaceError(
-            f"a parameter is named {name!r}; a name starts with a letter or underscore, goes on "
-            "with letters, digits and underscores, and is no word of Python such as 'in'."
+            f"a parameter is named {name!r}; a name starts with a letter or underscore, "
+            "continues with letters, digits and underscores, and is not a Python word such as 'in'."
         )
 
 

@@ -44,8 +44,7 @@ def check_names(parameters: Sequence[Parameter]) -> None:
         raise SpaceError("a space has no parameters; give at least one.")
     if len(parameters) > MAX_PARAMETERS:
         raise SpaceError(
-            f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} can be told "
-            "apart by any search."
+            f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} are allowed."
         )
     distinct: set[str] = set()
     for parameter in parameters:
@@ -336,7 +335,7 @@ class ParameterSpace:
                 return configuration
         raise SpaceError(
             f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "
-            "combinations of open levels; the exclusions leave too little, close levels instead."
+            "combinations of open levels; the exclusions leave too few; close levels instead."
         )
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
@@ -368,7 +367,7 @@ class ParameterSpace:
     def excluding(self, exclusion: Exclusion) -> ParameterSpace:
         """Return a copy of the space with one more exclusion."""
         if exclusion in self.exclusions:
-            raise SpaceError(f"the exclusion '{exclusion.text}' is there already.")
+            raise SpaceError(f"the exclusion '{exclusion.text}' exists already.")
         return replace(self, exclusions=(*self.exclusions, exclusion))
 
     def preferring(self, parameter: str, value: Level) -> ParameterSpace:
@@ -383,8 +382,7 @@ class ParameterSpace:
             )
         if pair in self.closed:
             raise SpaceError(
-                f"the level {show(value)} of parameter '{parameter}' is closed; reopen it before "
-                "it is preferred."
+                f"the level {show(value)} of parameter '{parameter}' is closed; reopen it first."
             )
         return replace(self, preferred=self.preferred | {pair})
 

@@ -209,7 +209,7 @@ def _suggestion(candidate: Candidate, choice: Choice) -> Suggestion:
     if candidate is choice.winner:
         reason = f"Run again to confirm the winner, which ran {times}."
     else:
-        reason = f"Run again to tell it from the winner; it ran {times}."
+        reason = f"Run again to compare it with the winner; it ran {times}."
     interval = choice.interval if candidate is choice.winner else None
     if interval is not None:  # of the mean, so it may not contain the estimate
         interval = (min(interval[0], candidate.estimate), max(interval[1], candidate.estimate))

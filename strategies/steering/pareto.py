@@ -156,7 +156,6 @@ def scalarised_observations(
 def _second(observation: Observation) -> float:
     if observation.second is None:
         raise ObservationError(
-            "an observation has no second quality; two measures are weighed only where every run "
-            "gave both."
+            "an observation has no second quality; with two measures every run must give both."
         )
     return observation.second

@@ -172,8 +172,8 @@ class RegionRule:
             )
         if self.good != "threshold" and self.threshold is not None:
             raise OptionError(
-                f"a region rule has threshold={self.threshold!r} and good={self.good!r}; a "
-                "threshold goes with good='threshold' only."
+                f"a region rule has threshold={self.threshold!r} and good={self.good!r}; "
+                "use a threshold only with good='threshold'."
             )
         if not _is_number(self.quantile) or not 0 < self.quantile <= 1:
             raise OptionError(
@@ -318,7 +318,7 @@ def pending_in_region(
                     break
         return PendingRuns(_count_box(space, region, done), tuple(pending))
     raise OptionError(
-        f"pending runs by {rule!r} were asked for; allowed are {', '.join(PENDING_RULES)}."
+        f"the rule for pending runs is {rule!r}; allowed are {', '.join(PENDING_RULES)}."
     )
 
 

@@ -44,7 +44,7 @@ def test_confidence_is_told_for_each_insight_the_surest_first() -> None:
         "With good insight, confidence 100 % instead of 0 %",
     }
     assert "runs to the optimum: 1" in told[0].text
-    assert " beside 30" in told[0].text or " beside 29" in told[0].text
+    assert " instead of 30" in told[0].text or " instead of 29" in told[0].text
     assert told[0].weight >= told[1].weight > 1
     assert all("learning: these episodes show no difference (" in one.text for one in told[2:])
 
@@ -78,7 +78,7 @@ def test_with_budgets_the_ratio_is_told() -> None:
     assert all("a budget of 25 runs instead of 10 raises the ratio" in one for one in sure)
     assert {one.split(",")[0] for one in sure} == {"On maze", "On flood"}
     open_ = [one.text for one in told if not one.sure]
-    assert any("exploitation 0.5 beside no advice: these episodes" in one for one in open_)
+    assert any("exploitation 0.5 against no level: these episodes" in one for one in open_)
 
 
 def test_an_episode_that_was_given_up_counts_with_what_was_allowed() -> None:
@@ -89,7 +89,7 @@ def test_an_episode_that_was_given_up_counts_with_what_was_allowed() -> None:
     assert only.sure
     assert only.text == (
         "Without insight, confidence 100 % instead of 0 % saves 40 (40 to 40) runs to the "
-        "optimum: 10 beside 50."
+        "optimum: 10 instead of 50."
     )
 
 

@@ -241,7 +241,7 @@ def test_without_a_compiler_sessions_play(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_what_cannot_be_compiled_is_refused() -> None:
     truth = episode(1).truth
-    with pytest.raises(AssistantError, match="compiled for the strategy 'grasp' with"):
+    with pytest.raises(AssistantError, match="compiled episodes need the strategy 'grasp' with"):
         CompiledEpisodes(truth, "random")
     with pytest.raises(AssistantError, match="effects='least_squares'"):
         CompiledEpisodes(truth, options={"effects": "least_squares"})

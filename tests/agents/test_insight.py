@@ -101,5 +101,5 @@ def test_a_ratio_needs_values_above_zero() -> None:
 def test_an_application_that_is_no_table_is_refused() -> None:
     from tests.assistant.examples import Bowl
 
-    with pytest.raises(AssistantError, match="may give another result every time"):
+    with pytest.raises(AssistantError, match="may give varying results"):
         Truth.of(Bowl())  # type: ignore[arg-type]

@@ -124,9 +124,9 @@ def test_the_paper_s_grids_are_asked(spaces: tuple[EvaluationSpace, ...]) -> Non
 
 def test_figures_without_their_space_are_left_out(spaces: tuple[EvaluationSpace, ...]) -> None:
     assert "8" not in EvaluationRecipe(FIGURE_NAMES, spaces).playable_figures
-    with pytest.raises(AssistantError, match="nothing is left to reproduce of figure 8"):
+    with pytest.raises(AssistantError, match="nothing to reproduce for figure 8"):
         EvaluationRecipe(("8",), spaces)
-    with pytest.raises(AssistantError, match="no figure '4' to reproduce; there are 5, 6,"):
+    with pytest.raises(AssistantError, match="no figure '4' to reproduce; allowed are 5, 6,"):
         EvaluationRecipe(("4", "6"), spaces)
 
 
@@ -214,8 +214,8 @@ def test_agreements_are_compared_episode_by_episode(
     assert [one.claim for one in done.verdicts] == [
         "default beyond grasp, 100 %",
         "default beyond grasp, 50 %",
-        "advice keeps agreements, grasp",
-        "advice keeps agreements, anova",
+        "warnings: more SLAs met, grasp",
+        "warnings: more SLAs met, anova",
     ]
     page = write_evaluation(done, tmp_path / "to")[0].read_text()
     assert page.count("<svg") == 3 + 1
@@ -261,6 +261,6 @@ def test_a_claim_of_ours_is_judged_like_one_of_the_paper(
     assert advised.outcome == outcome
     assert "in 50% of 20 episodes" in advised.evidence
     assert (
-        "no warning came"
+        "no warning proposed a change"
         in advice_keeps_more(WarningComparison("maze", "grasp", *samples, 0.0)).why
     )

@@ -54,7 +54,7 @@ def test_a_panel_for_each_table_as_in_figures_7_to_9() -> None:
     first, _ = panels(finished(BUDGETS).summaries)
     assert first.title == "maze, grasp, no insight, confidence 100 %, not learning"
     places = [(x, colour) for x, colour, _ in first.bars]
-    assert places == [("20", "no advice"), ("20", "0.5"), ("30", "no advice"), ("30", "0.5")]
+    assert places == [("20", "no level"), ("20", "0.5"), ("30", "no level"), ("30", "0.5")]
 
 
 def test_texts_hold_every_cell() -> None:
@@ -75,7 +75,7 @@ def test_texts_hold_every_cell() -> None:
 def test_who_did_not_find_the_optimum_counts_with_the_runs_that_were_allowed() -> None:
     cell = SIX.cells()[0]
     late = EpisodeResult(0, 1, 5, 0, None, True, 9.0, 0.5, True, "the deadline has passed")
-    found = EpisodeResult(1, 2, 10, 4, 8, False, 1.0, 1.0, False, "what was wanted is found")
+    found = EpisodeResult(1, 2, 10, 4, 8, False, 1.0, 1.0, False, "the target is reached")
     told = summarise(SIX, cell, 27, [late, found])
     assert (told.runs.mean, told.censored, told.late) == ((27 + 8) / 2, 0.5, 0.5)
     assert told.ratio is None

@@ -113,7 +113,7 @@ def test_a_folder_keeps_to_its_study(study: Path) -> None:
 def test_what_cannot_be_played_is_refused_before_anything_is_written(study: Path) -> None:
     study.write_text(STUDY.replace("small.csv", "below.csv") + "[stop]\nruns = 5\n")
     (study.parent / "below.csv").write_text("a,objective\n1,-3.0\n2,-2.0\n")
-    with pytest.raises(AssistantError, match="a ratio to the optimum means nothing"):
+    with pytest.raises(AssistantError, match="a ratio to the optimum is undefined"):
         play(study, "out")
     assert not (study.parent / "out").exists()
 

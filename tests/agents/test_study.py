@@ -183,8 +183,8 @@ def test_the_interval_covers_the_mean_as_often_as_it_says(of: str) -> None:
         ('tables = ["a.csv"]\ninsights = ["best"]', "'insights.0' .*not 'best'"),
         ('tables = ["a.csv"]\nkinds = ["analist"]', "did you mean 'analyst'"),
         ('tables = ["a.csv", "b/a.csv"]', "tables of a study names a twice"),
-        ('tables = ["a.csv"]\n[stop]\nexploitation = [0.5]', "comes with a share of a budget"),
-        ('tables = ["a.csv"]\n[stop]\ngoal = 0.1', "a goal is agreed on with a budget"),
+        ('tables = ["a.csv"]\n[stop]\nexploitation = [0.5]', "exploitation needs a budget"),
+        ('tables = ["a.csv"]\n[stop]\ngoal = 0.1', "a goal needs a budget"),
         ('tables = ["a.csv"]\n[stop]\nruns = 9\ngoal = 1.5', "goal is a share of the config"),
         ('tables = ["a.csv"]\n[analyst]\nacceptance = "often"', "analyst.acceptance"),
         ('tables = ["a.csv"]\n[learner]\nrat = 1', "no setting 'learner.rat'; did you mean 'rate'"),
@@ -192,7 +192,7 @@ def test_the_interval_covers_the_mean_as_often_as_it_says(of: str) -> None:
         ('applications = ["mace"]', "'applications.0' .*not 'mace'"),
         ('applications = ["maze"]', "measured by copperline agents run; in Python"),
         ('tables = ["a.csv"]\n[scheduling]\nlog = "x"', "'scheduling' among the applications"),
-        ('applications = ["scheduling"]\n[scheduling]\nfirst = 9', "'scheduling.first' is about"),
+        ('applications = ["scheduling"]\n[scheduling]\nfirst = 9', "scheduling.first' needs a log"),
         ('applications = ["scheduling"]\n[scheduling]\nlgo = "x"', "did you mean 'log'"),
     ],
 )
@@ -264,11 +264,11 @@ def test_an_episode_ends_at_its_goal() -> None:
         assert one.best is not None
         assert one.best <= goal
         assert one.runs < 40
-        assert one.ended == "what was wanted is found"
+        assert one.ended == "the target is reached"
     never = dataclasses.replace(study, stop=StoppingRule(runs=(15,), goal=1e-9))
     missed = [play_episode(never, never.cells()[0], known, i) for i in range(9)]
     assert [one.met for one in missed] == [one.runs_to_optimum is not None for one in missed]
     assert {one.met for one in missed} == {False, True}, "or the test shows less than it should"
-    assert all((one.ended == "what was wanted is found") == one.met for one in missed)
+    assert all((one.ended == "the target is reached") == one.met for one in missed)
     without = dataclasses.replace(never, stop=StoppingRule(runs=(5,)))
     assert play_episode(without, without.cells()[0], known, 0).met is None

@@ -105,7 +105,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from assistant.executors import EXECUTORS
     from sim.formats.registry import FORMATS
     from sim.formats.swf import rule_choices
-    from sim.generators.generator import generators
+    from sim.generators.generator import registered_generators
     from sim.policies.backfills import BACKFILLS
     from sim.policies.orders import ORDERS, TASK_ORDERS
     from sim.policies.placements import PLACEMENTS
@@ -116,7 +116,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     )
     policies = (*BACKFILLS, *ORDERS, *TASK_ORDERS, *PLACEMENTS)
     registered = (*presets(), *APPLICATIONS, *EXECUTORS, *policies, *AGENTS)
-    registered = (*registered, *generators(), *FORMATS)
+    registered = (*registered, *registered_generators(), *FORMATS)
     for name in [entry.name for entry in registered] + [*rule_choices(), *STRATEGIES]:
         assert f"`{name}`" in docs, name
 

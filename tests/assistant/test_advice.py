@@ -177,8 +177,8 @@ def test_more_runs_double_what_is_left_at_most(warned: Session) -> None:
     one = warning.alternatives[position_of(warning, "more_runs")]
     left = 50 - warned.experiment.n_charged
     assert one.sla == Sla(50 + left, goal=GOAL)
-    assert (
-        one.text == f"run {left} more, {50 + left} in all (an even chance is not within 100 runs)"
+    assert one.text == (
+        f"run {left} more, {50 + left} in all (100 runs do not give a chance of 50 %)"
     )
 
 
@@ -191,7 +191,7 @@ def test_the_words_tell_the_numbers_and_promise_nothing(warned: Session) -> None
     assert goal.if_doubled is not None
     assert warning.text.startswith(("Likely to miss: about ", "Very likely to miss: about "))
     assert f"from {percent(goal.chance)} to {percent(goal.if_doubled)}." in warning.text
-    assert "The paper's rule, which is not calibrated, says" in warning.text
+    assert "The paper's rule (uncalibrated) " in warning.text
     assert "will be met" not in warning.text
 
 
@@ -260,10 +260,13 @@ def test_changing_and_ignoring_leave_the_open_batch(warned: Session) -> None:
     [
         ({"answer": "accepted", "alternative": 9}, "no alternative at position 9"),
         ({"answer": "accepted", "alternative": -1}, "no alternative at position -1"),
-        ({"answer": "ignored", "alternative": 0}, "only an accepted advice names an alternative"),
-        ({"answer": "changed", "exploitation": 0.4, "alternative": 0}, "only an accepted"),
-        ({"answer": "changed"}, "which exploitation level"),
-        ({"answer": "accepted", "exploitation": 0.4}, "only a changed advice"),
+        ({"answer": "ignored", "alternative": 0}, "only the answer 'accepted' takes"),
+        (
+            {"answer": "changed", "exploitation": 0.4, "alternative": 0},
+            "only the answer 'accepted'",
+        ),
+        ({"answer": "changed"}, "name the exploitation level"),
+        ({"answer": "accepted", "exploitation": 0.4}, "only the answer 'changed'"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_and_nothing_is_stored(

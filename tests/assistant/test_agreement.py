@@ -132,7 +132,7 @@ def test_a_lucky_goal_is_not_the_end() -> None:
 
 def test_only_limits_count_as_an_end_a_goal_does_not() -> None:
     session = session_under(Sla(goal=0.25))
-    with pytest.raises(Exception, match="a limit of cost would not end"):
+    with pytest.raises(Exception, match="a cost limit would not end"):
         Follower().steer(session, SerialExecutor(Bowl()))
 
 
@@ -149,7 +149,7 @@ def test_a_run_beyond_its_limit_has_failed_and_is_counted() -> None:
     assert executor.works[0].limit_s == 60.0
     failed = session.experiment.runs_in(RunState.FAILED)
     assert [run.id for run in failed] == [2, 3]
-    assert failed[0].failure == "it took 65 s, and the agreement allows 60 s per run"
+    assert failed[0].failure == "it took 65 s, and the run limit is 60 s"
     assert used(session)["run_limit"].told == "2 runs took longer, and failed"
     assert used(session)["run_limit"].over == 5.0
     session.change_budget(Sla(max_runs=9, run_limit_s=65.0))

@@ -52,7 +52,7 @@ def test_partitions_have_names_and_shade_says_how_much() -> None:
     spec = gantt(BOXES, (DensityCell(0.0, 900.0, 0.0, 1.0, 0.25),), TWO)
     drawn = picture(spec)
     assert drawn.count(">small<") == 2  # on its halo
-    assert "taken by smaller jobs: 25%" in drawn
+    assert "used by smaller jobs: 25%" in drawn
     assert selections(spec) == [JOB]
 
 

@@ -67,7 +67,7 @@ def test_a_map_is_made_of_lists_one_number_per_cell() -> None:
     assert [cell["measured height [m]"] for cell in cells][-3:] == ["10", "11", "12"]
     assert cells[2]["measured height [m]"] == "unknown"
     assert cells[7]["configuration"] == "procs 1, order sjf, window [s] 60"
-    assert [cell["may be proposed"] for cell in cells] == [
+    assert [cell["may be suggested"] for cell in cells] == [
         ("yes", "no, closed", "no, excluded")[state] for state in ADMITTED
     ]
 

@@ -45,7 +45,7 @@ def test_a_game_is_drawn_as_it_was_played(maze: MazeDrawing) -> None:
     assert not any(_crosses(maze, s.x, s.y, s.x2, s.y2) for beat in maze.beats for s in beat)
     assert _n_passages(maze) == sum(map(len, plan.beside)) / 2
     assert len(maze.starts) == len(maze.beats) == 5
-    with pytest.raises(SettingsError, match="game 5 of 4; allowed are 1 to that number"):
+    with pytest.raises(SettingsError, match="game 5: allowed are 1 to 4"):
         maze_drawing(application, HASTY, 5)
 
 
@@ -144,6 +144,6 @@ def test_the_text_of_a_series() -> None:
 
 def test_the_picture_of_a_flood(flood: FloodDrawing) -> None:
     svg = str(vl_convert.vegalite_to_svg(flood_picture(flood)))
-    for text in ("deepest water, mm", ">observed<", ">simulated<", "rain, mm/h", "C, stream, m3/s"):
+    for text in ("maximum depth, mm", ">observed<", ">simulated<", "rain, mm/h", "C, stream, m3/s"):
         assert text in svg
     assert len(re.findall(r"<path[^>]*fill=\"#[0-9a-f]{6}\"", svg)) > 24 * 24 / 2

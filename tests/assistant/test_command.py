@@ -212,7 +212,7 @@ def test_bytes_that_are_no_text_do_no_harm() -> None:
 
 
 FAILURES: dict[str, tuple[str, str]] = {
-    "exit code": ("import sys; sys.exit('it broke')", "exit code 1; its last words: it broke"),
+    "exit code": ("import sys; sys.exit('it broke')", "exit code 1; its last output: it broke"),
     "signal": ("import os; os.kill(os.getpid(), 11)", "SIGSEGV (signal 11)"),
     "nothing": ("", "printed nothing"),
     "words": ("print('done')", "not JSON"),
@@ -286,7 +286,7 @@ def test_a_file_counts_only_if_this_run_wrote_it(tmp_path: Path) -> None:
     assert "did not write" in failure(replace(command, argv=(sys.executable, "-c", "", "{x}")))
     os.mkfifo(path)
     code = f"import os; p={str(path)!r}; os.unlink(p); os.mkfifo(p)"
-    assert "no ordinary file" in failure(replace(command, argv=(sys.executable, "-c", code, "{x}")))
+    assert "a regular file" in failure(replace(command, argv=(sys.executable, "-c", code, "{x}")))
 
 
 def test_a_scratch_folder_is_the_runs_own_and_is_removed(tmp_path: Path) -> None:
@@ -331,14 +331,14 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "forgotten ./": ({"argv": ("here", "{x}")}, "did you mean './here'"),
     "not executable": ({"argv": ("./here", "{x}")}, "chmod +x"),
     "a folder": ({"argv": ("./folder", "{x}")}, "no program './folder'"),
-    "unknown placeholder": ({"argv": ("sh", "{y}", "{x}")}, "'{y}', which is no parameter"),
+    "unknown placeholder": ({"argv": ("sh", "{y}", "{x}")}, "'{y}', which is not a parameter"),
     "near placeholder": ({"argv": ("sh", "{sed}", "{x}")}, "did you mean '{seed}'"),
     "attribute": ({"argv": ("sh", "{x.__class__}")}, "{x.__class__}"),
-    "lone brace": ({"argv": ("sh", "{x")}, "written twice"),
+    "lone brace": ({"argv": ("sh", "{x")}, "a literal brace twice"),
     "NUL": ({"argv": ("sh", "\0{x}")}, "NUL"),
-    "unused": ({"argv": ("sh",)}, "changes nothing"),
-    "only in the file": ({"argv": ("sh",), "reading": JsonFile("{x}")}, "changes nothing"),
-    "shell text": ({"argv": ("/bin/sh", "-c", "run {x}")}, "read it as code"),
+    "unused": ({"argv": ("sh",)}, "has no effect"),
+    "only in the file": ({"argv": ("sh",), "reading": JsonFile("{x}")}, "has no effect"),
+    "shell text": ({"argv": ("/bin/sh", "-c", "run {x}")}, "which a shell runs as code"),
     "program by seed": ({"argv": ("{seed}", "{x}")}, "cannot depend"),
     "limit": ({"limit_s": 0.0}, "above 0 s"),
     "folder": ({"cwd": "/nowhere/at/all"}, "/nowhere/at/all"),
@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "measure": ({"reading": Patterns(("(?P<time>.)",))}, "no pattern names"),
     "reserved": (
         {"space": ParameterSpace((Parameter("seed", (1,)),)), "argv": ("sh", "{seed}")},
-        "cannot be named 'seed'",
+        "cannot have the name 'seed'",
     ),
     "one of several programs": (
         {"space": ParameterSpace((Parameter("x", ("sh", "no-such-x")),)), "argv": ("{x}",)},
@@ -375,7 +375,7 @@ def test_what_cannot_be_run_is_refused_when_it_is_built(
 
 @pytest.mark.parametrize(
     "patterns,words",  # noqa: PT006
-    [((), "at least one"), (("(?P<a>",), "no regular"), ((".",), "names no measure"),
+    [((), "at least one"), (("(?P<a>",), "not a regular"), ((".",), "names no measure"),
      (("(?P<a>.)", "(?P<a>x)"), "two patterns")],
 )  # fmt: skip
 def test_a_bad_pattern_is_refused(patterns: tuple[str, ...], words: str) -> None:

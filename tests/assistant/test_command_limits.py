@@ -29,7 +29,7 @@ pytestmark = linux
 def test_too_many_processes_end_all_of_them() -> None:
     mark = uuid4().hex
     code = "import os, time\nfor _ in range(6): os.fork()\ntime.sleep(20)"  # 64 of them
-    with pytest.raises(ProgramError, match="of which a run may have 20; allow more with") as caught:
+    with pytest.raises(ProgramError, match="a run may have at most 20; allow more with") as caught:
         python(code, mark, processes=20).evaluate({"x": 1}, 0)
     assert caught.value.limited
     assert not caught.value.overtime
@@ -43,7 +43,7 @@ def test_children_in_sessions_of_their_own_are_counted_and_ended() -> None:
         "    if os.fork() == 0:\n        os.setsid(); time.sleep(20); os._exit(0)\n"
         "time.sleep(20)"
     )
-    assert "of which a run may have 8" in failure(python(code, mark, processes=8))
+    assert "a run may have at most 8" in failure(python(code, mark, processes=8))
     assert not alive(mark)
 
 
@@ -89,8 +89,8 @@ def test_several_processes_cannot_have_more_memory_together() -> None:
         f"        {HOLD.format(mib=60)}; time.sleep(20); os._exit(0)\ntime.sleep(20)"
     )
     told = failure(python(code, mark, environment=Environment(memory_bytes=150 * MIB)))
-    assert told.startswith("stopped when it held ")
-    assert "of which a run may have 150 MiB" in told
+    assert told.startswith("stopped at ")
+    assert "of memory; a run may have at most 150 MiB" in told
     assert not alive(mark)
 
 
@@ -114,7 +114,7 @@ def test_a_file_cannot_be_larger(tmp_path: Path, own_signal: bool) -> None:
         f"{dies}f = open({str(target)!r}, 'wb')\nfor _ in range(64): f.write(bytes(1 << 16))"
     )
     told = failure(python(code, file_bytes=MIB))
-    assert "it wrote a file of more than 1 MiB, the limit; allow more with file_size" in told
+    assert "it wrote a file larger than the limit of 1 MiB; allow more with file_size" in told
     assert target.stat().st_size == MIB
 
 
@@ -168,7 +168,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize(("more", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_limits_that_cannot_be(more: dict[str, object], words: str) -> None:
-    with pytest.raises(ApplicationError, match=f"the {words} that a run may have is at "):
+    with pytest.raises(ApplicationError, match=f"the {words} of a run must be at "):
         python("print(1)", **more)
 
 

@@ -111,7 +111,7 @@ def test_it_can_be_ended_early(stubborn: bool, tmp_path: Path) -> None:
     listener = Listener(lambda _: True)
     started_s = time.monotonic()
     command = python(code, mark, grace_s=0.2 if stubborn else 30.0)
-    with pytest.raises(RunStoppedError, match="the run was ended early"):
+    with pytest.raises(RunStoppedError, match="the run was stopped early on request"):
         command.evaluate_watched({"x": 1}, 0, None, listener)
     assert time.monotonic() - started_s < 55.0
     assert listener.told == [{"cost": 1.0}]

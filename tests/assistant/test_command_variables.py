@@ -87,15 +87,15 @@ def test_a_failed_program_is_told_what_it_was_not_given(
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/lib")
     told = failure(python(code))
-    assert f"it was not given the variable {name}; say inherit = ['{name}']" in told
-    assert "was not given" not in failure(python(code, inherit=["*"]))
+    assert f"it did not get the variable {name}; set inherit = ['{name}']" in told
+    assert "did not get" not in failure(python(code, inherit=["*"]))
 
 
 def test_the_hint_names_no_token(ours: dict[str, str]) -> None:
-    assert "not given" not in failure(python("import os; os.environ['COPPERLINE_TOKEN']"))
+    assert "did not get" not in failure(python("import os; os.environ['COPPERLINE_TOKEN']"))
 
 
 @pytest.mark.parametrize("pattern", ["", "A=b", "A\0", "A\n"], ids=repr)
 def test_what_is_no_pattern(pattern: str) -> None:
-    with pytest.raises(ApplicationError, match="inherit names variables"):
+    with pytest.raises(ApplicationError, match="inherit lists variables"):
         python("print(1)", inherit=[pattern])

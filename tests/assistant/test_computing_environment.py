@@ -88,7 +88,7 @@ def test_more_than_the_machine_has(
 ) -> None:
     with pytest.raises(SettingsError, match=words) as caught:
         check_capacity(ExecutorSpec(executor, environment=wanted), workers, SMALL)
-    assert "; ask for less in [environment]" in str(caught.value)
+    assert "; reduce the needs in [environment]" in str(caught.value)
     assert ("fewer workers" in str(caught.value)) == (workers > 1)
     assert fault_of_sentence(str(caught.value)) is None
 

@@ -62,7 +62,7 @@ def test_confidence_is_the_share_of_suggestions_taken() -> None:
 def test_results_are_rated_and_only_results() -> None:
     session, store = opened()
     run = session.include({"x": 2, "y": 0, "mode": "plain"})
-    with pytest.raises(ExperimentError, match="only a result can be rated"):
+    with pytest.raises(ExperimentError, match="only a completed run can be rated"):
         session.rate(run.id, True)
     session.run_queued(SerialExecutor(Bowl()))
     session.rate(run.id, True)
@@ -229,7 +229,7 @@ def test_a_preferred_level_draws_half_of_the_suggestions_and_is_journalled() -> 
     session.unprefer_level("mode", "odd")
     assert not any("preferred" in s.reason for s in session.suggest(4).suggestions)
     texts = [e.text for e in store.load(session.id) if isinstance(e, SpaceChanged)]
-    assert texts == ["mode=odd preferred", "mode=odd preferred no more"]
+    assert texts == ["mode=odd preferred", "mode=odd no longer preferred"]
     with pytest.raises(StrategyError, match="is not preferred"):
         session.unprefer_level("x", 1)
 

@@ -48,7 +48,7 @@ def test_a_failed_run_costs_the_mean_where_a_measure_is_the_cost() -> None:
     session.run_queued(Timed(bowl))
     assert session.experiment.cost == pytest.approx(1.0 + 5.0 + 3.0)
     told = used(session)["cost"].told
-    assert told == "9 J used, of which 1 run of unknown cost at the mean of the others"
+    assert told == "9 J used; 1 run of unknown cost counted at the mean of the others"
 
 
 def test_an_unknown_cost_is_never_called_met_and_is_said_once() -> None:
@@ -62,8 +62,8 @@ def test_an_unknown_cost_is_never_called_met_and_is_said_once() -> None:
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert said.count("warning") == 1
     assert said.startswith(
-        "warning: the cost of run 1 is unknown, since it gave no number as 'joules'; while no cost "
-        "is known the limit of 9 J ends nothing"
+        "warning: the cost of run 1 is unknown, since it returned no number 'joules'; the cost "
+        "limit of 9 J has no effect until a cost is known"
     )
     assert used(session)["cost"].verdict == "open"
     session.finish("enough")
@@ -119,9 +119,9 @@ def test_a_spent_cost_refuses_runs_stops_what_waits_and_stores_nothing() -> None
     session.run_queued(Timed(Bowl()), stop=session.is_over_limit)
     assert session.experiment.cost == pytest.approx(6.0)
     assert [run.id for run in session.experiment.runs_in(RunState.QUEUED)] == [4]
-    assert session.passed_limit() == "the cost of 4 J is used up"
+    assert session.passed_limit() == "the cost limit of 4 J is used up"
     n_events = session.experiment.n_events
-    with pytest.raises(ExperimentError, match=r"cost of 4 J is used up \(6 J so far\); agree on"):
+    with pytest.raises(ExperimentError, match=r"cost limit of 4 J is used up \(6 J so far\); set a"):
         session.include(at(3))
     assert session.experiment.n_events == n_events
     assert session.import_results([(at(3), {"height": 2.0})]) == 1, "what is free is taken"
@@ -134,7 +134,7 @@ def test_a_cost_alone_ends_a_sweep_and_the_overshoot_is_told() -> None:
     session = session_under(sla)
     reason = Follower(initial=3, batch=2).steer(session, Timed(Bowl()))
     session.finish(reason)
-    assert reason == "the cost of 25 J is used up"
+    assert reason == "the cost limit of 25 J is used up"
     spent = session.experiment.cost
     assert spent is not None
     last = max(session.experiment.runs, key=lambda run: run.ended_s or 0.0)

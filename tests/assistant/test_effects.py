@@ -189,7 +189,7 @@ def test_the_report_draws_effects_and_says_what_they_rest_on() -> None:
     assert [figure.parameter for figure in data.adjusted.figures][:2] == ["a", "b"]
     assert [change.level for change in data.adjusted.figures[0].levels] == ["-1", "1"]
     page = render_html(data)
-    for text in ("What each parameter does by itself", "half-normal quantile", "F = ",
+    for text in ("Adjusted effect of each parameter", "half-normal quantile", "F = ",
                  "the pseudo standard error", "Each run predicted from the others"):  # fmt: skip
         assert text in page
     assert "change of wait_s [s]" in page

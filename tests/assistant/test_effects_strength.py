@@ -146,7 +146,7 @@ def test_without_an_error_there_is_no_standard_error_and_no_r_squared() -> None:
     found = term_shares(session.experiment)
     assert all(one.share is not None for one in found.main)
     assert {one.share for one in found.pairs} == {None}, "a corner is missing of every pair"
-    assert "No pair" not in headline(report, found)
+    assert "No interaction" not in headline(report, found)
 
 
 def test_any_number_that_was_measured_is_a_response_with_the_direction_that_is_known(

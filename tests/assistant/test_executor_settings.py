@@ -50,14 +50,14 @@ def test_certificates_of_ones_own_may_be_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
-        ('system = "slurm"\n', "", "'partition' speaks of jobs; say who starts them"),
+        ('system = "slurm"\n', "", "'partition' is for jobs; name the system that starts them"),
         ('system = "slurm"', 'system = "pbs"', "system"),
         ('partition = "short"', 'partition = "a b"', "partition"),
         ('host = "10.0.0.1"', 'host = "a\\nb"', "host is empty or not printable"),
         ('host = "10.0.0.1"', 'host = ""', "host is empty or not printable"),
         ("--nice=7", "--nice=7\\u0000", "options is empty or not printable"),
-        ('host = "10.0.0.1"', 'address = "tls://h:1"', "say either its address or the system"),
-        ('kind = "dask"', 'kind = "process_pool"', "go with the executors 'slurm' and 'dask'"),
+        ('host = "10.0.0.1"', 'address = "tls://h:1"', "set either its address or the system"),
+        ('kind = "dask"', 'kind = "process_pool"', "only the executors 'slurm' and 'dask'"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, was: str, becomes: str, said: str) -> None:

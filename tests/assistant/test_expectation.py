@@ -152,19 +152,17 @@ def test_few_or_equal_durations_say_nothing() -> None:
 
 def test_a_list_is_told_by_its_range_and_its_best() -> None:
     experiment = steered(8).experiment
-    assert list_text(experiment, []) == "Your list: nothing is taken."
+    assert list_text(experiment, []) == "Your list is empty."
     ones = [c for c in experiment.space.configurations() if c not in experiment.knowledge.taken]
     values = [expected_measure(experiment, one) for one in ones[:3]]
     best = min(range(3), key=lambda i: values[i].value)  # type: ignore[union-attr]
     text = list_text(experiment, [(i + 4, ones[i]) for i in range(3)])
     assert text.startswith("Your list: 3 runs, predicted ")
-    assert f"no. {best + 4} the best with {expected_text(experiment, ones[best])}" in text
+    assert f"best: no. {best + 4} with {expected_text(experiment, ones[best])}" in text
     alone = list_text(experiment, [(1, ones[0])])
     assert alone == f"Your list: 1 run, predicted {expected_text(experiment, ones[0])}."
     young = open_session(Bowl(), store=MemoryStore()).experiment
-    assert "2 runs; what they give cannot be predicted yet" in list_text(
-        young, [(1, ones[0]), (2, ones[1])]
-    )
+    assert "2 runs, without a prediction yet" in list_text(young, [(1, ones[0]), (2, ones[1])])
 
 
 def test_an_explanation_names_the_neighbour_the_best_and_every_level() -> None:

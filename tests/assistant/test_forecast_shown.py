@@ -213,11 +213,16 @@ def course_of(*verdicts: tuple[float, Any]) -> list[ChancePoint]:
 @pytest.mark.parametrize(
     ("goal", "verdict", "chance", "said"),
     [
-        (3.0, "likely_miss", 0.2, "called likely to miss once, after 12 runs: that was right"),
-        (3.0, "on_track", 0.9, "called on track once, after 12 runs: that was wrong"),
-        (3.0, "open", 0.5, "No verdict was given on the way"),
-        (60.0, "very_likely_miss", 0.05, "called likely to miss once, after 12 runs: that was wr"),
-        (60.0, "on_track", 0.9, "called on track once, after 12 runs: that was right"),
+        (3.0, "likely_miss", 0.2, "'likely to miss' was given once, after 12 runs; it was right"),
+        (3.0, "on_track", 0.9, "'on track' was given once, after 12 runs; it was wrong"),
+        (3.0, "open", 0.5, "The forecast gave no verdict"),
+        (
+            60.0,
+            "very_likely_miss",
+            0.05,
+            "'likely to miss' was given once, after 12 runs; it was wrong",
+        ),
+        (60.0, "on_track", 0.9, "'on track' was given once, after 12 runs; it was right"),
     ],
 )
 def test_a_verdict_is_called_right_or_wrong_as_it_came(
@@ -237,12 +242,12 @@ def test_another_goal_on_the_way_is_said_and_nothing_is_judged() -> None:
     experiment = replayed(journal(3.0))
     seen = forecast(experiment, 1_000_500.0)
     told = review_sentences(ForecastSubject.of(experiment), course_of((0.2, "likely_miss")), seen)
-    assert "that was right" in told[-1]
+    assert "it was right" in told[-1]
     other = ChancePoint(14, 9.0, 5.0, 0.4, (0.2, 0.6), "open")
     told = review_sentences(
         ForecastSubject.of(experiment), [*course_of((0.2, "likely_miss")), other], seen
     )
-    assert "The goal was changed on the way (3, 5)" in told[-1]
+    assert "The goal changed during the sweep (3, 5)" in told[-1]
 
 
 # -- the report --------------------------------------------------------------------------------
@@ -267,7 +272,7 @@ def test_a_report_on_the_way_tells_the_chance_the_fan_and_the_terms() -> None:
     assert "runs: 24 of 60 ended, 36 left" in text
     assert "paper&#39;s rule (uncalibrated)" in text
     assert text.count("<svg") == 3  # the chance, the fan, the chance over runs; no deadline
-    assert "that was" not in text
+    assert "; it was" not in text
     session.change_budget(Sla(60, deadline_s=1_000_000.0 + 5_000.0, goal=3.0))
     text = section(render_html(reported(session)))
     assert text.count("<svg") == 4
@@ -279,8 +284,8 @@ def test_a_finished_report_tells_what_became_of_it() -> None:
     session.finish("used up")
     text = section(render_html(reported(session)))
     assert "The goal of 3 was not reached." in text
-    assert "How the forecast went" in text
-    assert re.search(r"that was (right|wrong)|No verdict was given", text)
+    assert "Past forecasts" in text
+    assert re.search(r"it was (right|wrong)|The forecast gave no verdict", text)
     reached = swept(60.0)
     reached.finish("used up")
     text = section(render_html(reported(reached)))

@@ -109,7 +109,7 @@ async def _later(x: int, mode: str) -> float:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no function": (3, "is no function"),
+    "no function": (3, "is not a function"),
     "an argument too few": (lambda x: 1, "mode"),
     "an argument too many": (lambda x, mode, depth: 1, "depth"),
     "by position only": (lambda x, mode, /: 1, "by name"),
@@ -167,7 +167,7 @@ UNFOUND: dict[str, tuple[str, str, str]] = {
     "a path": ("../tune:cost", "", "module:function"),
     "no module": ("no_such_module_x:cost", "", "no module 'no_such_module_x'"),
     "no function": ("tune:cots", "def cost(): pass\n", "its functions are cost"),
-    "not callable": ("tune:cost", "cost = 3\n", "is no function"),
+    "not callable": ("tune:cost", "cost = 3\n", "is not a function"),
     "syntax": ("tune:cost", "def cost(:\n", "SyntaxError"),
     "raises": ("tune:cost", "1 / 0\n", r"ZeroDivisionError: division by zero (tune.py, line 1)"),
     "leaves": ("tune:cost", "raise SystemExit(3)\n", "SystemExit"),

@@ -285,7 +285,7 @@ def test_a_generator_is_fitted_to_the_log_and_a_model_file_is_that_model(tmp_pat
         ({"count": 0}, "application.futures.count"),
         ({"counts": 1}, "no setting 'application.futures.counts'.*did you mean 'count'"),
         ({"scale": 0.0}, "application.futures.scale"),
-        ({"generator": None, "model": "a.json", "knobs": {"x": 1}}, "told to what is fitted"),
+        ({"generator": None, "model": "a.json", "knobs": {"x": 1}}, "for a fit; name what to fit"),
         ({"knobs": {"x": 1}}, "name the log with log"),
     ],
 )
@@ -337,7 +337,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     assert rebuild(opened).facts == built.application.facts
     other = lublin().with_parameters({"types": "batch"})
     save_model(other, tmp_path / "m.json")
-    with pytest.raises(SettingsError, match="drawn from it has changed"):
+    with pytest.raises(SettingsError, match="has changed, so its results could not be compared"):
         rebuild(opened)
 
 

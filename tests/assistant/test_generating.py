@@ -92,11 +92,9 @@ def test_the_verdict_counts_what_chance_would_do() -> None:
         "1 of 20 figures differ by more than the days of log differ among themselves; about 1 of "
         "20 would by chance alone."
     )
-    assert second == "Farther than its own days explain: run time (KS distance)."
-    assert workload_generation.verdict(compared("alike"))[1].startswith(
-        "No distribution is farther"
-    )
-    assert workload_generation.verdict(compared("unknown"))[0].startswith("Nothing is judged")
+    assert second == "Distances above this variation: run time (KS distance)."
+    assert workload_generation.verdict(compared("alike"))[1].startswith("No distance exceeds")
+    assert workload_generation.verdict(compared("unknown"))[0].startswith("No figure is judged")
 
 
 def test_rows_say_what_is_unknown_by_an_empty_cell() -> None:

@@ -112,10 +112,10 @@ def test_not_kept_is_cancelled() -> None:
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda: started(None), "run 1 has reported nothing yet, so there is nothing to keep"),
-        (lambda: started({"other": 1.0}), "what run 1 has reported makes no result: .*height"),
-        (lambda: started({"height": None}), "what run 1 has reported makes no result: .*height"),
-        (lambda: started({"height": 1.0}, sla=Sla(9, run_limit_s=0.5)), "allows 0.5 s per run"),
+        (lambda: started(None), "run 1 has no intermediate result yet, so there is nothing to"),
+        (lambda: started({"other": 1.0}), "intermediate result of run 1 is invalid: .*height"),
+        (lambda: started({"height": None}), "intermediate result of run 1 is invalid: .*height"),
+        (lambda: started({"height": 1.0}, sla=Sla(9, run_limit_s=0.5)), "the run limit is 0.5 s"),
     ],
 )
 def test_what_makes_no_result_cannot_be_kept(prepare: Callable[[], Session], said: str) -> None:
@@ -130,10 +130,10 @@ def test_what_makes_no_result_cannot_be_kept(prepare: Callable[[], Session], sai
 def test_only_a_run_that_goes_on_is_stopped() -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(9), clock=TickingClock())
     session.include(SHORT)
-    with pytest.raises(ExperimentError, match="run 1 is queued; only a run that goes on"):
+    with pytest.raises(ExperimentError, match="run 1 is queued; only a running run"):
         session.stop(1)
     session.run_queued(SerialExecutor(Bowl()))
-    with pytest.raises(ExperimentError, match="run 1 is completed; only a run that goes on"):
+    with pytest.raises(ExperimentError, match="run 1 is completed; only a running run"):
         session.stop(1)
     with pytest.raises(ExperimentError, match="there is no run 2"):
         session.stop(2)
@@ -147,7 +147,7 @@ def test_a_report_of_an_earlier_attempt_is_not_kept() -> None:
     again = session.include(LONG)
     session.take([RunStarted(session.now_s(), again.id, "node-8", "other")])
     assert session.experiment.run(again.id).reported_s is None
-    with pytest.raises(ExperimentError, match="reported nothing yet"):
+    with pytest.raises(ExperimentError, match="no intermediate result yet"):
         session.stop(again.id)
 
 
@@ -311,7 +311,7 @@ def test_what_has_been_reported_in_words() -> None:
     objective = Objective(SingleMeasure("height"), "minimise")
     assert reported_words(run, objective) == "height 7.5"
     assert reported_words(run, Objective(SingleMeasure("more_s"), "minimise")) == (
-        "2 measures, none of them counts"
+        "2 measures, none is in the objective"
     )
     assert age_words(run, 2e6 + 75.2) == "75 s ago"
     assert age_words(run, 1e6) == "below 0.1 s ago"

@@ -210,7 +210,7 @@ def test_failures_are_told_at_once_then_once_a_minute_with_their_number() -> Non
         heard, notices = happen(experiment, heard, failed(run_id, NOON_S + at_s))
         told += notices
     assert [(n.failure.run, n.failure.count) for n in told if n.failure] == [(1, 1), (4, 3), (6, 2)]
-    assert "(3 runs have failed since the last call)" in told[1].sentence
+    assert "(3 runs have failed since the last notice)" in told[1].sentence
 
 
 def test_what_was_held_back_is_told_by_the_next_event_after_a_minute_and_before_the_end() -> None:
@@ -254,6 +254,6 @@ def test_the_end_of_automatic_steering_is_told_once_and_is_no_end_of_the_experim
     heard, (notice,) = notices_of_end(experiment, "the deadline has passed", NoticeState(), NOON_S)
     assert notice.finish is not None
     assert notice.finish.finished is False
-    assert "is not steered any more: the deadline has passed" in notice.sentence
+    assert "has ended auto-steering: the deadline has passed" in notice.sentence
     assert notices_of_end(experiment, "the deadline has passed", heard, NOON_S + 9) == (heard, ())
     assert notices_of_end(experiment, "another reason", heard, NOON_S + 9)[1]

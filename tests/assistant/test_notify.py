@@ -108,7 +108,7 @@ def test_a_failing_hook_is_said_once_and_the_sweep_goes_on() -> None:
     with Notifier(HookCommands(on_finish=bad, on_failure=bad), said.append) as notifier:
         notifier.follow(session)
         steered(session, executor)
-    fault = "the program ended with exit code 1; its last words: no mail today"
+    fault = "the program ended with exit code 1; its last output: no mail today"
     assert sorted(said) == [f"the hook on_{kind} failed: {fault}" for kind in ("failure", "finish")]
     assert session.experiment.finished is not None
 
@@ -151,7 +151,7 @@ time.sleep(60)
         assert both.read() == b"both"  # ends only when neither of the two is left
     assert time.monotonic() - started_s < PATIENCE_S
     notifier.close()
-    assert said == ["the hook on_finish failed: stopped at the limit of 1 s; it said nothing"]
+    assert said == ["the hook on_finish failed: stopped at the limit of 1 s; it printed nothing"]
 
 
 def test_what_a_hook_leaves_behind_may_end_within_the_timeout(pipe: Path, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_fault_of_ours_is_said_once_and_hurts_nothing(monkeypatch: pytest.Monk
     with Notifier(HookCommands(on_finish=python("")), said.append) as notifier:
         notifier.follow(session)
         steered(session, executor)
-    assert said == ["no hook was told: ZeroDivisionError: ours"]
+    assert said == ["no hook was started: ZeroDivisionError: ours"]
     assert session.experiment.finished is not None
 
 
@@ -261,7 +261,7 @@ def test_without_hooks_nothing_listens() -> None:
         (HookCommands(on_warning=("./hook",)), "there is no program './hook' in the folder"),
         (
             HookCommands(on_failure=("sh",), cwd="no-such-folder"),
-            "'no-such-folder' that hooks run in",
+            "working folder of the hooks, 'no-such-folder'",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_second_measure_has_a_sign_of_its_own() -> None:
     assert less.value_of(-4.0) == 4.0
     with pytest.raises(ObjectiveError, match="gave no measure 'utilisation'"):
         objective.assess({"wait_s": 3.0, "procs": 2.0, "power_w": 1.0})
-    with pytest.raises(ObjectiveError, match="cannot be judged"):
+    with pytest.raises(ObjectiveError, match="cannot be assessed"):
         Objective(SingleMeasure("v"), second=SecondObjective(SingleMeasure("w"))).assess(
             {"v": 1.0, "w": 1e200}
         )

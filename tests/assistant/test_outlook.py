@@ -76,12 +76,12 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
             "The goal is 4.1 steps beyond the best; with twice the runs left the chance is 38 % "
             "instead of 25 %. A step is the mean distance of the next three results from the best."
         ),
-        "More likely than not: within 62 further runs, 2 h 10 min at the pace so far.",
+        "The goal is probably reached within 62 further runs, 2 h 10 min at the pace so far.",
         (
             "Best mean_wait_s expected after the 38 runs left: 12,500 s (11,500 to 13,000 s in 8 "
             "of 10 cases)."
         ),
-        "The runs left are over between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
+        "The runs left end between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
     )
     assert term_words(WAIT, SEEN.terms[0], SEEN.at_s) == "runs: 22 of 60 ended, 38 left"
 
@@ -113,9 +113,7 @@ def test_what_is_decided_has_no_chance() -> None:
     assert chance_words(reached) == "goal reached by run 17"
     nothing = Interval(0.0, 0.0, 0.0)
     over = replace(SEEN, remaining=nothing, goal=replace(GOAL, chance=1e-304), is_over=True)
-    assert (
-        headline(WAIT, over) == "Nothing is left to run, and the goal of 12,000 s is not reached."
-    )
+    assert headline(WAIT, over) == "No run is left, and the goal of 12,000 s is not reached."
     finished = replace(WAIT, is_finished=True)
     assert headline(finished, over) == "The goal of 12,000 s was not reached."
     assert forecast_sentences(finished, over) == ()
@@ -124,20 +122,19 @@ def test_what_is_decided_has_no_chance() -> None:
 
 def test_silence_says_its_reason() -> None:
     goal = replace(GOAL, chance=None, band=None, runs_needed=None, if_doubled=None)
-    seen = replace(SEEN, goal=goal, best=None, silence="7 runs are over, and a forecast needs 12")
+    seen = replace(SEEN, goal=goal, best=None, silence="7 runs have ended, and a forecast needs 12")
     assert headline(WAIT, seen) == (
-        "No chance to reach 12,000 s is told yet: 7 runs are over, and a forecast needs 12."
+        "The chance to reach 12,000 s is not known yet: 7 runs have ended, and a forecast needs 12."
     )
     assert not any("%" in sentence for sentence in forecast_sentences(WAIT, seen))
     assert headline(WAIT, replace(seen, goal=None)) == (
-        "No goal is agreed, and nothing can be foreseen yet: 7 runs are over, and a forecast "
-        "needs 12."
+        "No goal is set, and there is no forecast yet: 7 runs have ended, and a forecast needs 12."
     )
 
 
 def test_without_a_goal_the_best_to_come_is_told() -> None:
     told = headline(WAIT, replace(SEEN, goal=None))
-    assert told == f"No goal is agreed, so no chance is told. {best_words(WAIT, SEEN)}"
+    assert told == f"No goal is set, so no chance is shown. {best_words(WAIT, SEEN)}"
     assert chance_words(replace(SEEN, goal=None)) == ""
 
 
@@ -151,7 +148,8 @@ def test_late_there_is_no_verdict(left: float, verdict: str) -> None:
 
 def test_no_single_number_of_runs_beyond_what_was_tested() -> None:
     far = replace(SEEN, goal=replace(GOAL, runs_needed=Interval(40.0, None, None)))
-    assert "More likely than not: not within 100 further runs." in forecast_sentences(WAIT, far)
+    told = forecast_sentences(WAIT, far)
+    assert "The goal is probably not reached within 100 further runs." in told
 
 
 def test_terms_and_the_tightest_of_them() -> None:
@@ -162,11 +160,11 @@ def test_terms_and_the_tightest_of_them() -> None:
     )
     unknown = replace(cost, used=None, remaining=None)
     assert term_words(WAIT, unknown, AT_13_46_S) == (
-        "cost: an unknown part of 20 EUR spent, how many more runs that leaves is unknown"
+        "cost: an unknown part of 20 EUR spent, the number of runs left is unknown"
     )
     deadline = TermForecast("deadline", AT_13_46_S + 90_000.0, AT_13_46_S, None)
     assert term_words(WAIT, deadline, AT_13_46_S) == (
-        "deadline: until 1970-01-13 14:46 UTC, how many more runs that leaves is unknown"
+        "deadline: until 1970-01-13 14:46 UTC, the number of runs left is unknown"
     )
     passed = replace(deadline, limit=AT_13_46_S - 60.0, remaining=Interval(0.0, 0.0, 0.0))
     assert term_words(WAIT, passed, AT_13_46_S) == "deadline: 13:45 UTC has passed"
@@ -178,11 +176,9 @@ def test_terms_and_the_tightest_of_them() -> None:
 
 
 def test_ends_without_an_end() -> None:
-    assert end_words(replace(SEEN, seconds_left=None)) == (
-        "When the runs left are over is unknown."
-    )
+    assert end_words(replace(SEEN, seconds_left=None)) == "The end of the runs left is unknown."
     assert end_words(replace(SEEN, seconds_left=Interval(2_400.0, None, None))) == (
-        "The runs left are over at 14:26 UTC or later."
+        "The runs left end at 14:26 UTC or later."
     )
     assert "more than 10 years" in end_words(replace(SEEN, seconds_left=Interval(1.0, 2e9, 1e18)))
 
@@ -201,7 +197,7 @@ def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
         "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 left."
     )
     nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
-    assert "neither a number of runs nor a deadline nor a cost tells" in paper_words(nothing)
+    assert "no budget of runs, deadline or cost limit is set" in paper_words(nothing)
 
 
 @given(subjects, forecasts)
@@ -235,10 +231,10 @@ def test_nothing_is_over_while_a_run_may_still_end() -> None:
     rare = replace(SEEN, remaining=Interval(0.0, 0.0, 0.0), under_way=1)
     assert verdict_of(rare) == "nearly_used"
     assert "runs left (most likely 0): 25 %" in headline(WAIT, rare)
-    assert "1 run is under way, and counted as left until over." in forecast_sentences(WAIT, rare)
+    assert "1 run is running and counted as left." in forecast_sentences(WAIT, rare)
     late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
     assert headline(WAIT, late) == (
-        "2 runs are under way, and nothing can end within the agreement any more; the goal of "
+        "2 runs are running, but no run can end within the SLA; the goal of "
         "12,000 s is not reached."
     )
 

@@ -184,17 +184,17 @@ def test_machines_of_one_name_that_differ_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"levels": {"gpu8_machines": [8]}}, "today's gpu8_machines, 16, is not among its levels"),
+        ({"levels": {"gpu8_machines": [8]}}, "current gpu8_machines, 16, is not among its levels"),
         ({"levels": {"speed": [1]}}, "no parameter 'speed'"),
         ({"levels": {"placement": ["first"]}}, "placement has the level 'first'"),
         ({"levels": {"backfill": ["easy"]}}, "backfill has the level 'easy'"),
         ({"baseline": {"gpu_sharing": "no"}}, "allowed are 'on' and 'off'"),
         ({"baseline": {"cpu_overcommit": 0.5}}, "allowed are numbers from 1 to 100"),
-        ({"trace": "a.csv", "generator": "joulie"}, "give one of trace"),
-        ({"trace": "a.csv", "scale": 2.0}, "'scale' is about workloads that are drawn"),
-        ({"first": 5}, "'first' is about a trace"),
-        ({"prices": {"a": 1.0}}, "'prices' are of the kinds of machines of a list"),
-        ({"machines": [{"name": "a", "cores": 2, "count": 1, "counts": [2]}]}, "today's count, 1"),
+        ({"trace": "a.csv", "generator": "joulie"}, "give only one of trace"),
+        ({"trace": "a.csv", "scale": 2.0}, "'scale' is for drawn workloads"),
+        ({"first": 5}, "'first' is for a trace"),
+        ({"prices": {"a": 1.0}}, "'prices' are for a list of machines"),
+        ({"machines": [{"name": "a", "cores": 2, "count": 1, "counts": [2]}]}, "current count, 1"),
         ({"machines": [{"name": "a", "cores": 2, "count": 1, "gpu": 1}]}, "there is no setting"),
     ],
 )

@@ -62,9 +62,7 @@ def series(board_panels: tuple[object, ...], title: str) -> Mapping[str, tuple[f
 def test_a_day_is_told_in_words() -> None:
     came, training, ready = day_words(summary())
     assert came == "Most pipelines come at 16:00: 10 an hour."
-    assert training == (
-        "Training is fullest at 16:00: 100% of it; most wait for it at 20:00, 3 tasks."
-    )
+    assert training == "Training is busiest at 16:00: 100% in use; most tasks wait at 20:00: 3."
     assert ready == (
         "Most evaluations are ready at 22:00, after 18:00 at 22:00; 100% of them, and 0% of the "
         "pipelines, come after 18:00."
@@ -108,7 +106,7 @@ def test_a_long_simulation_is_drawn_by_means_that_keep_the_sum(n_hours: int, ste
 
 def test_what_was_simulated_is_told_or_nothing() -> None:
     told = dict(parameters(summary()))
-    assert told["resource training"] == "4 at once, fifo, 2.5 an hour for each"
+    assert told["resource training"] == "4 at once, fifo, 2.5 per hour for each"
     assert told["gate"] == "performance 0.7 at least"
     assert parameters(summary(about=None)) == ()
 
@@ -166,8 +164,8 @@ def test_a_comparison_is_told_in_words_and_read_again() -> None:
 
     assert from_table(json.loads(json.dumps(as_table(FOUND)))) == FOUND
     assert FOUND.headline == (
-        "1 of 2 samples are as like the log as two samples of one law (KS, 5 %); furthest is "
-        "'train <b>', KS 0.500."
+        "1 of 2 samples differ from the log only by chance (KS test, 5 %); the largest difference "
+        "is in 'train <b>', KS 0.500."
     )
     rows = comparison_rows(FOUND)
     assert rows[0][-2:] == ("100.0%", "differs by more than chance")

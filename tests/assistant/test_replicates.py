@@ -102,7 +102,7 @@ def test_a_program_that_repeats_itself_refuses_replicates() -> None:
     run = session.include({"x": 2, "y": 0, "mode": "plain"})
     session.run_queued(SerialExecutor(NoisyBowl(sd=0.0)))
     for call in (lambda: session.replicate(run.id), session.confirm):
-        with pytest.raises(ExperimentError, match="would cost a run and tell nothing"):
+        with pytest.raises(ExperimentError, match="a replicate would add no information"):
             call()
     recommended = session.recommendation()
     assert recommended is not None
@@ -162,7 +162,7 @@ def test_today_is_compared_by_the_mean_of_its_runs_too() -> None:
     data = collect(session.experiment)
     assert data.baseline_value == 6.0
     assert data.answer.improvement == 0.5
-    assert data.answer.headline == "Run 3 is 50.0% lower than today."
+    assert data.answer.headline == "Run 3 is 50.0% lower than the current configuration."
 
 
 def test_a_configuration_is_feasible_if_all_its_runs_are() -> None:
@@ -214,8 +214,8 @@ def test_the_recommendation_says_how_sure_it_is() -> None:
     assert recommended is not None
     assert (recommended.confirmed, recommended.interval) == (False, None)
     assert recommended.sentence == (
-        "Run 1 is recommended, but not confirmed: it ran once, and whether results vary from run "
-        "to run is not known; run it again."
+        "Run 1 is recommended, but not confirmed: it ran once, and it is unknown whether results "
+        "vary from run to run; run it again."
     )
     measured(session, 2, 1.2)
     recommended = session.recommendation()
@@ -226,7 +226,7 @@ def test_the_recommendation_says_how_sure_it_is() -> None:
     assert recommended.interval == pytest.approx((1.1 - 1.27062, 1.1 + 1.27062), rel=1e-4)
     assert [run.id for run in recommended.rivals] == [2]
     assert recommended.sentence == (
-        "Run 1 is recommended, and repeated, but not told apart from one other: it ran 2 times, "
+        "Run 1 is recommended, and repeated, but not separated from one other: it ran 2 times, "
         "mean 1.1 (95% between -0.1706 and 2.371)."
     )
     assert recommended.sentence in render_html(collect(session.experiment))
@@ -310,9 +310,7 @@ def test_the_last_runs_of_a_noisy_sweep_confirm_the_winner(seed: int) -> None:
     runs = session.experiment.runs
     assert len(runs) == 15
     assert [run.source == "replicate" for run in runs] == [False] * 13 + [True] * 2
-    assert reason == (
-        "the budget of 15 runs is used up, the last 2 runs of it to confirm the winner"
-    )
+    assert reason == "the budget of 15 runs is used up; the last 2 runs confirmed the winner"
     searched = {run.configuration for run in runs[:13]}
     assert len(searched) == 13
     first = max(runs[:13], key=lambda run: run.outcome.quality if run.outcome else -np.inf)
@@ -362,7 +360,7 @@ def test_an_exhausted_space_is_confirmed_with_what_is_left(sd: float) -> None:
     assert recommended.confirmed == (not recommended.rivals) == (n < 100)
     if n == 100:
         assert reason == (
-            "the budget of 100 runs is used up, the last 76 runs of it to confirm the winner"
+            "the budget of 100 runs is used up; the last 76 runs confirmed the winner"
         )
     else:
         assert reason == (
@@ -374,7 +372,7 @@ def test_an_exhausted_space_is_confirmed_with_what_is_left(sd: float) -> None:
 def test_a_small_rest_of_an_exhausted_budget_is_used_too() -> None:
     session, reason, _ = followed(NoisyBowl(deterministic=False, sd=9.0), 26)
     assert (len(session.experiment.runs), session.experiment.remaining_runs) == (26, 0)
-    assert reason.endswith("the last 2 runs of it to confirm the winner")
+    assert reason.endswith("the last 2 runs confirmed the winner")
 
 
 def test_what_was_closed_on_the_way_is_not_counted_among_the_allowed() -> None:

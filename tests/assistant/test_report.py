@@ -35,7 +35,7 @@ def test_better_than_today() -> None:
     data = report_on(Bowl(baseline=TODAY), runs=24)  # today: x=0, y=2 gives 7; best 1
     assert data.answer.verdict == "improved"
     assert data.answer.improvement == pytest.approx((7 - 1) / 7)
-    assert "85.7% lower than today" in data.answer.headline
+    assert "85.7% lower than the current configuration" in data.answer.headline
     changed = {c.parameter: (c.baseline, c.best) for c in data.changes if c.differs}
     assert changed == {"x": ("0", "2"), "y": ("2", "0")}
 
@@ -44,7 +44,7 @@ def test_today_is_best_is_said() -> None:
     data = report_on(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}))
     assert data.answer.verdict == "baseline_is_best"
     assert data.answer.improvement == 0.0
-    assert "configuration is the best of those tried" in render_html(data)
+    assert "current configuration is the best so far" in render_html(data)
 
 
 def test_nothing_feasible_is_said() -> None:
@@ -59,14 +59,14 @@ def test_a_feasible_run_beats_an_infeasible_today_even_if_its_value_is_worse() -
     objective = Objective(SingleMeasure("height"), "maximise", (Constraint("height", at_most=3.0),))
     data = report_on(Bowl(baseline=TODAY), runs=24, objective=objective)
     assert data.answer.verdict == "improved"
-    assert "meets every constraint, today's configuration does not" in data.answer.headline
+    assert "meets every constraint; the current configuration does not" in data.answer.headline
 
 
 def test_no_runs_at_all() -> None:
     session = open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
     data = collect(session.experiment)
     assert data.answer.verdict == "no_runs"
-    assert "Nothing has been run yet" in render_html(data)
+    assert "There are no runs yet" in render_html(data)
 
 
 def test_only_failures() -> None:
@@ -99,7 +99,7 @@ def test_effects_are_those_of_the_model_that_searches_and_unknown_stays_unknown(
             assert estimate.low <= estimate.value <= estimate.high
     assert [e.n for e in effects["x"].levels] == [2, 0, 1, 0]
     assert effects["mode"].range_value is None
-    assert "unknown, a single level was tried" in render_html(collect(session.experiment))
+    assert "unknown, only one level was tried" in render_html(collect(session.experiment))
 
 
 class _Requests(HTMLParser):
@@ -180,4 +180,5 @@ def test_a_difference_stands_where_a_percentage_would_say_nothing(
     session = open_session(Bowl(baseline=TODAY), store=MemoryStore(), sla=Sla(5))
     session.import_results([(TODAY, {"height": baseline})])
     session.import_results([({**TODAY, "x": 1}, {"height": found})])
-    assert collect(session.experiment).answer.headline == f"Run 2 is {said} than today."
+    headline = collect(session.experiment).answer.headline
+    assert headline == f"Run 2 is {said} than the current configuration."

@@ -62,11 +62,11 @@ WRONG: dict[str, tuple[Reply, str]] = {
     "no today": (Reply({"parameters": [X], "objective": COST, "baseline": {"x": 3}}), "3"),
     "half a character": (
         Reply({"parameters": [{**X, "description": "\ud800"}], "objective": COST}),
-        "half a character",
+        "an invalid character",
     ),
     "no list": (Reply({"parameters": 3, "objective": COST}), "parameters"),
-    "no object": (Reply([FULL]), "no object"),
-    "nothing of itself": (Reply({"detail": "POST only"}, 405), "405; it says: POST only"),
+    "no object": (Reply([FULL]), "not an object"),
+    "nothing of itself": (Reply({"detail": "POST only"}, 405), "405; message: POST only"),
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_the_command_asks_with_the_token_and_overwrites_nothing(
         assert "s3cret" not in Path("mine.toml").read_text()
         assert there.heard[0].headers["authorization"] == "Bearer s3cret"
         assert run(["init", "mine.toml", "--adapter", there.url]) == 2
-        assert "exists already" in capsys.readouterr().err
+        assert "already exists" in capsys.readouterr().err
         assert run(["init", "two.toml", "--adapter", there.url, "--kind", "command"]) == 2
         assert "give one" in capsys.readouterr().err
     assert run(["init", "three.toml", "--adapter", "http://evil.example/"]) == 2

@@ -216,7 +216,7 @@ def test_a_comparison_worked_by_hand() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(ApplicationError, match="not of the same jobs"):
+    with pytest.raises(ApplicationError, match="have different jobs"):
         compare_schedules(by_hand(), by_hand(job_id=np.array([1, 2, 3, 5])))
     with pytest.raises(ApplicationError, match="no other schedule"):
         classes(by_hand(), "change")
@@ -245,7 +245,7 @@ def test_of_too_many_jobs_the_largest_are_drawn_and_the_others_shaded(
 
 def test_an_application_without_jobs_says_so() -> None:
     table = Lookup.parse("size,objective\n1,3\n2,2\n")
-    with pytest.raises(ApplicationError, match="gives measures and no schedule"):
+    with pytest.raises(ApplicationError, match="has no schedule; only 'scheduling'"):
         schedule_of(table, {"size": 1}, 0)
 
 

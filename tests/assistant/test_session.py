@@ -147,7 +147,7 @@ def test_a_finished_experiment_takes_nothing_more() -> None:
 
 def test_a_sweep_without_any_limit_is_refused() -> None:
     bowl = Bowl()
-    with pytest.raises(AssistantError, match="without a limit"):
+    with pytest.raises(AssistantError, match="without a budget"):
         Follower().steer(session_on(bowl), SerialExecutor(bowl))
 
 

@@ -103,13 +103,13 @@ def test_accepting_changes_the_exploitation_and_takes_its_suggestions() -> None:
 def test_changing_and_ignoring_are_journalled() -> None:
     session, store = session_with(runs=4)
     session.suggest(1)
-    with pytest.raises(ExperimentError, match="which exploitation level"):
+    with pytest.raises(ExperimentError, match="name the exploitation level"):
         session.answer_warning("changed")
-    with pytest.raises(ExperimentError, match="only a changed advice"):
+    with pytest.raises(ExperimentError, match="only the answer 'changed'"):
         session.answer_warning("ignored", 0.3)
     assert session.answer_warning("changed", 0.33) is None
     assert session.experiment.steering.exploitation == 0.33
-    with pytest.raises(ExperimentError, match="no open advice"):
+    with pytest.raises(ExperimentError, match="no open warning"):
         session.answer_warning("ignored")
     session.suggest(1)
     session.answer_warning("ignored")
@@ -170,8 +170,8 @@ def test_a_limit_of_cost_warns_without_a_goal() -> None:
     session.suggest(1)
     warning = session.experiment.open_warning
     assert warning is not None
-    assert "the limit of cost leaves 0 runs: 1 too few" in warning.text
-    assert "Agree on 1 more or a greater limit of cost." in warning.text
+    assert "the cost limit leaves 0 runs: 1 too few" in warning.text
+    assert "Allow 1 more or a higher cost limit." in warning.text
     session.change_budget(Sla(None, None, 3.5 * spent, hour))
     assert session.forecast().paper.remaining_by_cost == 7  # 2.5 times what 3 runs cost
     assert session.forecast().paper.is_miss is False
@@ -201,7 +201,7 @@ def test_an_advice_lapses_when_the_budget_changes_or_a_later_batch_comes() -> No
     assert session.experiment.open_warning is not None
     session.change_budget(Sla(1000))
     assert session.experiment.open_warning is None
-    with pytest.raises(ExperimentError, match="no open advice"):
+    with pytest.raises(ExperimentError, match="no open warning"):
         session.answer_warning("accepted")
     assert Experiment.replay(store.load(session.id)).open_warning is None
 

@@ -122,7 +122,7 @@ def test_only_what_repeats_itself_is_tabulated(tmp_path: Path) -> None:
     for noisy in (True, None):
         with pytest.raises(ApplicationError, match="'function' may vary from run to run"):
             TabulationTask.of(function(noisy))
-    with pytest.raises(SettingsError, match="its folder is missing, or it is one"):
+    with pytest.raises(SettingsError, match="its folder is missing, or it is a folder"):
         tabulate(TabulationTask.of(function()), tmp_path)
     wide = ParameterSpace(tuple(Parameter.range(name, 1, 101, 1) for name in "abc"))
     with pytest.raises(SettingsError, match="1,030,301 combinations are more than 1,000,000"):

@@ -283,10 +283,10 @@ def judged(n: int, inside: int, shift: float = 0.0) -> Experiment:
 @pytest.mark.parametrize(
     ("n", "inside", "said"),
     [
-        (FEW - 1, FEW - 1, "too little to judge"),
-        (FEW, FEW, "nothing speaks against them"),
+        (FEW - 1, FEW - 1, "are needed to judge"),
+        (FEW, FEW, "agree with the results"),
         (20, 12, "too narrow"),
-        (100, 100, "wider than they need be"),
+        (100, 100, "wider than necessary"),
     ],
 )
 def test_the_verdict_on_intervals_is_said_in_words(n: int, inside: int, said: str) -> None:
@@ -296,7 +296,7 @@ def test_the_verdict_on_intervals_is_said_in_words(n: int, inside: int, said: st
     assert said in section.sentences[0]
 
 
-@pytest.mark.parametrize(("shift", "said"), [(3.0, "too hopeful"), (-3.0, "too cautious")])
+@pytest.mark.parametrize(("shift", "said"), [(3.0, "too optimistic"), (-3.0, "too cautious")])
 def test_a_lean_is_said_in_words_of_the_goal(shift: float, said: str) -> None:
     section = prediction_section(judged(20, 20, shift))
     assert section is not None
@@ -307,15 +307,15 @@ def test_a_lean_is_said_in_words_of_the_goal(shift: float, said: str) -> None:
 def test_the_report_and_the_summary_have_it(steered: Session) -> None:
     data = collect(steered.experiment)
     page = render_html(data)
-    for text in ("How far to trust suggestions", "suggested, then edited", "suggested, left out",
-                 "1 (run later)", "came outside"):  # fmt: skip
+    for text in ("Accuracy of the predictions", "suggested, then edited", "suggested, left out",
+                 "1 (run later)", "outside the interval"):  # fmt: skip
         assert text in page
     told = summary(steered.experiment, data, None)["trust"]
     assert [score["group"] for score in told["scores"]][:2] == ["suggested", "edited"]
     assert told["unanswered"] == 1
     empty = opened().experiment
     assert summary(empty, collect(empty), None)["trust"] is None
-    assert "How far to trust suggestions" not in render_html(collect(empty))
+    assert "Accuracy of the predictions" not in render_html(collect(empty))
 
 
 def test_the_chart_draws_the_latest_and_names_their_kind() -> None:
@@ -328,7 +328,7 @@ def test_the_chart_draws_the_latest_and_names_their_kind() -> None:
     rows = spec["data"]["values"]
     assert (len(rows), rows[0]["label"]) == (MOST_PREDICTIONS, "run 5, batch 1")
     assert {row["kind"] for row in rows[:3]} == {
-        "came as stated", "came outside", "came, no interval stated"
+        "inside the interval", "outside the interval", "no interval"
     }  # fmt: skip
     assert "wait_s [s]" in vl_convert.vegalite_to_svg(spec)
 

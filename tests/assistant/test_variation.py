@@ -125,7 +125,7 @@ def test_todays_grace_and_options_are_told() -> None:
         levels={"order": ("fcfs", "sjf")},
     )  # fmt: skip
     assert application.evaluate(application.baseline, 0)["n_killed"] == 0.0
-    (baseline,) = [fact.text for fact in application.facts if fact.label == "Today"]
+    (baseline,) = [fact.text for fact in application.facts if fact.label == "Current configuration"]
     assert baseline.endswith("backfill easy, reserve_anew 0, grace 10 s")
 
 
@@ -223,7 +223,7 @@ def test_a_cluster_of_machines_is_split_between_them() -> None:
     assert [part.n_machines for part in scenario.cluster.partitions] == [2, 2]
     assert scenario.allocation == "whole_nodes"
     (cluster,) = [fact.text for fact in application.facts if fact.label == "Cluster"]
-    assert cluster == "8 processors in 4 machines; a job is given whole nodes"
+    assert cluster == "8 processors in 4 machines; a job gets whole nodes"
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -244,10 +244,10 @@ def test_a_cluster_of_machines_is_split_between_them() -> None:
         ({"grace_s": 60.0}, "no run kills"),
         ({"levels": {"overrun": ("raise", "kil")}}, "'kil'; did you mean 'kill'"),
         ({"overrun": "kill", "levels": {"grace_s": (0, "soon")}}, "level 'soon'"),
-        ({"levels": {"small_procs": (0, 2)}}, "one partition only"),
-        ({"levels": {}}, "nothing is varied"),
-        ({"levels": {"order": ()}}, "nothing is varied"),
-        ({"allocation": "whole_nodes"}, "say it with machine_procs"),
+        ({"levels": {"small_procs": (0, 2)}}, "only one partition"),
+        ({"levels": {}}, "no parameter varies"),
+        ({"levels": {"order": ()}}, "no parameter varies"),
+        ({"allocation": "whole_nodes"}, "set machine_procs"),
         ({"machine_procs": 0}, "machine_procs is 0"),
         ({"machine_procs": 3}, "not a whole number of machines of 3"),
         ({"machine_procs": 2, "levels": {"procs": (8, 9)}}, "multiples of machine_procs"),

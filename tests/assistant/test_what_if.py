@@ -207,13 +207,10 @@ def test_money_is_a_term_as_the_others(session: Session) -> None:
 def test_silence_is_told_with_its_reason() -> None:
     session = open_session(Hills(), store=MemoryStore(), sla=Sla(50, goal=0.0))
     said = session.what_if(max_runs=60).sentence
-    assert said.startswith("No chance can be told: 0 runs are over")
+    assert said.startswith("The chance is unknown: 0 runs have ended")
     session = open_session(Hills(), store=MemoryStore())
     said = session.what_if(strategy="random").sentence
-    assert said == (
-        "No goal is agreed, so that there is no chance to tell. How many runs are left is not "
-        "known."
-    )
+    assert said == ("No goal is set, so no chance is shown. The number of runs left is unknown.")
 
 
 RULE = RegionRule("quantile", quantile=0.5, min_samples=2)

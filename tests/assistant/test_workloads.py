@@ -59,13 +59,13 @@ def test_what_stands_out(log: Workload) -> None:
     told = " | ".join(highlights(log_profile(log, ProfileWindow())))
     assert told == (
         "The jobs would keep 2.8 % of 8 processors busy (offered load 0.028); the busiest hour "
-        "brought 0.5 times what fits. | "
+        "brought 0.5 times the capacity. | "
         "The busiest hour of the week is Monday from 8 to 9 (40 % of the jobs); weekends bring "
-        "0 %. Times are those of UTC, as the log says. | "
+        "0 %. Times are those of UTC, from the log. | "
         "20 % of the jobs are serial and do 19 % of the work; 80 % take a power of two of "
         "processors. | "
         "Half of the jobs run for up to 1 min 40 s, one in a hundred for more than 1 h 58 min. | "
-        "Half of the jobs ask for 2 times their run time or more; 20 % run longer than "
+        "Half of the jobs request 2 times their run time or more; 20 % run longer than "
         "requested. | "
         "Times between submissions vary 1.5 times as much as those of a Poisson process; 25 % are "
         "0 s. | "
@@ -76,13 +76,11 @@ def test_what_stands_out(log: Workload) -> None:
 def test_what_is_unknown_is_said() -> None:
     jobs = Workload.from_arrays(submit_s=[0], runtime_s=[0], procs=[2])
     told = highlights(log_profile(jobs, ProfileWindow()))
-    assert told[0] == (
-        "The log does not say how many processors it ran on, so its load is unknown."
-    )
-    assert "does not say when it starts" in told[1]
+    assert told[0] == "The log does not state its number of processors, so its load is unknown."
+    assert "start of the log is unknown" in told[1]
     assert told[2] == "0 % of the jobs are serial; 100 % take a power of two of processors."
     assert "No requested times are known" in " ".join(told)
-    assert told[-1] == "The log does not tell users."
+    assert told[-1] == "The log does not name users."
     assert "one instant" in highlights(log_profile(jobs, ProfileWindow(), procs=4))[0]
     assert summary(log_profile(jobs, ProfileWindow()))["offered load"] == "unknown"
 

@@ -73,7 +73,7 @@ def test_a_value_arrives_byte_for_byte(value: str, tmp_path: Path) -> None:
 
 REFUSED_VALUES = {
     "D58 200 kB": ("v" * 200_000, "has a level of 200,000 characters; at most 100,000 bytes"),
-    "D58 in bytes": ("\u20ac" * 40_000, "at most 100,000 bytes can be given to a program"),
+    "D58 in bytes": ("\u20ac" * 40_000, "at most 100,000 bytes can be passed to a program"),
 }
 
 

@@ -33,7 +33,7 @@ def python(code: str, **more: object) -> Command:
 def failure(command: Command) -> str:
     with pytest.raises(RunError) as caught:
         command.evaluate({"x": 1}, 0)
-    ours = str(caught.value).partition("its last words: ")[0]
+    ours = str(caught.value).partition("its last output: ")[0]
     assert fault_of_sentence(ours) is None
     assert str(caught.value).isprintable()
     return str(caught.value)
@@ -85,7 +85,7 @@ def test_a_run_that_fails_says_why(code: str, words: str) -> None:
 
 def test_e67_a_program_that_is_missing_or_not_executable(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    for words in ("no program", "may not be executed"):
+    for words in ("no program", "is not executable"):
         with pytest.raises(ApplicationError, match=words):
             Command(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
         program.write_text("#!/bin/sh\necho 1\n")

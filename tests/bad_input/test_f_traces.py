@@ -63,9 +63,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 TEXTS: dict[str, tuple[str, str]] = {
-    "F76 an empty file": ("", "there is no job in it"),
-    "F76 an empty file of blank lines": ("\n \n\t\n", "there is no job in it"),
-    "F77 only comments": (HEADER + "; Note: nothing here\n;\n", "there is no job in it"),
+    "F76 an empty file": ("", "it contains no jobs"),
+    "F76 an empty file of blank lines": ("\n \n\t\n", "it contains no jobs"),
+    "F77 only comments": (HEADER + "; Note: nothing here\n;\n", "it contains no jobs"),
     "F78 17 fields": (HEADER + row() + row(2)[:-4] + "\n", "line 3: 17 fields where SWF has 18"),
     "F78 19 fields": (HEADER + row() + row(2)[:-1] + " 9\n", "line 3: 19 fields where SWF has 18"),
     "F78 one field": (HEADER + "word\n", "line 2: 1 fields where SWF has 18"),
@@ -94,7 +94,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         HEADER + row(procs=10**18), "line 2: requested processors is '1000000000000000000'"),
     "F91 an escape sequence": (HEADER + row(run="\x1b[31m7"), r"run time is '\x1b[31m7'"),
     "F91 old Mac line ends": (
-        (HEADER + row()).replace("\n", "\r"), "there is no job in it; an SWF log has one line"),
+        (HEADER + row()).replace("\n", "\r"), "it contains no jobs; an SWF log has one line"),
 }  # fmt: skip
 
 
@@ -264,7 +264,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "F90 a line end": ("a\nb\x1b[31m", "there is no such file"),
     "F90 half a character": ("a\udcff", "there is no such file"),
     "F90 a file for a folder": ("/etc/passwd/log.swf", "there is no such file"),
-    "F90 a device without an end": ("/dev/zero", "this is no ordinary file"),
+    "F90 a device without an end": ("/dev/zero", "this is not a regular file"),
     "F90 memory": ("/proc/self/mem", "it cannot be read"),
 }
 
@@ -287,7 +287,7 @@ def test_f90_a_strange_name_that_exists_is_read(write: Callable[..., Path]) -> N
 def test_f90_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / "pipe.swf"
     os.mkfifo(path)
-    assert "this is no ordinary file" in refused(path)
+    assert "this is not a regular file" in refused(path)
 
 
 def test_f90_a_link_in_a_circle(tmp_path: Path) -> None:

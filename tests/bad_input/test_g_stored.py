@@ -136,7 +136,7 @@ PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
     "G96 a link to a store": (linked, "is a symbolic link"),
     "G96 a link to nothing": (lambda p: p.symlink_to("nowhere"), "is a symbolic link"),
     "G96 a link to itself": (lambda p: p.symlink_to(p), "symbolic link"),
-    "G96 a pipe": (os.mkfifo, "is no ordinary file"),
+    "G96 a pipe": (os.mkfifo, "is not a regular file"),
 }
 
 
@@ -210,7 +210,7 @@ def test_g96_a_full_disk_leaves_what_was_stored(tmp_path: Path) -> None:
         for i in range(100):
             open_session(bowl, store=store, clock=TickingClock(), name=f"{i}", experiment_id=f"{i}")
 
-    with pytest.raises(StoreError, match=r"no room .*: database or disk is full") as caught:
+    with pytest.raises(StoreError, match=r"has no space .*: database or disk is full") as caught:
         fill()
     assert fault_of_sentence(str(caught.value)) is None
     assert len(store.load("n")) == n_before

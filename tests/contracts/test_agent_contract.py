@@ -71,7 +71,7 @@ def test_it_ends_with_the_round_that_found_what_was_wanted(
         entry.build(**traits, batch=2), known, max_runs=60, until=seventh, strategy="random"
     )
     n = len(session.experiment.runs)
-    assert ended == "what was wanted is found"
+    assert ended == "the target is reached"
     assert 7 <= n <= 10, "first runs of an unattended sweep are ten at once"
     assert sorted(seen) == seen
     assert len(set(seen)) == len(seen), "each result is looked at once"

@@ -187,7 +187,7 @@ def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on(name: str, n_ru
         session.submit(session.suggest(n_runs))
         session.run_queued(executor)
     failed = session.experiment.runs_in(RunState.FAILED)
-    assert any("died while this run was under way" in (run.failure or "") for run in failed)
+    assert any("died during this run" in (run.failure or "") for run in failed)
     completed = session.experiment.runs_in(RunState.COMPLETED)
     assert completed
     assert len(failed) + len(completed) == n_runs
@@ -206,23 +206,23 @@ def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> N
     told = TlsCertificates(pem, pem, pem)
     for place, said in (
         (lambda: ExecutorSpec("dusk"), "no executor 'dusk'; did you mean 'dask'"),
-        (lambda: ExecutorSpec("serial").check(2), "makes one run at a time, not 2"),
-        (lambda: ExecutorSpec("process_pool", "tcp://127.0.0.1:1"), "go with the executor 'dask'"),
+        (lambda: ExecutorSpec("serial").check(2), "executes one run at a time, not 2"),
+        (lambda: ExecutorSpec("process_pool", "tcp://127.0.0.1:1"), "only the executor 'dask'"),
         (lambda: ExecutorSpec("dask", "head:8786"), "not of the form tls://HOST:PORT"),
         (lambda: ExecutorSpec("dask", "tcp://127.0.0.1:99999"), "not of the form tls://HOST:PORT"),
         (lambda: ExecutorSpec("dask", "tcp://head:8786"), "tcp is not encrypted"),
         (lambda: ExecutorSpec("dask", "tcp://0.0.0.0:8786"), "tcp is not encrypted"),
         (lambda: ExecutorSpec("dask", "tls://head:8786"), "needs certificates"),
-        (lambda: ExecutorSpec("dask", None, told), "certificates go with the address"),
+        (lambda: ExecutorSpec("dask", None, told), "certificates need the address"),
         (
             lambda: ExecutorSpec("serial", batch=BatchSystem()),
-            "go with the executors 'slurm' and 'dask'",
+            "only the executors 'slurm' and 'dask'",
         ),
         (
             lambda: ExecutorSpec(
                 "dask", "tls://head:1", TlsCertificates(pem, tmp_path / "no.pem", pem)
             ),
-            "no.pem' \\(certificate of TLS\\) is not there",
+            "no.pem' \\(certificate of TLS\\) is missing",
         ),
     ):
         with pytest.raises(SettingsError, match=said):
@@ -263,5 +263,5 @@ def test_a_sweep_file_says_where_runs_are_executed(tmp_path: Path) -> None:
     )
     with pytest.raises(SettingsError, match="partition"):
         check_settings({"executor": {"kind": "slurm", "partition": "--wrap=x"}}, "x")
-    with pytest.raises(SettingsError, match="to no executor of a sweep file"):
+    with pytest.raises(SettingsError, match="not to the executor of a sweep file"):
         apply_request_policy({"executor": {"kind": "serial"}}, programs=True, files=None)

@@ -20,9 +20,9 @@ from sim.generators.generator import (
     fit,
     generate,
     generator_named,
-    generators,
     load_model,
     published_model,
+    registered_generators,
     save_model,
 )
 from sim.generators.resampling import measure_moments
@@ -41,8 +41,8 @@ CALMER: dict[str, dict[str, float]] = {
 """Knobs of those whose days take a whole day of the history: so few days as here vary too much to
 say anything of means, unless days are held to be alike."""
 
-STATING = [generator for generator in generators() if generator.moments is not None]
-EXTENDING = [generator for generator in generators() if generator.extends]
+STATING = [generator for generator in registered_generators() if generator.moments is not None]
+EXTENDING = [generator for generator in registered_generators() if generator.extends]
 """Those that promise more than all must: moments, and a longer workload that begins the same."""
 
 SURE = 4.0
@@ -101,7 +101,7 @@ def drawn_of(name: str, days: float, seed: int, scale: float = 1.0) -> Workload:
     return generate(model_of(name), duration_s=days * DAY_S, seed=seed, scale=scale)
 
 
-@pytest.fixture(params=generators(), ids=lambda generator: generator.name)
+@pytest.fixture(params=registered_generators(), ids=lambda generator: generator.name)
 def generator(request: pytest.FixtureRequest) -> Generator:
     chosen: Generator = request.param
     return chosen
@@ -332,9 +332,9 @@ def test_a_log_of_one_job_is_refused_in_words_or_fitted(generator: Generator) ->
 
 
 def test_the_registry_names_each_generator_once() -> None:
-    names = [generator.name for generator in generators()]
+    names = [generator.name for generator in registered_generators()]
     assert len(set(names)) == len(names)
-    for generator in generators():
+    for generator in registered_generators():
         assert generator_named(generator.name) is generator
         assert generator.summary.endswith(".")
         if generator.published is not None:

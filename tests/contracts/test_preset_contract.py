@@ -16,7 +16,7 @@ from assistant.applications.scheduling import (
 from assistant.applications.scheduling_parameters import every_option
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.errors import ApplicationError
-from sim import Workload, api
+from sim import Workload, simulation
 from sim.api import backfills_for, known_names
 from sim.policies import orders
 from sim.policies.policy import Order, PolicyOption
@@ -149,7 +149,7 @@ FAKE = Order(
 @pytest.fixture
 def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     others = tuple(order for order in orders.ORDERS if order.name != FAKE.name)
-    for module in (api, orders):
+    for module in (simulation, orders):
         monkeypatch.setattr(module, "ORDERS", (*others, FAKE))
 
 
@@ -180,7 +180,7 @@ def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
 
 @pytest.mark.usefixtures("_fake")
 def test_an_option_that_needs_another_is_refused_where_that_is_always_0() -> None:
-    said = "'favor_small' changes nothing while 'size_weight' is 0"
+    said = "'favor_small' has no effect while 'size_weight' is 0"
     baseline = CurrentPolicies("multifactor")
     with pytest.raises(ApplicationError, match=said):
         Scheduling(JOBS, current_policies=baseline, levels={"favor_small": (0, 1)})

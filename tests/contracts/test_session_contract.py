@@ -294,7 +294,7 @@ def test_a_decision_for_another_version_is_refused_and_own_ones_follow_each_othe
     with session.only_on(looked):
         session.run_first(3)
         session.hold(1)
-    with pytest.raises(VersionConflictError, match="look at it again"), session.only_on(looked):
+    with pytest.raises(VersionConflictError, match="load it again"), session.only_on(looked):
         session.cancel(2)
     session.catch_up()
     assert [run.state for run in session.experiment.runs] == [RunState.QUEUED] * 3

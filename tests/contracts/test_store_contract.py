@@ -58,7 +58,7 @@ def test_a_gap_or_a_second_writer_is_refused_and_nothing_is_stored(make: Make) -
     name = fill(store)
     n = len(store.load(name))
     for position in (n - 1, n + 1):
-        with pytest.raises(StoreError, match="gone on elsewhere"):
+        with pytest.raises(StoreError, match="was changed by another process"):
             store.append(name, position, [RunStarted(0.0, 1)])
     assert len(store.load(name)) == n
 

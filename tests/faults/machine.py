@@ -219,6 +219,16 @@ class Queue(RuleBasedStateMachine):
         if told.goes_on:
             self.wait_again(told.run)
 
+    @rule(lease_s=LEASE_S)
+    def give_back_twice_and_lose(self, lease_s: float) -> None:
+        """A run that was given back has lost no worker: it waits again after the first loss."""
+        for _ in range(2):
+            self.lease("a", lease_s, None)
+            self.give_back(0)
+        self.lease("b", lease_s, None)
+        self.wait(31.0, 0.0)
+        self.expire()
+
     # -- time, and what may happen to the process ----------------------------------------------
 
     @rule(

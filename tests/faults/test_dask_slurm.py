@@ -127,8 +127,8 @@ def test_what_slurm_would_never_start_is_refused_in_its_words(
     for batch, environment, said in (
         (batch_in(tmp_path, partition="nowhere"), BOX, "[Ii]nvalid partition"),
         (batch_in(tmp_path), Environment(cores=99), "node configuration is not available"),
-        (batch_in(tmp_path, options=("--export=ALL",)), BOX, "is not for the job of a"),
-        (batch_in(tmp_path, host="0.0.0.0"), BOX, "no address that jobs could go to"),
+        (batch_in(tmp_path, options=("--export=ALL",)), BOX, "is not allowed; Copperline sets"),
+        (batch_in(tmp_path, host="0.0.0.0"), BOX, "not an address that jobs can connect to"),
     ):
         with pytest.raises(SettingsError, match=said):
             DaskExecutor(application, 1, batch=batch, environment=environment)
@@ -145,7 +145,7 @@ def test_jobs_that_end_before_a_run_came_back_are_not_sent_for_ever(
     application = Counted(lines=str(tmp_path / "lines.txt"))
     with DaskExecutor(application, 1, batch=batch_in(tmp_path)) as executor:
         executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
-        with pytest.raises(ExecutorError, match=r"is on the node, and 0\.0\.1 is wanted"):
+        with pytest.raises(ExecutorError, match=r"node has Copperline .*, but 0\.0\.1 is needed"):
             executor.collect()
     until(lambda: no_jobs(slurm), "all jobs to be gone")
 

@@ -99,7 +99,7 @@ def test_a_cancelled_pilot_that_slurm_brings_back_runs_nothing(
             ["/bin/sh", ours._folder.script, sys.executable, ours._folder.ticket(pilot)],
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
-        assert "its ticket does not count any more" in again.stderr
+        assert "its ticket is not valid any more" in again.stderr
         assert ours.collect() == ()
     assert len(lines.read_text().splitlines()) == 1
 
@@ -125,7 +125,7 @@ def test_what_slurm_refuses_is_said_in_its_words(
     for batch, needs, why in (
         (BatchSystem(partition="nix"), Environment(), "[Ii]nvalid partition"),
         (BatchSystem(), Environment(cores=1000), "node configuration is not available"),
-        (BatchSystem(host="0.0.0.0"), Environment(), "no address that jobs could go to"),
+        (BatchSystem(host="0.0.0.0"), Environment(), "not an address that jobs can connect to"),
     ):
         with pytest.raises(SettingsError, match=why):
             SlurmExecutor(Bowl(), 1, batch, needs)

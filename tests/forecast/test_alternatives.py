@@ -37,7 +37,7 @@ def split(strategy: str, exploitation: float | None) -> tuple[Experiment, float]
 
 def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
     ending = proposed("anova", 0.7)[None]
-    assert ending.text == "keep no share of the runs inside the regions any more (70 % now)"
+    assert ending.text == "spend no fixed share of the runs inside the regions (70 % now)"
     experiment, now_s = split("anova", 0.7)
     seen = forecast(experiment, now_s).goal
     after = experiment.supposing(events_of_alternative(experiment, ending, now_s))

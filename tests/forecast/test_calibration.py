@@ -131,10 +131,11 @@ def test_an_unknown_strategy_has_the_mean_offset_and_is_called_uncalibrated() ->
     mean = np.mean(list(load_calibration().offsets.values()))
     assert load_calibration().offset("my_own") == pytest.approx(mean)
     assert load_calibration().cautions(ONE, "my_own", 30)[0] == (
-        "the strategy my_own was not tested: uncalibrated"
+        "the forecast is not calibrated for the strategy my_own"
     )
     assert load_calibration().cautions(ONE, "anova", 30) == ()
-    assert "tested with at most 85 runs left" in load_calibration().cautions(ONE, "anova", 86)
+    far = load_calibration().cautions(ONE, "anova", 86)
+    assert "the forecast was tested with at most 85 runs left" in far
     large = ForecastEvidence(91, 10**9, ONE.losses, 0.5, ONE.reach)
     assert len(load_calibration().cautions(large, "anova", None)) == 2
 

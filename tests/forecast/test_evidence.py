@@ -46,13 +46,16 @@ def test_equal_top_results_leave_a_least_step() -> None:
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (evidence([1, 2, 3, 4, 5, 6, 7, 8, 9], used=11), "11 runs are over, and a forecast needs"),
-        (evidence([1.0], used=1), "1 run is over"),
+        (
+            evidence([1, 2, 3, 4, 5, 6, 7, 8, 9], used=11),
+            "11 runs have ended, and a forecast needs",
+        ),
+        (evidence([1.0], used=1), "1 run has ended"),
         (evidence([1, 2, 3, 4, 5, 6, 7]), "7 configurations have a result"),
         (evidence([5.0] * 12), "all results are equal"),
         (
             ForecastEvidence(20, 24, tuple(map(float, range(20))), 0.1, None),
-            "nothing is left to try",
+            "no configuration is left to try",
         ),
         (evidence([1, 2, 3, 4, 5, 6, 7, 8]), ""),
     ],

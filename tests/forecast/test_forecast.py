@@ -241,11 +241,11 @@ def test_it_is_over_only_where_no_future_has_a_run_left() -> None:
     assert seen.remaining is not None
     assert seen.remaining.median == 0.0
     assert (seen.is_over, seen.under_way) == (False, 1)
-    assert "1 run is under way" in words(seen)
-    assert "Nothing is left" not in words(seen)
+    assert "1 run is running" in words(seen)
+    assert "No run is left" not in words(seen)
     passed = forecast(still, now_s, sla=replace(near, deadline_s=now_s))
     assert passed.is_over
-    assert "Nothing is left to run" not in words(passed)
+    assert "No run is left" not in words(passed)
     assert forecast(told(FALLING, Sla(20, goal=5.0)), now_s).is_over
 
 
@@ -348,18 +348,18 @@ def test_what_is_unlike_the_tests_is_said_once_and_only_where_it_is_true() -> No
     cut = experiment.space.closing("mode", "bad")
     closed = experiment.supposing([SpaceChanged(at_s, cut, "mode=bad closed")])
     assert forecast(closed, at_s).cautions == (
-        "closed levels cut the space, and it was tested on whole ones",
+        "closed levels cut the space; the forecast was tested on whole spaces",
     )
     late = experiment.supposing([BudgetChanged(at_s, replace(SLA, goal=4.0))])
     assert forecast(late, at_s).cautions == (
-        "the goal was set after 20 runs, and it was tested with goals set after at most 10",
+        "the goal was set after 20 runs; the forecast was tested with goals set after at most 10",
     )
     same = experiment.supposing([BudgetChanged(at_s, replace(SLA, max_runs=70))])
     assert forecast(same, at_s).cautions == ()
     opened = replace(experiment.opened, deterministic=False)
     noisy = Experiment.replay([opened, *told_events(FALLING, SLA)[1:]])
     assert forecast(noisy, at_s).cautions == (
-        "results vary from run to run, and it was tested on results that do not",
+        "results vary from run to run; the forecast was tested on equal ones",
     )
     events = [
         replace(event, outcome=replace(event.outcome, feasible=False, violation=1.0))
@@ -368,7 +368,7 @@ def test_what_is_unlike_the_tests_is_said_once_and_only_where_it_is_true() -> No
         for event in told_events(FALLING, SLA)
     ]
     assert forecast(Experiment.replay(events), at_s).cautions == (
-        "constraints cut the space, and it was tested on whole ones",
+        "constraints cut the space; the forecast was tested on whole spaces",
     )
 
 
@@ -376,7 +376,7 @@ def test_without_a_limit_no_chance_is_told_and_that_is_said() -> None:
     experiment = told(FALLING, SLA)
     seen = forecast(experiment, ended_s(experiment), sla=Sla(None, goal=5.0))
     assert goal_of(seen).chance is None
-    assert seen.silence == "neither a number of runs, nor a deadline, nor a cost is agreed"
+    assert seen.silence == "the SLA has no budget of runs, no deadline and no cost limit"
     assert goal_of(seen).runs_needed is not None
 
 

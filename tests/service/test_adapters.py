@@ -150,8 +150,8 @@ def test_what_a_line_cannot_carry_is_refused(real: Real, steerer: httpx.Client) 
         ({"parameters": [{"name": "a", "levels": []}]}, "a"),
         ({"objective": {"minimise": "time_s", "weight": 2}}, "weight"),
         ({"runs": 0}, "runs"),
-        ({"application": {"kind": "lookup", "table": "t.csv"}}, "asks for its runs itself"),
-        ({"application": {"kind": "rest", "url": "http://127.0.0.1:1/"}}, "asks for its runs"),
+        ({"application": {"kind": "lookup", "table": "t.csv"}}, "takes its runs itself"),
+        ({"application": {"kind": "rest", "url": "http://127.0.0.1:1/"}}, "takes its runs"),
         ({"application": {"kind": "rest", "limit": "1 min"}}, "run_limit"),
         ({"application": {"baseline": {"threads": 3, "mode": "fast"}}}, "3"),
         ({"executor": {"kind": "serial"}}, "executor"),
@@ -254,7 +254,7 @@ def test_a_worker_that_names_it_gives_the_run_back_and_ends(
     worker = Worker(
         HttpLeaseSource(link, only=name, worker="w"), lambda lease: executor_of(link, lease)
     )
-    with pytest.raises(AccessDeniedError, match="asks for its runs itself"):
+    with pytest.raises(AccessDeniedError, match="an external client executes the runs"):
         worker.work(lambda: False, lambda _s: None)
     link.close()
     assert real.service.queue.depth() == {"queued": 3}

@@ -59,7 +59,7 @@ def test_no_file_is_read_where_none_may_be(tmp_path: Path) -> None:
         {"application": {"log": "/etc/passwd"}},
         {"results": ["/etc/passwd"]},
     ):
-        with pytest.raises(SettingsError, match="reads no files that requests name"):
+        with pytest.raises(SettingsError, match="reads no files named in requests"):
             apply_request_policy(tables, programs=False, files=None)
 
 
@@ -70,7 +70,7 @@ def test_a_file_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> N
     (tmp_path / "t.csv").write_text(TABLE)
     (inside / "link").symlink_to(tmp_path / "t.csv")
     for programs in (False, True):
-        with pytest.raises(SettingsError, match="lies outside of the folder"):
+        with pytest.raises(SettingsError, match="is outside the folder"):
             apply_request_policy(naming(name), programs=programs, files=inside)
 
 
@@ -125,7 +125,7 @@ def test_no_request_has_this_machine_ask_a_program_that_nobody_named(
 ) -> None:
     store = SqliteStore(tmp_path / "store.db")
     named = (origin_of("http://127.0.0.1:9000/x"), origin_of("https://tuner.example"))
-    with pytest.raises(SettingsError, match=r"asks no program at .*--adapter"):
+    with pytest.raises(SettingsError, match=r"calls no program at .*--adapter"):
         ExperimentService(store, ServiceLog(level="error"), adapters=named).open_settings(
             over_http(url), "evil", IdempotentRequest()
         )

@@ -126,7 +126,7 @@ def test_a_link_a_pipe_and_a_folder_are_refused(path: Path) -> None:
     [
         ("", "empty"),
         ("{", "not JSON"),
-        ("[]", "no object"),
+        ("[]", "must be an object"),
         ('{"viewer": "", "viewer": ""}', "twice"),
         ({**fresh(), "viewr": "x" * 64}, r"'viewr'; did you mean 'viewer'\?"),
         ({**fresh(), "owner": "x" * 64}, "no role 'owner'"),

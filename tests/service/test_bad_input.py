@@ -192,7 +192,7 @@ def test_a10_a_preflight_gets_no_leave(service: Running) -> None:
 
 def test_a11_no_open_address_without_tokens(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::"):
-        with pytest.raises(ServiceError, match=r"open without tokens.*start once on 127"):
+        with pytest.raises(ServiceError, match=r"service needs tokens.*start it once on 127"):
             bind(host, 0, tokens=tmp_path / "none")
     (tmp_path / "some").touch()
     bind("0.0.0.0", 0, tokens=tmp_path / "some").close()
@@ -367,7 +367,7 @@ def sent(body: str | bytes, status: int, *words: str, id: str) -> object:  # noq
         sent("null", 422, id="B27 null"),
         sent('"text"', 422, id="B27 a text"),
         sent("7", 422, id="B27 a number"),
-        sent('{"nmae": "a"}', 422, "'nmae'", "no field", id="B28 an unknown field"),
+        sent('{"nmae": "a"}', 422, "'nmae'", "not a field", id="B28 an unknown field"),
         sent('{"points": [{"x": 1, "y": 2}]}', 422, "'points.0.y'", id="B28 unknown, deep"),
         sent('{"name": "\\ud800"}', 422, "surrogate", id="B29 a lone surrogate"),
         sent('{"\\uDC00": 1}', 422, "surrogate", id="B29 a lone surrogate in a key"),

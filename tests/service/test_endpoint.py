@@ -136,7 +136,7 @@ def test_files_are_for_their_owner_alone(store: Path) -> None:
     key.release()
     key.release()
     assert [p.name for p in store.parent.iterdir()] == ["sweeps.db.key"]
-    with pytest.raises(ServiceError, match="given back"):
+    with pytest.raises(ServiceError, match="is released"):
         key.publish("http://127.0.0.1:1", "x")
 
 
@@ -164,10 +164,10 @@ def test_who_asks_does_not_look_like_a_holder(store: Path, monkeypatch: pytest.M
     ("content", "words"),
     [
         ("{", "damaged: not JSON"),
-        ("[]", "does not say where"),
-        (json.dumps({"url": "http://127.0.0.1:1", "pid": 7}), "does not say where"),
-        (json.dumps({"url": "file:///etc", "pid": 7, "token": "x"}), "does not say where"),
-        (json.dumps({"url": 1, "pid": 7, "token": "x"}), "does not say where"),
+        ("[]", "lacks the address"),
+        (json.dumps({"url": "http://127.0.0.1:1", "pid": 7}), "lacks the address"),
+        (json.dumps({"url": "file:///etc", "pid": 7, "token": "x"}), "lacks the address"),
+        (json.dumps({"url": 1, "pid": 7, "token": "x"}), "lacks the address"),
     ],
 )
 def test_a_damaged_file_is_refused(store: Path, content: str, words: str) -> None:
@@ -184,8 +184,8 @@ def test_a_damaged_file_is_refused(store: Path, content: str, words: str) -> Non
 
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ServiceError, match=r"cannot make the key.*must be writable"):
+    with pytest.raises(ServiceError, match=r"cannot make the lock file.*must be writable"):
         StoreLock.take(tmp_path / "file" / "x.db")
     (tmp_path / "x.db.key").mkdir()
-    with pytest.raises(ServiceError, match="cannot make the key"):
+    with pytest.raises(ServiceError, match="cannot make the lock file"):
         StoreLock.take(tmp_path / "x.db")

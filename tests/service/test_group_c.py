@@ -84,8 +84,8 @@ def test_a6_a_worker_sees_no_more_than_what_it_claimed(real: Real) -> None:
     shown = worker.get(f"/v1/leases/{told['token']}/application").json()
     assert shown["experiment"] == "bowl"
     result(worker, told["token"])
-    refused(worker.get(f"/v1/leases/{told['token']}/application"), 409, "not held")
-    refused(worker.get("/v1/leases/unknown/application"), 404, "ever claimed")
+    refused(worker.get(f"/v1/leases/{told['token']}/application"), 409, "not leased")
+    refused(worker.get("/v1/leases/unknown/application"), 404, "ever leased")
 
 
 def test_a8_names_and_origins_of_others_are_refused_on_real_routes(owner: httpx.Client) -> None:
@@ -116,7 +116,7 @@ def test_b18_a_form_is_no_json(owner: httpx.Client) -> None:
 
 
 def test_c33_a_result_of_an_unknown_claim(owner: httpx.Client) -> None:
-    told = refused(result(owner, "nothing"), 404, "no run was ever claimed under this token")
+    told = refused(result(owner, "nothing"), 404, "no run was ever leased under this token")
     assert told["error"] == "UnknownLeaseError"
     refused(result(owner, "x" * 65), 422, "token")
     refused(result(owner, "a%00b"), 422, "token")

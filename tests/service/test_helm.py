@@ -198,7 +198,7 @@ def test_where_nothing_is_executed_hooks_are_not_started_and_that_is_noted(
         session.set_auto_steering(AutoSteering(3, 3, "ignore"))
         session.start()
         until(session, lambda: session.experiment.auto_steering is None)
-        assert session.execution().notes == ("its hooks are not started by this service",)
+        assert session.execution().notes == ("this service does not start its hooks",)
     assert not (tmp_path / "told.jsonl").exists()
 
 

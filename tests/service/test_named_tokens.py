@@ -83,9 +83,9 @@ def test_a6_only_its_own_claims_are_a_workers(real: Real) -> None:
     for act, body in ACTS.items():
         for client, whose in ((other, "mine"), (other, "shared"), (shared, "mine")):
             answer = client.post(f"/v1/leases/{tokens[whose]}/{act}", json=body)
-            refused(answer, 403, "another token")
+            refused(answer, 403, "another API token")
     for client, whose in ((other, "mine"), (shared, "mine"), (mine, "shared")):
-        refused(client.get(f"/v1/leases/{tokens[whose]}/application"), 403, "another token")
+        refused(client.get(f"/v1/leases/{tokens[whose]}/application"), 403, "another API token")
     assert len(event_log(real.client())) == before
     assert mine.post(f"/v1/leases/{tokens['mine']}/heartbeat").status_code == 200
     assert mine.get(f"/v1/leases/{tokens['mine']}/application").status_code == 200
@@ -104,7 +104,7 @@ def test_a5_a_viewer_changes_no_priority(real: Real) -> None:
 def test_a_worker_is_called_as_its_token_is(real: Real) -> None:
     mine, shared = made(real, "mine"), real.client(Role.WORKER)
     for worker in ("other", "mine2", "Mine", "x/mine", "/mine"):
-        refused(mine.post("/v1/leases", json={"worker": worker}), 403, "'mine'", "cannot call")
+        refused(mine.post("/v1/leases", json={"worker": worker}), 403, "'mine'", "have the name")
     for worker in ("mine", "mine/3"):
         refused(shared.post("/v1/leases", json={"worker": worker}), 403, "name of a token")
     leased(mine, "mine")
@@ -117,7 +117,7 @@ def test_a_worker_is_called_as_its_token_is(real: Real) -> None:
 def test_no_token_takes_the_name_of_a_worker_that_is_at_work(real: Real) -> None:
     leased(real.client(Role.WORKER), "gpu/1")
     answer = real.client().post("/v1/tokens", json={"name": "gpu"})
-    refused(answer, 409, "a worker calls itself 'gpu' now")
+    refused(answer, 409, "a worker without this token has the name 'gpu' now")
     made(real, "gp")
 
 
@@ -125,7 +125,7 @@ def test_a_token_for_one_experiment_gets_no_other(real: Real) -> None:
     other = other_experiment(real)
     mine = made(real, "mine", experiment=other)
     assert leased(mine, "mine")["experiment"] == other  # though the first one was there before
-    refused(mine.post("/v1/leases", json={"worker": "mine", "experiment": NAME}), 403, "alone")
+    refused(mine.post("/v1/leases", json={"worker": "mine", "experiment": NAME}), 403, "only for")
     lease = leased(mine, "mine")
     assert mine.post("/v1/leases", json={"worker": "mine"}).status_code == 204
     assert result(mine, lease["token"]).status_code == 200
@@ -138,20 +138,20 @@ def test_an_adapter_sees_its_experiment_and_nothing_else(real: Real) -> None:
     adapter = made(real, "mine", "adapter", experiment=NAME)
     assert adapter.get(AT).json()["experiment"] == NAME
     for path in (f"/v1/experiments/{other}", "/v1/experiments/nope"):  # 403 whether there or not
-        refused(adapter.get(path), 403, f"'{NAME}' alone")
+        refused(adapter.get(path), 403, f"only for the experiment '{NAME}'")
     for path in ("/v1/experiments", f"{AT}/runs", f"{AT}/events", "/metrics", "/v1/tokens"):
         refused(adapter.get(path), 403)
     refused(adapter.post(f"{AT}/pause"), 403)
     assert result(adapter, leased(adapter, "mine/1")["token"]).status_code == 200
     refused(real.client().post("/v1/tokens", json={"name": "a", "role": "adapter"}), 422)
-    refused(real.client(Role.ADAPTER).get(AT), 403, "token of its own name")
+    refused(real.client(Role.ADAPTER).get(AT), 403, "a named token")
 
 
 def test_a_revoked_token_is_refused_at_once_and_its_runs_wait_again(real: Real) -> None:
     mine, owner = made(real, "mine"), real.client()
     lease = leased(mine, "mine/1")
     assert owner.delete("/v1/tokens/mine").status_code == 204
-    refused(mine.post(f"/v1/leases/{lease['token']}/heartbeat"), 401, "none of ours")
+    refused(mine.post(f"/v1/leases/{lease['token']}/heartbeat"), 401, "not valid")
     refused(result(mine, lease["token"]), 401)
     (returned,) = event_log(owner, "RunReturned")
     assert "revoked" in returned["reason"]
@@ -165,9 +165,9 @@ def test_a_token_whose_time_has_run_out_is_refused_and_says_so(real: Real) -> No
     mine = made(real, "mine", expires_s=CLOCK.wall_s + 60)
     lease = leased(mine, "mine")
     CLOCK.wait(60)
-    refused(result(mine, lease["token"]), 401, "run out")
+    refused(result(mine, lease["token"]), 401, "has expired")
     fresh = made(real, "mine")
-    refused(mine.get("/v1/caller"), 401, "none of ours")
+    refused(mine.get("/v1/caller"), 401, "not valid")
     assert fresh.get("/v1/caller").json()["name"] == "mine"
     assert event_log(real.client(), "RunReturned")  # what was held under the old one
 
@@ -205,7 +205,7 @@ def test_a_token_outlives_none_that_it_makes(real: Real) -> None:
     ends_s = CLOCK.wall_s + 100
     steerer = made(real, "guest", "steerer", expires_s=ends_s)
     for more in ({}, {"expires_s": ends_s + 1}):
-        refused(steerer.post("/v1/tokens", json={"name": "w", **more}), 403, "no later")
+        refused(steerer.post("/v1/tokens", json={"name": "w", **more}), 403, "cannot expire later")
     assert steerer.post("/v1/tokens", json={"name": "w", "expires_s": ends_s}).status_code == 200
     (found,) = [one for one in steerer.get("/v1/tokens").json() if one["name"] == "w"]
     assert (found["created_by"], found["expires_s"]) == ("guest", ends_s)

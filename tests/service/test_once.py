@@ -213,7 +213,7 @@ def test_a_claim_asked_for_again_is_the_same_run(real: Real, owner: httpx.Client
     result(owner, first["token"])
     refused(
         owner.post("/v1/leases", json={"worker": "w", "lease_s": 30.0}, headers=KEY),
-        409, "not held any more",
+        409, "not leased any more",
     )  # fmt: skip
     assert real.service.queue.depth()["queued"] == 3
 
@@ -246,7 +246,7 @@ def test_a_claim_that_was_lost_is_not_given_under_its_key(owner: httpx.Client) -
     leased(owner, lease_s=0.05, headers=KEY)
     assert eventually(lambda: event_log(owner, "RunReturned"))
     body = {"worker": "w", "lease_s": 0.05}
-    told = refused(owner.post("/v1/leases", json=body, headers=KEY), 409, "under a new one")
+    told = refused(owner.post("/v1/leases", json=body, headers=KEY), 409, "with a new key")
     assert told["error"] == "LeaseLostError"
 
 

@@ -148,7 +148,7 @@ def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:
     with pytest.raises(ExecutionRefusedError, match="--program sh, or --allow-programs"):
         ExecutionPolicy().check(told)
     for name in ("no-such-program", "./sh", "", "../bin/sh"):
-        with pytest.raises(SettingsError, match="no such program here"):
+        with pytest.raises(SettingsError, match="there is no such program"):
             ExecutionPolicy(program_names=(name,))
 
 

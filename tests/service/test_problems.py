@@ -123,8 +123,8 @@ def test_a_full_disk_is_told_from_a_broken_store(tmp_path: Path) -> None:
 def test_a_body_is_as_rfc_9457_says() -> None:
     body = json.loads(Problem(409, "run 7 is done", hint="look at it").body("abc"))
     assert body == {
-        "type": "urn:copperline:problem:not-possible-in-the-present-state",
-        "title": "not possible in the present state",
+        "type": "urn:copperline:problem:conflict-with-the-current-state",
+        "title": "conflict with the current state",
         "status": 409,
         "detail": "run 7 is done",
         "instance": "urn:copperline:request:abc",
@@ -146,7 +146,7 @@ def test_wrong_fields_are_named() -> None:
     assert problem.detail == "'runs' should be greater than 0, given -1 (and 3 more)"
     assert [(f.field, f.message) for f in problem.fields[1:3]] == [
         ("since", "is missing"),
-        ("a.0.b", "is no field of this request"),
+        ("a.0.b", "is not a field of this request"),
     ]
     assert problem.fields[3].message.startswith("bad, given 'yyy")
     assert len(problem.fields[3].message) < 100
@@ -165,7 +165,7 @@ def service() -> Iterator[Running]:
     [
         ("GET", "/v1/nothing", 404, "nothing at /v1/nothing"),
         ("GET", "/v1/experiments/x", 404, "no experiment 'x'"),
-        ("PUT", "/v1/echo", 405, "PUT is not possible at /v1/echo; there is POST"),
+        ("PUT", "/v1/echo", 405, "PUT is not possible at /v1/echo; use POST"),
         ("GET", "/v1/store", 503, "the store cannot be used"),
         ("POST", "/v1/echo", 422, "the body is missing"),
     ],

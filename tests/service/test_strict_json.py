@@ -107,6 +107,6 @@ def test_the_sentence_says_where(text: str, words: str) -> None:
 
 def test_size_is_an_argument() -> None:
     assert read_json(b"[1]", max_bytes=3) == [1]
-    with pytest.raises(RefusedJsonError, match="4 bytes are too many; at most 3") as refused:
+    with pytest.raises(RefusedJsonError, match="4 bytes are too many; 3 are allowed") as refused:
         read_json(b"[12]", max_bytes=3)
     assert refused.value.status == 413

@@ -308,7 +308,7 @@ def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
 def test_an_answer_that_is_no_json_is_an_unreachable_service() -> None:
     """A proxy that says '200 <html>...' is no service; a thread must not die of it."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
-    with pytest.raises(ServiceError, match="not what a service answers"):
+    with pytest.raises(ServiceError, match="not that of a Copperline service"):
         ApiClient("http://service", "t", transport=transport).get("/v1/experiments")
 
 

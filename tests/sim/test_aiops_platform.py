@@ -91,23 +91,23 @@ def test_a_walk_joins_what_it_forked() -> None:
 @pytest.mark.parametrize(
     ("nodes", "edges", "said"),
     [
-        ({"evaluate": PipelineTask("evaluate")}, (), "needs a model, and no training is before"),
+        ({"evaluate": PipelineTask("evaluate")}, (), "needs a model, but no training comes before"),
         (
             {"a": PipelineTask("train"), "b": PipelineTask("train")},
             (),
-            "begins at one node; this one at 2",
+            "must begin at one node; this one has 2",
         ),
-        ({"a": PipelineTask("train")}, (Edge("a", "b"),), "'b', which is no node"),
+        ({"a": PipelineTask("train")}, (Edge("a", "b"),), "'b', which is not a node"),
         (
             {"a": PipelineTask("train"), "b": PipelineTask("deploy")},
             (Edge("a", "b", "pass"),),
             "never emits 'pass'",
         ),
-        ({"a": PipelineTask("train"), "b": Join()}, (Edge("a", "b"),), "join 'b' has 1 ways in"),
+        ({"a": PipelineTask("train"), "b": Join()}, (Edge("a", "b"),), "'b' has 1 incoming edges"),
         (
             {"a": PipelineTask("train"), "b": PipelineTask("deploy"), "c": PipelineTask("monitor")},
             (Edge("a", "b"), Edge("b", "c"), Edge("c", "b")),
-            "lead in a circle: b, c",
+            "form one: b, c",
         ),
     ],
 )

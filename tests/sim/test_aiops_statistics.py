@@ -91,7 +91,7 @@ def test_laws_that_cannot_be() -> None:
         PositiveDistribution("lognorm", (1.0,), 0.0)
     with pytest.raises(SetupError, match="it takes a, c"):
         PositiveDistribution("exponweib", (1.0,), 1.0)
-    with pytest.raises(SetupError, match="not all alike"):
+    with pytest.raises(SetupError, match="not all equal"):
         fit_law("lognorm", np.ones(5))
 
 
@@ -277,7 +277,7 @@ def test_logs_that_are_none(tmp_path: Path) -> None:
         ("task,other\ntrain,1\n", "'seconds' is needed"),
         ("task,seconds\n", "no task"),
         ("task,seconds\ntrain,soon\n", "numbers are expected"),
-        ("", "no log of tasks"),
+        ("", "not a log of tasks"),
     ):
         path.write_text(text)
         with pytest.raises(TraceError, match=said):
@@ -298,9 +298,9 @@ def test_dates_are_told_from_the_monday_before_and_what_was_learnt_is_said(tmp_p
     told = " ".join(describe_fit(logs, fit_statistics(logs, components=2)))
     assert "31 executed tasks: 30 of train." in told
     assert "100.0% TensorFlow" in told
-    assert "As published, for the log tells too little: the sizes of data sets, " in told
+    assert "Published values, because the log has too few data: the sizes of data sets, " in told
     assert "arrivals" not in told
-    assert "1 rows are of no task that is known ('etl')" in told
+    assert "1 rows have an unknown task ('etl')" in told
     path.write_text("task,seconds,submitted\ntrain,1,yesterday\n")
     with pytest.raises(TraceError, match="dates with times"):
         read_logs(path)
@@ -319,5 +319,5 @@ def test_comparisons_are_those_of_scipy() -> None:
     same = compare("y", first, rng.permutation(first))
     assert same.ks == 0
     assert same.observed == same.simulated
-    with pytest.raises(SetupError, match="'z' must be"):
+    with pytest.raises(SetupError, match="'z' needs numbers"):
         compare("z", first, np.array([]))

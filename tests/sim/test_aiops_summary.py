@@ -131,23 +131,23 @@ def test_what_is_no_trace_is_refused_in_words(folder: Path, tmp_path: Path) -> N
     for name in ("pipelines", "tasks"):
         (tmp_path / f"{name}.parquet").write_bytes((folder / f"{name}.parquet").read_bytes())
     (tmp_path / "about.json").write_text(json.dumps({"seed": 1}))
-    with pytest.raises(TraceError, match="does not tell what was simulated"):
+    with pytest.raises(TraceError, match="does not describe a simulation"):
         summarise_folder(tmp_path)
     (tmp_path / "about.json").write_text("{")
-    with pytest.raises(TraceError, match="does not tell what was simulated"):
+    with pytest.raises(TraceError, match="does not describe a simulation"):
         summarise_folder(tmp_path)
     less = parquet.read_table(folder / "tasks.parquet").drop_columns(["asked_s"])
     parquet.write_table(less, tmp_path / "tasks.parquet")
     with pytest.raises(TraceError, match="asked_s"):
         summarise_folder(tmp_path)
     (tmp_path / "pipelines.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(TraceError, match="no table of a trace"):
+    with pytest.raises(TraceError, match="not a table of a trace"):
         summarise_folder(tmp_path)
 
 
 def test_a_trace_in_a_folder_is_not_in_memory(tmp_path: Path) -> None:
     short = replace(SCENARIO, duration_s=3_600.0)
-    with pytest.raises(SetupError, match="lies in a folder"):
+    with pytest.raises(SetupError, match="is in a folder"):
         summarise(short, run_platform(short, tmp_path))
 
 

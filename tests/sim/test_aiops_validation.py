@@ -73,7 +73,7 @@ def test_arrivals_by_hour_lie_within_the_bands_and_a_shifted_week_does_not(
     scaled = other[np.random.default_rng(0).random(len(other)) < len(observed) / len(other)]
     assert hourly_bands(observed, scaled).within > 0.85
     assert hourly_bands(observed, scaled, start_s=12 * 3600.0).within < 0.6
-    with pytest.raises(SetupError, match="two whole weeks"):
+    with pytest.raises(SetupError, match="two or more whole weeks"):
         hourly_bands(observed[:50], other)
 
 

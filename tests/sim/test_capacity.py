@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 
 from sim import CapacityWindow, ClusterSpec, Partition, Scenario, Workload, simulate, summarise
-from sim.api import SimulationResult, admit, check_scenario, explain, measures
+from sim.api import SimulationResult, admit, check_scenario, explain_start, measures
 from sim.engines.process import run
 from sim.kernel.policy_context import OPEN
 from sim.kernel.pool import Pool
@@ -80,7 +80,7 @@ def test_results_name_the_queue_and_utilisations_add_up() -> None:
     assert shares == {"short": 10 / 200, "main": 140 / 200}
     assert metrics.utilisation == 150 / 200
     assert measures(scenario, result) == metrics.flat()
-    told = explain(scenario, 2)
+    told = explain_start(scenario, 2)
     assert (told.job.partition, told.job.wait_s) == ("main", 9.0)
     assert told.start is not None
     assert [job.job_id for job in told.start.ended.named] == [1]
@@ -419,7 +419,7 @@ def test_queues_that_cannot_be_are_refused_in_words() -> None:
         Partition("a")
     with pytest.raises(ClusterError, match=r"'short' is a queue on 'main', which .* are: big\."):
         ClusterSpec((SHORT, Partition("big", 10)))
-    with pytest.raises(ClusterError, match=r"those that have are: main\."):
+    with pytest.raises(ClusterError, match=r"partitions with processors: main\."):
         ClusterSpec((MAIN, SHORT, Partition("shorter", on="short")))
     with pytest.raises(ClusterError, match=r"tier is -1; allowed are whole numbers from 0"):
         Partition("a", 4, tier=-1)
@@ -431,7 +431,7 @@ def test_queues_that_cannot_be_are_refused_in_words() -> None:
 
 def test_limits_need_users() -> None:
     limited = replace(MAIN, running_per_user=1)
-    with pytest.raises(ScenarioError, match=r"job 1 of .* does not tell its user.*\(2 such jobs\)"):
+    with pytest.raises(ScenarioError, match=r"job 1 of .* has no known user.*\(2 such jobs\)"):
         check_scenario(scenario_of([(0, 1, 1), (0, 1, 1)], limited))
 
 
@@ -443,27 +443,27 @@ def test_windows_that_cannot_be_are_refused_in_words() -> None:
         replace(ALL, until_s=10)
     with pytest.raises(ScenarioError, match=r"procs is 0; allowed are whole numbers from 1"):
         replace(ALL, procs=0)
-    with pytest.raises(ScenarioError, match=r"no partition of that name .* are: main\."):
+    with pytest.raises(ScenarioError, match=r"no partition of that name .* processors: main\."):
         scenario_of(jobs, SHORT, MAIN, windows=(replace(ALL, partition="short"),))
-    with pytest.raises(ScenarioError, match=r"at 15 s it makes 16 processors .* there are 10"):
+    with pytest.raises(ScenarioError, match=r"15 s all windows together take 16 processors of 10"):
         scenario_of(jobs, windows=(ALL, replace(SOME, from_s=15)))
     assert scenario_of(jobs, windows=(ALL, replace(ALL, from_s=20, until_s=21))).windows
 
 
 def test_rules_refuse_what_they_cannot() -> None:
     jobs: Rows = [(0, 1, 1)]
-    with pytest.raises(ScenarioError, match=r"'spare' is preemptible and backfill 'conservative'"):
+    with pytest.raises(ScenarioError, match=r"'spare' is preemptible, but backfill 'conservative'"):
         check_scenario(scenario_of(jobs, SPARE, MAIN, backfill="conservative"))
     with pytest.raises(ScenarioError, match=r"option 'extra_processors' .* capacity windows"):
         check_scenario(scenario_of(jobs, windows=(ALL,), options={"extra_processors": 0}))
     check_scenario(scenario_of(jobs, windows=(ALL,), options={"actual_times": 1}))
     nodes = ClusterSpec((SPARE, MAIN)).in_machines_of(5)
     for more in ({"cluster": nodes}, {"windows": (ALL,)}):
-        with pytest.raises(ScenarioError, match=r"allocation is 'whole_nodes' and "):
+        with pytest.raises(ScenarioError, match=r"allocation is 'whole_nodes' but "):
             replace(scenario_of(jobs), allocation="whole_nodes", **more)
     for scenario in (scenario_of(jobs, windows=(ALL,)), scenario_of(jobs, SPARE, MAIN)):
         with pytest.raises(EngineError, match="explained so far"):
-            explain(scenario, 1)
+            explain_start(scenario, 1)
 
 
 def test_all_of_it_decides_the_digest() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import JobExplanation, explain
+from sim.api import JobExplanation, explain_start
 from sim.engines.process import run
 from sim.explain import reservation
 from sim.kernel.pool import Pool
@@ -84,7 +84,7 @@ def test_explanations_agree_with_a_crowded_schedule(order: str, backfill: str) -
     result = simulate(scenario, engine="interpreted")
     kinds: set[str] = set()
     for row in range(7, scenario.workload.n_jobs, 25):
-        explained = explain(scenario, int(scenario.workload.job_id[row]))
+        explained = explain_start(scenario, int(scenario.workload.job_id[row]))
         check(explained, scenario, result, row)
         kinds |= {phase.reason.kind for phase in explained.phases}
     others = {"behind"} if backfill == "none" else {"too_few_free", "would_delay"}
@@ -96,7 +96,7 @@ def test_explanations_agree_with_a_crowded_schedule(order: str, backfill: str) -
 def test_explanations_agree_with_the_schedule(scenario: Scenario) -> None:
     result = simulate(scenario, engine="interpreted")
     for row, job_id in enumerate(scenario.workload.job_id.tolist()):
-        check(explain(scenario, job_id), scenario, result, row)
+        check(explain_start(scenario, job_id), scenario, result, row)
 
 
 def check(
@@ -235,11 +235,11 @@ def test_every_rule_gets_a_wait_without_a_gap(scenario: Scenario) -> None:
     """What is known of a rule or not: the phases are the wait, and the start is the schedule's."""
     if order_named(scenario.order).score_now is not None:
         with pytest.raises(EngineError, match="ranks the queue anew"):
-            explain(scenario, int(scenario.workload.job_id[0]))
+            explain_start(scenario, int(scenario.workload.job_id[0]))
         return
     result = simulate(scenario, engine="interpreted")
     for row, job_id in enumerate(scenario.workload.job_id.tolist()):
-        explained = explain(scenario, job_id)
+        explained = explain_start(scenario, job_id)
         assert explained.job.start_s == result.start_s[row]
         phases = explained.phases
         edges = [explained.job.submit_s, *(phase.to_s for phase in phases)]

@@ -71,7 +71,7 @@ def test_tables_are_read_through_the_one_door(tmp_path: Path) -> None:
         found = load_workload(path)
         assert found.n_jobs == 1
         assert found.tasks is not None
-        with pytest.raises(WorkloadError, match="reading rules are for logs"):
+        with pytest.raises(WorkloadError, match="reading rules apply only to logs"):
             load_workload(path, rules=ReadingRules(unsorted="sort"))
         assert load_workload(path, rules=ReadingRules()) == found
 

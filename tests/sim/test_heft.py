@@ -71,7 +71,7 @@ def test_who_can_run_nowhere_else_goes_where_it_can() -> None:
     for plan in (heft(graph), cpop(graph)):
         assert plan.processor.tolist() == [0, 1, 1]
         assert plan.start_s.tolist() == [0.0, 5.0, 7.0]
-    with pytest.raises(ScenarioError, match="every task can run on some processor"):
+    with pytest.raises(ScenarioError, match="every task must fit some processor"):
         Graph([[inf, inf]], np.zeros((0, 2)), [])
 
 
@@ -79,7 +79,7 @@ def test_who_can_run_nowhere_else_goes_where_it_can() -> None:
     ("w", "edges", "c", "sentence"),
     [
         ([[1.0], [1.0]], [[0, 1], [1, 0]], [0, 0], "task 0 of a task graph waits for itself"),
-        ([[1.0]], [[0, 1]], [0], "edges join tasks by their numbers, from 0 to 0"),
+        ([[1.0]], [[0, 1]], [0], "edges must join tasks by their numbers, from 0 to 0"),
         ([[1.0]], [], [1], "0 edges and 1 communication costs"),
         ([[-1.0]], [], [], "seconds from 0"),
         ([[1.0], [1.0]], [[0, 1]], [np.nan], "finite seconds from 0"),

@@ -78,7 +78,7 @@ def test_without_a_start_days_count_from_the_first_submission() -> None:
     assert (clock.basis, clock.zone) == ("unknown", None)
     told = clock.hours(workload.submit_s)
     assert (told[0, 0], told[0, 1], told[1, 0]) == (3, 1, 1)
-    with pytest.raises(WorkloadError, match="does not say when it starts"):
+    with pytest.raises(WorkloadError, match="The start of the log is unknown"):
         clock.submit_s_of(datetime(2020, 1, 1))
 
 
@@ -91,7 +91,7 @@ def test_an_analyst_knows_better_than_the_log() -> None:
     workload = jobs([0.0], 0.0, "Europe/Paris")
     assert WallClock.of(workload, "UTC").hours(np.zeros(1))[3, 0] == 1
     for name in ("Mars", "", "../etc/passwd", "Europe", "a\0b"):
-        with pytest.raises(WorkloadError, match="is known on this machine; give a name such as"):
+        with pytest.raises(WorkloadError, match="is unknown on this machine; give a name such as"):
             WallClock.of(workload, name)
 
 

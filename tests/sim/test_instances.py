@@ -254,7 +254,7 @@ def test_orders_go_by_the_job() -> None:
     )
     one = Scenario(workload, cluster(MachineSpec("a", 1)), "sjf", "none", allocation="instances")
     assert placed(one).start_s.tolist() == [4, 1, 0]
-    with pytest.raises(ScenarioError, match="orders that stay"):
+    with pytest.raises(ScenarioError, match="needs fixed scores"):
         simulate(replace(one, order="wfp3"))
 
 
@@ -354,7 +354,7 @@ def test_what_is_refused() -> None:
         ({"overrun": "kill"}, "run to their end"),
         ({"too_wide": "clip"}, "not clipped"),
         ({"backfill": "easy"}, r"cannot decide .*'none', 'greedy', 'drf'"),
-        ({"allocation": "shared_nodes", "placement": "best"}, "neither a placement"),
+        ({"allocation": "shared_nodes", "placement": "best"}, "has no placement"),
         ({"throttles": [ThrottleWindow(("b",), 0, 1)]}, "no machine 'b'"),
         ({"options": {"all_or_nothing": 2}}, "all_or_nothing"),
     ]  # fmt: skip
@@ -377,12 +377,12 @@ def test_tasks_that_cannot_run_are_refused() -> None:
     with pytest.raises(ScenarioError, match="1500 thousandths"):
         simulate(scenario(part, a))
     idle = Tasks.from_arrays(job=[0], runtime_s=[5], work=units(1, cpu_units=[1.0]))
-    with pytest.raises(ScenarioError, match="1 units for processors and asks for none"):
+    with pytest.raises(ScenarioError, match="1 units for processors but requests none"):
         check_scenario(scenario(idle, a))
     chain = Tasks.from_arrays(
         job=[0, 0, 0], runtime_s=[1, 1, 1], gang=[1, 0, 1], parents=[[], [0], [1]]
     )
-    with pytest.raises(ScenarioError, match="task 2 is of the gang of job 1"):
+    with pytest.raises(ScenarioError, match="task 2 of the gang of job 1"):
         simulate(scenario(chain, a))
 
 

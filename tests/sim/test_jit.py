@@ -83,7 +83,7 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, reposi
     printed = run_python(ASK_TWICE, repository, COPPERLINE_CACHE_DIR=str(blocked))
     first, second, same, folder, note = json.loads(printed)
     assert (first, second, same) == ("interpreted", "compiled", True)
-    assert "cannot be written, so compiled code is not kept; name another folder" in str(note)
+    assert "cannot be written, so compiled code is not stored; name another folder" in str(note)
     assert not Path(str(folder)).exists(), "the process removes it at its end"
     code = SIMULATE.replace("wait_for_compiler()\n", "")
     told = json.loads(run_python(code, repository, COPPERLINE_CACHE_DIR=str(blocked)))
@@ -198,7 +198,7 @@ print(compilation_state().readiness)
     )
     sentence, engine, readiness = done.stdout.splitlines()
     log = Path(sentence.split(" is in ")[1].rstrip("."))
-    assert sentence.startswith("the compiled engine cannot be had: the compiler stopped")
+    assert sentence.startswith("the compiled engine is not available: the compiler stopped")
     assert "no compiler today" in log.read_text()
     assert (engine, readiness) == ("interpreted", "failed")
 

@@ -212,15 +212,15 @@ def test_jobs_are_at_most_as_many_as_told_and_first_come_the_same() -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"perf_ratio": 0.7, "eco_ratio": 0.6}, "must not exceed 1 together"),
+        ({"perf_ratio": 0.7, "eco_ratio": 0.6}, "their sum must not exceed 1"),
         ({"jobs": 0}, "parameter 'jobs' is 0; allowed are numbers from 1"),
         ({"jobs": 2.5}, "parameter 'jobs' is 2.5; allowed are whole numbers"),
         ({"gpu_ratio": -0.1}, "parameter 'gpu_ratio' is -0.1; allowed are numbers from 0 to 1"),
         ({"hourly_multipliers": [1.0] * 23}, "'hourly_multipliers' has 23 values; it needs 24"),
         ({"hourly_multipliers": "tail"}, "allowed are 24 numbers, 'page' or 'head'"),
-        ({"gpu_counts": [2, 1, 4, 8]}, "numbers must grow"),
+        ({"gpu_counts": [2, 1, 4, 8]}, "numbers must rise"),
         ({"gpu_counts": [1]}, "'gpu_count_probabilities' has 4 values; it needs 1"),
-        ({"gpu_count_probabilities": [0.5, 0.1, 0.1, 0.1]}, "sum to 0.8; probabilities sum to 1"),
+        ({"gpu_count_probabilities": [0.5, 0.1, 0.1, 0.1]}, "sum to 0.8; probabilities must sum"),
         (
             {"hpo_max_trials": 1},
             "parameter 'hpo_max_trials' is 1; allowed are numbers from 2 to 64",
@@ -247,7 +247,7 @@ def family(name: str, **told: Any) -> dict[str, Any]:
         (family("debug_eval", share=0.5), "families' shares with GPUs sum to 1.05"),
         (family("cpu_analytics", structure="launcher"), "needs no GPUs; allowed are 'single'"),
         (family("debug_eval", structure="ring"), "families.debug_eval.structure is 'ring'"),
-        (family("debug_eval", io_intensity=[0.4, 0.2]), "two numbers, from and to"),
+        (family("debug_eval", io_intensity=[0.4, 0.2]), "two rising numbers"),
         (family("debug_eval", speed=1), "families.debug_eval has no 'speed'"),
         (family("debug_eval", cpu={"median": 2, "sigma": 1, "least": 9, "most": 1}),
          "families.debug_eval.cpu: least is 9 and most 1"),
@@ -294,7 +294,7 @@ def test_a_fitted_model_is_like_what_it_was_fitted_to() -> None:
 
 def test_logs_that_teach_nothing() -> None:
     few = drawn(jobs=20)
-    with pytest.raises(WorkloadError, match="fitted to 50 or more"):
+    with pytest.raises(WorkloadError, match="needs 50 or more"):
         fit("joulie", few)
 
 

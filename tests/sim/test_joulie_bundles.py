@@ -54,15 +54,15 @@ def test_what_a_bundle_lacks_is_as_published(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "x"}, 'one says "format": "copperline-joulie-profiles"'),
-        ({"version": 2}, "the bundle is of version 2; 1 is read"),
+        ({"format": "x"}, 'which has "format": "copperline-joulie-profiles"'),
+        ({"version": 2}, "the bundle has version 2; allowed is 1"),
         ({"digest": ""}, "a bundle has no entry 'digest'"),
         ({"name": 7}, "the entry 'name' must be a text"),
         ({"name": "a/b"}, "the entry 'name' may have letters"),
         ({"parameters": []}, "they must be a table"),
         ({"parameters": {"gpu_ration": 1}}, "have no 'gpu_ration'; known: jobs"),
         ({"parameters": {"gpu_ratio": 7}}, "parameter 'gpu_ratio' is 7; allowed are numbers"),
-        ({"parameters": {"families": {"debug_eval": {"share": 0.9}}}}, "probabilities sum to 1"),
+        ({"parameters": {"families": {"debug_eval": {"share": 0.9}}}}, "probabilities must sum"),
         ({"parameters": {"burst_hours": [10**400]}}, "'burst_hours', number 0 is 1000"),
         ({"parameters": {"families": {"party": {}}}}, "have no 'party'"),
         ({"parameters": {"phases": {"debug_eval": []}}}, "lists of 1 to 16 phases"),
@@ -85,7 +85,7 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         import_bundle(path)
     for text, said in (
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "no bundle"),
         ('{"name": 1, "name": 2}', "'name' occurs twice"),
         (json.dumps({"format": FORMAT, "version": 1, "name": "b"}), "needs the entry 'parameters'"),
@@ -98,7 +98,7 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
 def test_what_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="the model is of 'lublin'"):
         export_bundle(Model("lublin"), tmp_path / "b.json")
-    with pytest.raises(WorkloadError, match=r"ends in \.json"):
+    with pytest.raises(WorkloadError, match=r"must end in \.json"):
         export_bundle(published_joulie(), tmp_path / "b.txt")
     with pytest.raises(WorkloadError, match="the name of a bundle is 'a/b'"):
         export_bundle(published_joulie(), tmp_path / "b.json", name="a/b")

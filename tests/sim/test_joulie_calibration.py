@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.formats.joulie_reader import pod_places, read_telemetry, write_joulie
+from sim.formats.joulie_reader import pod_places, read_telemetry
+from sim.formats.joulie_writer import write_joulie
 from sim.generators.generator import Model, generate
 from sim.generators.joulie.calibration import calibrate
 from sim.generators.joulie.estimates import ParameterEstimate
@@ -196,7 +197,7 @@ def test_the_shift_of_the_reference_is_that_of_the_model() -> None:
 def test_too_little_is_refused() -> None:
     told = measured()
     few = Telemetry.from_arrays(trace(), task=[0, 1], duration_s=[10, 20])
-    with pytest.raises(WorkloadError, match="2 rows of telemetry tell nothing"):
+    with pytest.raises(WorkloadError, match="2 rows of telemetry are too few"):
         calibrate(published_joulie(), few)
     with pytest.raises(WorkloadError, match="the model is of 'lublin'"):
         calibrate(Model("lublin"), told)
@@ -285,8 +286,8 @@ def test_bad_telemetry_is_refused_in_words(
 def test_what_is_no_telemetry(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     for text, said in (
-        ("", "nothing in it"),
-        ("{\n", "no JSON"),
+        ("", "the file is empty"),
+        ("{\n", "not JSON"),
         ("a,b\n1,2\n", "no column 'jobId'|no column 'start'"),
     ):
         path.write_text(text)

@@ -240,7 +240,7 @@ def test_families_by_rule() -> None:
 def test_a_log_without_gpus_says_so() -> None:
     fitting = learn_joulie(log(runtime_s=np.geomspace(10, 1e5, 400)))
     assert parameters_of(fitting.model).gpu_ratio == 0.0
-    assert "does not tell of GPUs" in fitting.model.source
+    assert "has no GPU column" in fitting.model.source
     half = learn_joulie(log(runtime_s=np.geomspace(10, 1e5, 400)), {"untold_gpu_ratio": 0.5})
     assert parameters_of(half.model).gpu_ratio == 0.5
     names = {row.parameter for row in half.learnt}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.formats.joulie_writer import joulie_lines, read_joulie, write_joulie
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_writer import joulie_lines, write_joulie
 from sim.generators.generator import generate, published_model
 from sim.generators.joulie.parameters import HEAD
 from sim.model.errors import TraceError
@@ -200,7 +201,7 @@ def test_a_log_of_rigid_jobs_becomes_pods(tmp_path: Path) -> None:
 
 def test_unknown_fields_are_refused_or_dropped(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", pod(colour="red"))
-    with pytest.raises(TraceError, match=r"line 1: colour is '\"?red\"?'; there is no such field"):
+    with pytest.raises(TraceError, match=r"line 1: colour is '\"?red\"?'; unknown field"):
         read_joulie(path)
     workload = read_joulie(path, unknown_fields="drop")
     assert {"unknown_fields"} <= {note.rule for note in workload.notes}
@@ -210,9 +211,9 @@ def test_unknown_fields_are_refused_or_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "this line is no JSON"),
-        ("[1]", "this line is no object of JSON"),
-        (POD.replace("1024", "NaN"), "NaN is no number of JSON"),
+        ("{", "this line is not JSON"),
+        ("[1]", "this line is not a JSON object"),
+        (POD.replace("1024", "NaN"), "NaN is not a JSON number"),
         (pod(type="node"), "type is 'node'; allowed are job and workload."),
         (pod(schemaVersion="v3"), "schemaVersion is 'v3'; allowed are v1 and v2."),
         (pod(jobId=None), "jobId is ''; allowed are texts of 1 to 1024"),
@@ -224,7 +225,7 @@ def test_unknown_fields_are_refused_or_dropped(tmp_path: Path) -> None:
         (pod(gang=1), "gang is '1'; allowed are true and false."),
         (pod(work=None), "work is 'null'; it must be a table of cpuUnits, gpuUnits."),
         (pod(work={"cpuUnits": "3"}), "work.cpuUnits is '3'; allowed are numbers from 0 to 2**53."),
-        (pod(work={"cpuUnits": 1, "tpu": 2}), "work.tpu is '2'; there is no such field"),
+        (pod(work={"cpuUnits": 1, "tpu": 2}), "work.tpu is '2'; unknown field"),
         (pod(sensitivity={"gpu": 1.5}), "sensitivity.gpu is '1.5'; allowed are numbers"),
         (pod(workloadProfile={"ioIntensity": -0.1}), "workloadProfile.ioIntensity is '-0.1'"),
         (pod(podTemplate={}), "podTemplate.requests is 'null'"),
@@ -233,7 +234,7 @@ def test_unknown_fields_are_refused_or_dropped(tmp_path: Path) -> None:
         (pod(podTemplate={"requests": {"cpu": "0.0001"}}), "of whole thousandths"),
         (pod(podTemplate={"requests": {"memory": "5m"}}), "of whole bytes"),
         (pod(podTemplate={"requests": {"a/x": "1", "b/y": "1"}}), "one resource such as nvidia"),
-        (pod(podTemplate={"requests": {}, "affinity": {"podAffinity": {}}}), "read is node"),
+        (pod(podTemplate={"requests": {}, "affinity": {"podAffinity": {}}}), "use nodeAffinity"),
         (pod(tags="ai"), "tags is 'ai'; allowed are lists"),
         (LOGICAL.replace('"replicas":4', '"replicas":0'), "pods[1].replicas is '0'"),
         (LOGICAL.replace('"durationSec":14400,', ""), "durationSec is 'null'"),
@@ -261,10 +262,10 @@ def test_records_that_contradict_each_other(tmp_path: Path) -> None:
         ((LOGICAL.replace("12.4", "13"), POD), "line 1: submitTimeOffsetSec is '13.0'; its pods"),
         (
             (LOGICAL, LOGICAL, POD),
-            "line 2: workloadId is 'workload-000001'; a logical workload has",
+            "line 2: workloadId is 'workload-000001'; only one record per",
         ),
-        ((LOGICAL,), "there is no pod in it"),
-        (("",), "there is no pod in it"),
+        ((LOGICAL,), "it contains no pods"),
+        (("",), "it contains no pods"),
     ):
         with pytest.raises(TraceError) as refused:
             read_joulie(written(path, *lines))
@@ -283,8 +284,8 @@ def test_files_that_are_no_trace(tmp_path: Path) -> None:
     assert "a zip archive" in refused(b"PK\x03\x04")
     assert "longer than 1,048,576 bytes" in refused(b"x" * (2**20 + 2))
     assert "the compressed file is broken" in refused(gzip.compress(POD.encode())[:-9])
-    assert "more text than is read" in refused(gzip.compress((b" " * 999 + b"\n") * 20_000))
-    assert "no JSON" in refused(b"\xff\xfa")
+    assert "the text is too long" in refused(gzip.compress((b" " * 999 + b"\n") * 20_000))
+    assert "not JSON" in refused(b"\xff\xfa")
     with pytest.raises(TraceError, match="no such file; give the path of a Joulie trace"):
         read_joulie(tmp_path / "none.jsonl")
     with pytest.raises(TraceError, match="this is a folder"):

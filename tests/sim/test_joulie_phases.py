@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sim.formats.joulie_reader import read_joulie, write_joulie
+from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_records import PROFILE
+from sim.formats.joulie_writer import write_joulie
 from sim.generators.generator import generate
 from sim.generators.joulie.parameters import (
     FAMILIES,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.formats.joulie_writer import joulie_lines, read_joulie, write_joulie
+from sim.formats.joulie_reader import read_joulie
+from sim.formats.joulie_writer import joulie_lines, write_joulie
 from sim.generators.generator import generate, published_model
 from sim.generators.joulie.manifests import TargetNode, family_first, retarget, without_power_terms
 from sim.model.errors import WorkloadError

@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused(told: dict[str, object], said: str) -> None:
         ({"u_low": 6.0}, "must not fall"),
         ({"a1": 900.0}, "nearly only values above"),
         ({"aarr": 900.0}, "nearly only values above"),
-        ({"anum": 0.001, "bnum": 0.01}, "leave half hours without any arrival"),
+        ({"anum": 0.001, "bnum": 0.01}, "give half hours without arrivals"),
         ({"u_prob": 1.5}, "'u_prob' of 'typeless' of 'lublin' is 1.5; allowed are numbers from 0"),
     ],
 )

@@ -57,21 +57,21 @@ def test_a_node_list_of_openb_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("name,cores,colour\na,4,red\n", "line 1: 'colour'; it is not known; allowed are name,"),
-        ("name,gpus\na,4\n", "line 1: it tells no cores of machines; it is called cores, or"),
-        ("cores\n4\n", "it tells no name of machines"),
-        ("name,cores,cpu_milli\na,4,4000\n", "'cpu_milli'; it says the same as cores"),
-        ("name,cores,mem_gib,memory_mib\na,4,1,1\n", "'memory_mib'; it says the same as mem_gib"),
+        ("name,cores,colour\na,4,red\n", "line 1: 'colour'; it is unknown; allowed are name,"),
+        ("name,gpus\na,4\n", "line 1: the cores of machines is missing; give cores or"),
+        ("cores\n4\n", "the name of machines is missing"),
+        ("name,cores,cpu_milli\na,4,4000\n", "'cpu_milli'; it means the same as cores"),
+        ("name,cores,mem_gib,memory_mib\na,4,1,1\n", "'memory_mib'; it means the same as mem_gib"),
         ("name,cpu_milli\na,1500\n", "cpu_milli is '1500'; machines have whole cores"),
         ("name,cores\na,2.5\n", "line 2: cores is '2.5'; allowed are whole numbers from 0"),
-        ("name,cores\na,\n", "line 2: cores is ''; say how many cores"),
+        ("name,cores\na,\n", "line 2: cores is ''; give the number of cores"),
         ("name,cores\na,0\n", "machine 'a': procs is 0; allowed are whole numbers from 1"),
         ("name,cores\n,4\n", "line 2: a machine has an empty name"),
         ("name,cores,gpus\na,4,2000\n", "line 2: machine 'a': gpus is 2000"),
         ("name,cores,cpu_throttle\na,4,1.5\n", "cpu_throttle is 1.5; allowed are numbers above 0"),
         ("name,cores,label:\na,4,x\n", "'label:'; it is not known"),
         ("name,cores\na,4\nb,4\na,8\n", "line 4: two rows are called 'a'"),
-        ("name,cores\n", "there is no row below the header"),
+        ("name,cores\n", "there are no rows below the header"),
     ],
 )
 def test_what_is_no_list_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -86,7 +86,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, text: str, sentence: str) ->
         ("[[machine]", "it is not TOML"),
         ("machine = 3", "allowed are tables [[machine]], one or more"),
         ("machine = [3]", "machine 1: it is '3'; allowed are tables"),
-        ('zone = "a"\n[[machine]]\nname = "a"\ncores = 1', "and nothing beside them"),
+        ('zone = "a"\n[[machine]]\nname = "a"\ncores = 1', "and nothing else"),
         (
             '[[machine]]\nname = "a"\ncores = "4"',
             "machine 1: cores is \"'4'\"; allowed are numbers",

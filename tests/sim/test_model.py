@@ -159,7 +159,7 @@ def test_a_cluster_has_no_more_processors_than_a_float_can_count() -> None:
     with pytest.raises(ClusterError) as caught:
         ClusterSpec((Partition("a", 2**53), Partition("b", 1)))
     assert str(caught.value) == (
-        "the 2 partitions have 9007199254740993 processors; a cluster has 2**53 of them at most."
+        "the 2 partitions have 9007199254740993 processors; allowed are at most 2**53."
     )
 
 

@@ -219,11 +219,11 @@ def test_what_a_weight_needs_must_be_told() -> None:
         simulate(scenario, engine="interpreted")
 
     tried()
-    with pytest.raises(ScenarioError, match=r"fairshare_weight is 9 and .* not tell the user"):
+    with pytest.raises(ScenarioError, match=r"fairshare_weight is 9 and .* has no known users"):
         tried(options={"fairshare_weight": 9})
-    with pytest.raises(ScenarioError, match=r"qos_weight is 9 and no queue has a priority"):
+    with pytest.raises(ScenarioError, match=r"qos_weight is 9 but no queue has a priority"):
         tried(options={"qos_weight": 9})
-    with pytest.raises(ScenarioError, match=r"qos_weight is 9 and .* not tell the queue"):
+    with pytest.raises(ScenarioError, match=r"qos_weight is 9 and .* has no known queues"):
         tried(bare, options={"qos_weight": 9}, qos_priority={1: 2})
     with pytest.raises(ScenarioError, match=r"'age_max_s' .* is 0; allowed are numbers from 1"):
         tried(options={"age_max_s": 0})
@@ -234,9 +234,9 @@ def test_priorities_and_shares_are_checked_in_words() -> None:
     for told, words in (
         ({"qos_priority": {1: -1}}, r"qos_priority of queue 1 is -1; allowed are numbers from 0"),
         ({"qos_priority": {1: math.nan}}, r"queue 1 is nan; allowed are numbers from 0 to 9\.0"),
-        ({"qos_priority": {"long": 1}}, r"queue 'long'; they are known by whole numbers from -1"),
+        ({"qos_priority": {"long": 1}}, r"queue 'long'; allowed are whole numbers from -1"),
         ({"shares": {3: 0}}, r"shares of user 3 is 0; allowed are numbers above 0"),
-        ({"shares": {-2: 1}}, r"shares of user -2; they are known by whole numbers from -1"),
+        ({"shares": {-2: 1}}, r"shares of user -2; allowed are whole numbers from -1"),
     ):
         with pytest.raises(ScenarioError, match=words):
             Scenario(workload, cluster, **told)  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def test_memory_that_nobody_told_limits_nobody() -> None:
     scenario = scenario_of([(0, 5, 1, 2**50), (0, 5, 1)], machines)
     result = simulate(scenario)
     assert result.start_s.tolist() == [0.0, 0.0]
-    said = "1 of 2 jobs do not tell what memory they need; it counts as none"
+    said = "1 of 2 jobs have no memory request; it counts as none"
     assert str(result.note).endswith(said)
     assert simulate(scenario_of([(0, 5, 1)], machines[:1]), engine="process").note is None
 
@@ -203,7 +203,7 @@ def test_a_job_that_no_machines_can_hold_is_refused_or_rejected() -> None:
         simulate(scenario_of(jobs, [MachineSpec("n", 4, mem_bytes=10)]))
     assert str(caught.value) == (
         "job 3 of 'workload' needs 4 processors with 9 bytes of memory each, and no partition "
-        "that admits it has machines with so much; give them more memory, or choose "
+        "that admits it has machines with as much; give them more memory, or choose "
         "too_wide='reject'."
     )
     machines = [MachineSpec("n", 4, mem_bytes=10)]
@@ -271,7 +271,7 @@ def test_a_cluster_of_machines_that_cannot_be_is_refused() -> None:
         Partition.of_machines("main", [])
     with pytest.raises(ClusterError, match="two machines are called 'n1'; names must be unique"):
         ClusterSpec.of([Partition.of_machines("a", [MachineSpec("n", 1, 2), MachineSpec("n1", 1)])])
-    with pytest.raises(ClusterError, match="has 1000001 machines; 1,000,000 is the most"):
+    with pytest.raises(ClusterError, match="has 1000001 machines; allowed are at most 1,000,000"):
         ClusterSpec.single(1_000_001).in_machines_of(1)
     with pytest.raises(ClusterError, match="'main' has 10 processors, which is not a whole number"):
         ClusterSpec.single(10).in_machines_of(4)

@@ -202,7 +202,7 @@ def test_a_rule_of_ones_own_runs_in_every_engine(engines: tuple[str, ...]) -> No
 
 @pytest.mark.usefixtures("own_rules")
 def test_what_cannot_be_registered() -> None:
-    with pytest.raises(ScenarioError, match="'best_fit' is one of Copperline's"):
+    with pytest.raises(ScenarioError, match="'best_fit' is built in"):
         register_placement(PlacementRule("best_fit", "", last_fit))
     with pytest.raises(ScenarioError, match="mark it with @kernel"):
         register_placement(PlacementRule("mine", "", lambda _fleet, _need, start: start))

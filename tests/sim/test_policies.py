@@ -263,7 +263,7 @@ def test_who_outlives_its_request_is_expected_ever_later() -> None:
 
 def test_a_grace_needs_somebody_to_kill() -> None:
     workload = default_workload(seed=1, n_jobs=5)
-    with pytest.raises(ScenarioError, match=r"grace_s is 5 and overrun is 'raise'"):
+    with pytest.raises(ScenarioError, match=r"grace_s is 5 but overrun is 'raise'"):
         Scenario(workload, ClusterSpec.single(128), grace_s=5.0)
     with pytest.raises(ScenarioError, match=r"allowed is a finite number of seconds from 0"):
         Scenario(workload, ClusterSpec.single(128), overrun="kill", grace_s=-1.0)
@@ -284,7 +284,7 @@ def test_options_are_checked_in_words() -> None:
                 Scenario(workload, cluster, backfill="depth", options={"depth": bad})  # type: ignore[dict-item]
             )
     nodes = cluster.in_machines_of(8)
-    with pytest.raises(ScenarioError, match=r"'extra_processors' of .* is 0 and allocation"):
+    with pytest.raises(ScenarioError, match=r"'extra_processors' of .* is 0 but allocation"):
         simulate(
             Scenario(workload, nodes, allocation="whole_nodes", options={"extra_processors": 0})
         )

@@ -227,7 +227,7 @@ def test_an_empty_window_is_refused(window: ProfileWindow) -> None:
 
 @pytest.mark.parametrize(("first", "stop"), [(-1, 2), (2, 2), (5, 9), (3, 1)])
 def test_a_part_needs_jobs(first: int, stop: int) -> None:
-    with pytest.raises(WorkloadError, match="are none; it has 5"):
+    with pytest.raises(WorkloadError, match="are not in workload; it has 5"):
         BY_HAND.part(first, stop)
 
 

@@ -157,7 +157,7 @@ def test_a_log_without_a_calendar_counts_days_from_its_first_job() -> None:
     ("knobs", "said"),
     [
         ({"block_s": 5 * DAY_S}, "allowed are whole parts of a week"),
-        ({"block_s": 7 * WEEK_S}, "covers none of 1 of the 1 kinds of blocks"),
+        ({"block_s": 7 * WEEK_S}, "has no block for 1 of the 1 kinds of blocks"),
     ],
 )
 def test_blocks_that_no_calendar_has(knobs: dict[str, float], said: str) -> None:
@@ -166,7 +166,7 @@ def test_blocks_that_no_calendar_has(knobs: dict[str, float], said: str) -> None
 
 
 def test_a_log_that_is_too_short() -> None:
-    with pytest.raises(WorkloadError, match=r"none of 4 of the 7 kinds.*take shorter blocks"):
+    with pytest.raises(WorkloadError, match=r"no block for 4 of the 7 kinds.*use shorter blocks"):
         fit("resampling", a_log().head(3 + 4 + 5 + 1))
     model = fit("resampling", a_log().head(3 + 4 + 5 + 1), {"same_weekday": 0})
     assert generate(model, duration_s=WEEK_S, seed=1).n_jobs > 7

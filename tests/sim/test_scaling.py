@@ -92,7 +92,7 @@ def test_shaken_jobs_stay_near_and_units_stay_whole(by: Unit) -> None:
     assert len(set(shift_s.tolist())) > (4 if by == "users" else 50)
     assert shaken.runtime_s[by_id(shaken)].tolist() == workload.runtime_s[by_id(workload)].tolist()
     assert np.isnan(shaken.logged_wait_s).all()
-    assert "shaken by up to 240 s" in shaken.notes[-1].sentence
+    assert "shifted by up to 240 s" in shaken.notes[-1].sentence
 
 
 def test_no_shaking_changes_nothing_and_tasks_follow_their_jobs() -> None:
@@ -130,5 +130,5 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(WorkloadError, match="seed is -1"):
         shake(workload, -1)
     bare = Workload.from_arrays(submit_s=[0, 1], runtime_s=[1, 1], procs=[1, 1])
-    with pytest.raises(WorkloadError, match="tell its processors"):
+    with pytest.raises(WorkloadError, match="give its processors"):
         scale_load(bare, load=0.5)

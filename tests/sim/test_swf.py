@@ -181,7 +181,7 @@ def test_partial_executions_are_refused_with_two_ways_out(log) -> None:  # type:
     assert str(caught.value) == (
         f"{path}, line 8: status is '2'; this is a partial execution (status 2 to 4; there are 4 "
         "such rows, and 3 of them belong to jobs with a summary line); drop them with "
-        "partial_executions='drop', or make each a job of its own with partial_executions='keep'."
+        "partial_executions='drop', or keep them as separate jobs with partial_executions='keep'."
     )
 
 
@@ -214,7 +214,7 @@ def test_parts_as_jobs_of_their_own(log) -> None:  # type: ignore[no-untyped-def
     workload = read_swf(log(*parts, row(9, 30, status=4)), both)
     assert (workload.job_id.tolist(), workload.status.tolist()) == ([1, 2, 3], [2, 3, 4])
     assert noted(workload) == {"partial_executions": 3, "duplicate_ids": 1}
-    assert "kept as jobs of their own" in workload.notes[0].sentence
+    assert "kept as separate jobs" in workload.notes[0].sentence
 
 
 def test_parts_that_never_ran_are_left_to_that_rule(log) -> None:  # type: ignore[no-untyped-def]
@@ -269,7 +269,7 @@ def test_what_the_rules_dropped_is_said_when_nothing_is_left(log) -> None:  # ty
         read_swf(log(row(1), row(2)), rules)
     assert str(caught.value).endswith(
         ": none of its 2 jobs is left: 2 jobs have no requested time; dropped. The requested time "
-        "was looked for in field 6."
+        "was read from field 6."
     )
 
 
@@ -362,8 +362,8 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
 
     whole = gzip.compress((HEADER + row()).encode())
     assert refused("none.swf", None) == ": there is no such file; give the path of an SWF log."
-    assert refused("empty.swf", b"").startswith(": there is no job in it")
-    assert refused("header.swf", HEADER.encode()).startswith(": there is no job in it")
+    assert refused("empty.swf", b"").startswith(": it contains no jobs")
+    assert refused("header.swf", HEADER.encode()).startswith(": it contains no jobs")
     assert (
         refused("never.swf", row(run=-1).encode()) == ": none of its 1 jobs ran; nothing is left."
     )

@@ -118,7 +118,7 @@ def test_what_a_job_file_cannot_hold_is_said(tmp_path: Path) -> None:
     graphs = generate(published_model("graphs"), duration_s=43200.0, seed=5)
     write_workload(graphs, tmp_path / "a.cloudsimpy.csv")
     told = roundtrip_losses(graphs, load_workload(tmp_path / "a.cloudsimpy.csv"))
-    assert "tasks: some of what the tasks of the jobs say is read back otherwise." in told
+    assert "tasks: some values of the tasks are read back differently." in told
     rigid = default_workload(3, 50)
     write_workload(rigid, tmp_path / "b.cloudsimpy.csv")
     found = load_workload(tmp_path / "b.cloudsimpy.csv")
@@ -169,10 +169,10 @@ def test_a_table_of_tasks(tmp_path: Path) -> None:
         ("b a", "b z", "line 5: parents is 'b z'; its job has no task 'z'"),
         ("b,a", "b,x", "its job has no task 'x'"),
         ("a,,10", "a,c,10", "waits for itself"),
-        ("b,a", "a,a", "line 3: task is 'a'; tasks have names"),
-        ("5,b", "6,b", "line 3: submit_s is '6'; all rows of a job say the same, and line 2"),
+        ("b,a", "a,a", "line 3: task is 'a'; task names must be"),
+        ("5,b", "6,b", "line 3: submit_s is '6'; all rows of a job must agree, but line 2"),
         ("10,1000", "10,0.5", "mcpu is '0.5'; allowed are whole numbers"),
-        ("a,,10", "a b,,10", "tasks have names without blanks"),
+        ("a,,10", "a b,,10", "task names must be unique"),
     ],
 )
 def test_tables_of_tasks_that_cannot_be(tmp_path: Path, old: str, new: str, sentence: str) -> None:

@@ -149,7 +149,7 @@ def test_orders_of_tasks_are_known_and_refused_where_there_are_none() -> None:
     check_scenario(one)
     rigid = replace(one, allocation="processors", backfill="easy")
     for refuse in (simulate, check_policies):
-        with pytest.raises(ScenarioError, match=r"order 'critical_path' ranks tasks, and alloc"):
+        with pytest.raises(ScenarioError, match=r"order 'critical_path' ranks tasks, but alloc"):
             refuse(rigid)
     with pytest.raises(UnknownNameError, match="did you mean 'upward_rank'"):
         check_scenario(replace(one, order="upwards_rank"))

@@ -78,14 +78,14 @@ def test_the_digest_knows_the_tasks() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"job": [0, 2]}, "every job has one"),
-        ({"job": [1, 1]}, "every job has one"),
+        ({"job": [0, 2]}, "every job needs one"),
+        ({"job": [1, 1]}, "every job needs one"),
         ({"instances": [0, 1]}, "task instances, row 0: 0; allowed are whole numbers, at least 1"),
         ({"mcpu": [1, -5]}, "task mcpu, row 1: -5"),
         ({"role": [0, 0]}, "task role, row 0: 0; there are 0 of them"),
         ({"parents": [[1], [0]]}, "task 0 waits for itself"),
-        ({"parents": [[], [7]]}, "a parent is a task (row) of the same job"),
-        ({"job": [0, 1], "parents": [[], [0]]}, "a parent is a task (row) of the same job"),
+        ({"parents": [[], [7]]}, "a parent must be a task (row) of the same job"),
+        ({"job": [0, 1], "parents": [[], [0]]}, "a parent must be a task (row) of the same job"),
         ({"edges": ([0, 0], [])}, "task first_parent has 2 rows"),
         ({"edges": ([0, 1, 1], [])}, "end with the number of edges"),
         ({"edges": ([0, 1, 0], [0])}, "never fall"),

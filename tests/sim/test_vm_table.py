@@ -70,7 +70,7 @@ def test_other_names_of_columns_and_another_end(tmp_path: Path) -> None:
         (HEADER + ROWS.replace("700,900", "700,600"), "line 3: deletion_time is '600'"),
         (HEADER + ROWS.replace("700,900", "soon,900"), "line 3: creation_time is 'soon'"),
         (HEADER.replace("app_name", "who") + ROWS, "there is no column 'app_name' (user)"),
-        (HEADER + "i0,app_1,4,1,16.5,,500\n", "no row tells when it was created"),
+        (HEADER + "i0,app_1,4,1,16.5,,500\n", "no row has a creation time"),
     ],
 )
 def test_tables_that_are_none(text: str, said: str, tmp_path: Path) -> None:

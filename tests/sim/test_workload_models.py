@@ -35,10 +35,10 @@ def test_what_was_changed_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "it is no JSON"),
-        ("[]", "it is no model"),
-        ('{"format": "copperline-workload-model", "version": 9}', "of version 9"),
-        ('{"format": "copperline-workload-model", "version": 1}', "there is no 'arrays'"),
+        ("{", "it is not JSON"),
+        ("[]", "it is not a model"),
+        ('{"format": "copperline-workload-model", "version": 9}', "has version 9"),
+        ('{"format": "copperline-workload-model", "version": 1}', "'arrays' is missing"),
     ],
 )
 def test_what_is_no_model_is_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_arrays_that_are_no_arrays(tmp_path: Path) -> None:
 
 
 def test_models_refuse_what_no_file_can_hold() -> None:
-    with pytest.raises(WorkloadError, match="what JSON can say"):
+    with pytest.raises(WorkloadError, match="must be JSON values"):
         Model("some", {"x": float("nan")})
     with pytest.raises(WorkloadError, match="holds object"):
         Model("some", {}, {"x": np.array([None])})

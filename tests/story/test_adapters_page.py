@@ -151,7 +151,7 @@ def test_the_program_for_node_tells_what_it_measures_so_far_and_is_ended(
         application = build_sweep(check_settings(tables, "it")).application
         assert isinstance(application, Rest)
         watching = Watching()
-        with pytest.raises(RunStoppedError, match="the program was told so"):
+        with pytest.raises(RunStoppedError, match="the program was informed"):
             application.evaluate_watched(BEST, 1, None, watching)
     assert watching.told is not None
     assert watching.told["time_ms"] > 345  # of one more step it is a little less
@@ -177,7 +177,7 @@ def test_a_service_asks_the_program_that_its_operator_named(page: str, tmp_path:
             assert over, (link.get(at), (tmp_path / "service.log").read_text())
             assert link.get(at)["runs"]["failed"] == 0
             other = {**tables, "application": {"kind": "rest", "url": "http://127.0.0.1:1/"}}
-            with pytest.raises(SettingsError, match="asks no program at http://127"):
+            with pytest.raises(SettingsError, match="calls no program at http://127"):
                 link.change("POST", "/v1/experiments", {"settings": other})
         finally:
             service.send_signal(signal.SIGTERM)

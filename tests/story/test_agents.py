@@ -49,7 +49,7 @@ def test_a_study_of_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "insight" not in told, "an axis with one value says nothing"
     text = Path("out/report.md").read_text()
     assert "16 cells, 6 episodes each: 96 episodes" in text
-    assert "with the clustering advice at 70% of them" in text
+    assert "with the exploitation level set at 70% of them" in text
     rows = Path("out/summary.csv").read_text().splitlines()
     assert len(rows) == 17
     ratios = [float(line.split(",")[13]) for line in rows[1:]]

@@ -77,12 +77,12 @@ table = "measured.csv"
 def test_the_goal_ends_a_sweep_which_goes_on_only_with_another(cli: Cli, table: Path) -> None:
     code, out, err = cli("sweep", "--table", str(table), "--goal", "40", "--initial", "3")
     assert code == 0
-    assert "60 runs, goal objective at most 40, which ends it" in err
+    assert "60 runs, goal objective at most 40, which ends the sweep" in err
     assert "Stopped: the goal of 40 is reached by run " in out
-    assert "Agreed: objective at most 40; reached by run " in out
+    assert "SLA: objective at most 40; reached by run " in out
     code, _, err = cli("resume", "--runs", "70")
     assert code == 2
-    assert "already; agree on a better one (--goal)" in err
+    assert "already; set a better goal (--goal)" in err
     code, out, _ = cli("resume", "--goal", "20.5", "--json")
     assert code == 0
     assert terms(out)["goal"]["verdict"] == "met"
@@ -90,7 +90,7 @@ def test_the_goal_ends_a_sweep_which_goes_on_only_with_another(cli: Cli, table: 
     code, _, err = cli("resume", "--at-goal", "go_on", "--runs", "100")
     assert code == 0
     assert "goal objective at most 20.5" in err
-    assert ", which ends it" not in err
+    assert ", which ends the sweep" not in err
     code, out, _ = cli("report", "--json")
     assert json.loads(out)["finished"].startswith("the space is exhausted")
 
@@ -99,11 +99,11 @@ def test_a_spent_cost_ends_a_sweep_and_more_of_it_goes_on(cli: Cli, table: Path)
     code, out, err = cli("sweep", "--table", str(table), *COST)
     assert code == 0
     assert "a cost of 2,000 s (duration_s)" in err
-    assert "Stopped: the cost of 2,000 s is used up." in out
+    assert "Stopped: the cost limit of 2,000 s is used up." in out
     assert "not started." in out
     code, _, err = cli("resume", "--cost-limit", "1500")
     assert code == 2
-    assert "has no run left: the cost of 1,500 s is used up; agree on more" in err
+    assert "has no run left: the cost limit of 1,500 s is used up; set a higher limit" in err
     before = len(json.loads(cli("events", "--json")[1])["events"])
     code, out, _ = cli("resume", "--cost-limit", "3000", "--json")
     assert code == 0
@@ -124,7 +124,7 @@ def test_steer_changes_and_takes_away_any_term(cli: Cli, table: Path, tmp_path: 
     code, out, err = cli("steer", *new, *price, "--cost-unit", "EUR", "--deadline", "none")
     assert code == 0, err
     assert out.splitlines()[0] == (
-        "Agreed: 9 runs, a cost of 20 EUR (0.5 EUR an hour for each of nodes), 600 s a run, "
+        "SLA: 9 runs, a cost of 20 EUR (0.5 EUR an hour for each of nodes), 600 s a run, "
         "objective at most 1."
     )
     assert last_agreement(tmp_path) == Sla(9, None, 20.0, Tariff("EUR", 0.5, "nodes"), 1.0, 600.0)
@@ -151,8 +151,8 @@ def last_agreement(folder: Path) -> Sla:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--goal", "low"), "--goal 'low' is no number"),
-        (("--goal", "1e999"), "no number"),
+        (("--goal", "low"), "--goal 'low' is not a number"),
+        (("--goal", "1e999"), "not a number"),
         (("--at-goal", "rest"), "'at_goal' should be 'stop' or 'go_on'"),
         (("--run-limit", "soon"), "'soon' is not a duration"),
         (("--run-limit", "0s"), "'run_limit' should be greater than 0"),
@@ -160,7 +160,7 @@ def last_agreement(folder: Path) -> Sla:
         (("--cost-limit", "-1", "--cost-per-hour", "1"), "'cost.limit' should be greater than 0"),
         (("--cost-per-hour", "1", "--cost-measure", "objective"), "exactly one of"),
         (("--cost-per-hour", "1", "--cost-resources", "node"), "did you mean 'nodes'?"),
-        (("--cost-per-hour", "1", "--cost-resources", "mode"), "whose levels are no numbers"),
+        (("--cost-per-hour", "1", "--cost-resources", "mode"), "whose levels are not numbers"),
         (("--cost-measure", "duration"), "did you mean 'duration_s'?"),
         (("--cost-measure", "objective", "--cost-resources", "nodes"), "go with a price per hour"),
     ],
@@ -181,11 +181,11 @@ def test_what_cannot_be_agreed_later_stores_nothing(cli: Cli, table: Path, tmp_p
     for command, arguments, said in (
         ("steer", ("--goal", "3"), "has used its 3 runs"),
         ("resume", ("--deadline", "1h"), "has used its 3 runs"),
-        ("steer", ("--runs", "9", "--cost-limit", "3"), "say what a run costs"),
+        ("steer", ("--runs", "9", "--cost-limit", "3"), "set the cost of a run"),
         ("steer", ("--runs", "9", "--cost-measure", "energy"), "Known: duration_s, objective"),
         ("steer", ("--runs", "9", "--cost-per-hour", "1", "--cost-resources", "x"), "neither a"),
         ("resume", ("--runs", "9", "--run-limit", "never"), "is not a duration"),
-        ("steer", ("--runs", "many"), "--runs 'many' is no number"),
+        ("steer", ("--runs", "many"), "--runs 'many' is not a number"),
     ):
         code, _, err = cli(command, *arguments)
         assert code == 2, err
@@ -253,7 +253,7 @@ def test_the_agreement_of_the_readme_is_kept(cli: Cli, tmp_path: Path, repositor
     readme = (repository / "README.md").read_text()
     (tmp_path / "bench.sh").write_text(_block(readme, "Your own program", "sh"))
     program = _block(readme, "Your own program", "toml").replace("runs = 20\n", "")
-    (tmp_path / "bench.toml").write_text(_block(readme, "The agreement", "toml") + program)
+    (tmp_path / "bench.toml").write_text(_block(readme, "The SLA", "toml") + program)
     code, out, err = cli("sweep", "bench.toml", "--json")
     assert code == 0, err
     told = terms(out)

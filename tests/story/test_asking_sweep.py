@@ -128,7 +128,7 @@ def test_a_sweep_is_interrupted_and_goes_on_and_its_program_is_told_the_end(fold
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
-        (SWEEP, ("--executor", "process_pool"), "leave --executor"),
+        (SWEEP, ("--executor", "process_pool"), "remove --executor"),
         (SWEEP + "\n[hooks]\non_finish = ['true']\n", (), "no hooks"),
         (SWEEP.replace('kind = "rest"', 'kind = "rest"\nlimit = "1 min"'), (), "run_limit"),
     ],

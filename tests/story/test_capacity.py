@@ -71,9 +71,9 @@ def test_windows_close_processors(log: str, capsys: pytest.CaptureFixture[str]) 
         (["--window", "main:some:1h:2h"], "not of the form PARTITION:PROCS:FROM:UNTIL[:KIND]"),
         (["--window", "main:8:soon:2h"], "soon"),
         (["--window", "main:8:1h:2h:drian"], "did you mean 'drain'?"),
-        (["--window", "main:9:1h:2h"], "it makes 9 processors that are not for jobs"),
+        (["--window", "main:9:1h:2h"], "all windows together take 9"),
         (["--window", "main:8:1h:2h", "--explain", "1"], "only constant capacity"),
-        ([*SHARED, "--backfill", "conservative"], "'spare' is preemptible and backfill"),
+        ([*SHARED, "--backfill", "conservative"], "'spare' is preemptible, but backfill"),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -430,4 +430,4 @@ def test_nothing_feasible_has_its_own_exit_code(cli: Cli, table: Path, tmp_path:
     )
     code, out, _ = cli("sweep", "s.toml", "--runs", "4")
     assert code == 3
-    assert "No configuration tried meets every constraint" in out
+    assert "No tried configuration meets every constraint" in out

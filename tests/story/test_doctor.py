@@ -59,4 +59,4 @@ def test_without_a_compiler_it_says_why_and_exits_with_1(tmp_path: Path, reposit
     assert "unavailable; NUMBA_DISABLE_JIT is set; unset it to compile" in done.stdout
     refused = doctor(repository, tmp_path, "--compile", NUMBA_DISABLE_JIT="1")
     assert refused.returncode == 2
-    assert "the compiled engine cannot be had: NUMBA_DISABLE_JIT is set" in refused.stderr
+    assert "the compiled engine is not available: NUMBA_DISABLE_JIT is set" in refused.stderr

@@ -34,7 +34,7 @@ def test_effects_of_a_sweep_are_tables_of_changes_with_tests(cli: Cli) -> None:
     cli("sweep", "--table", "table.csv", "--runs", "16", "--name", "mine")
     code, out, _ = cli("effects")
     assert code == 0
-    assert "mine: what changes objective, less is better; main effects of 16 runs" in out
+    assert "mine: effects on objective, less is better; main effects from 16 runs" in out
     for text in ("sum of squares", "95 % interval", "better", "error (residual)", "coverage",
                  "configuration was run twice", "size x mode", "Each run predicted"):  # fmt: skip
         assert text in out
@@ -52,7 +52,7 @@ def test_combinations_that_only_closed_levels_lack_are_not_called_missing_runs(c
     assert cli("resume")[0] == 0
     _, out, _ = cli("effects", "--pair", "size,mode")
     assert "with closed mode=c) without a run" in out
-    assert "Only closed levels lack them: copperline steer " in out
+    assert "Only closed levels lack runs: copperline steer " in out
     assert " --reopen mode=c\n" in out
     assert "--missing" not in out
     _, out, _ = cli("effects", "--missing", "size,mode")
@@ -133,9 +133,9 @@ def test_one_level_and_everything_can_be_asked_for(cli: Cli) -> None:
 def test_exclusions_that_forbid_are_named(cli: Cli) -> None:
     cli("sweep", "--table", "table.csv", "--runs", "9", "--exclude", "size == 8 and mode == 'c'")
     out = cli("effects", "--missing", "size,mode")[1]
-    assert "what can be of the interaction of size and mode" in out
-    assert "closed levels, exclusions or failed runs leave no configuration that would" in out
-    assert "No factorial block round the runs can be completed" in out
+    assert "the part of the interaction of size and mode that can be estimated" in out
+    assert "closed levels, exclusions or failed runs leave no suitable configuration" in out
+    assert "No factorial block around the runs can be completed" in out
 
 
 def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
@@ -145,8 +145,8 @@ def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
         (("--pair", "size,sise"), "no parameter 'sise'; did you mean 'size'?"),
         (("--pair", "size,size"), "names size twice"),
         (("--missing", "size=3"), "has no level 3"),
-        (("--missing", "size,mode,depth"), "cannot be asked for together"),
-        (("--pair", "all", "--missing", "all"), "answer different questions"),
+        (("--missing", "size,mode,depth"), "cannot be combined"),
+        (("--pair", "all", "--missing", "all"), "--missing cannot be combined"),
     ):
         code, out, err = cli("effects", *arguments)
         assert (code, out) == (2, "")
@@ -170,7 +170,7 @@ def test_including_on_resume_is_checked_before_anything_is_stored(cli: Cli) -> N
     code, _, err = cli("resume", "--include", text)
     assert code == 2
     assert "needs" not in err
-    assert "need a budget of 6 runs and it has 5; say --runs 6" in err
+    assert "need a budget of 6 runs, but it is 5; give --runs 6" in err
     code, _, err = cli("resume", "--runs", "7", "--include", text, "--include", text)
     assert code == 2
     assert "is run 6 already" in err

@@ -35,9 +35,9 @@ def test_the_head_of_the_queue(ask: Ask) -> None:
     assert "Job 102 of tiny" in out
     assert "8 processors, requested 1 min, ran 50 s" in out
     assert "submitted at 00:00:10, started 1 min 30 s later, at 00:01:40" in out
-    assert "needs 8 processors, at most 4 were free, until job 101 (4 processors) had ended" in out
+    assert "needs 8 processors, at most 4 were free, until job 101 (4 processors) ended" in out
     assert "Its turn came when job 101 (4 processors) ended: 8 processors were free" in out
-    assert "to start at 00:03:20 by the estimates; it started 1 min 40 s before" in out
+    assert "its start was expected at 00:03:20; it started 1 min 40 s earlier" in out
     assert "jobs 103 (2 processors for 30 s) started from behind it" not in out
     assert "job 103 (2 processors for 30 s) started from behind it in the queue" in out
     assert "first submission, 2001-09-09 01:46 UTC" in out
@@ -54,10 +54,10 @@ def test_a_backfilled_job(ask: Ask) -> None:
 
 def test_a_job_that_asked_for_too_long(ask: Ask) -> None:
     _, out, _ = ask(104)
-    assert "not to delay job 102 (8 processors), first in the queue" in out
+    assert "it would have delayed job 102 (8 processors), first in the queue" in out
     assert "ended at least 5 min 30 s after the reservation for 00:03:20" in out
     assert "it needs 1 processor, none was left over then" in out
-    assert "with an estimate of the 40 s it ran it would have ended in time" in out
+    assert "with its run time, 40 s, as the estimate it would have ended in time" in out
 
 
 def test_days_rejected_and_clipped_jobs_are_told(ask: Ask) -> None:
@@ -78,8 +78,8 @@ def test_days_rejected_and_clipped_jobs_are_told(ask: Ask) -> None:
     )
     assert "at most 4 were free, up to 2 jobs waited ahead of it" in out
     assert (
-        "; meanwhile of the running ones job 101 (4 processors) ended, and ahead of it "
-        "jobs 102 (8 processors) and 103 (2 processors) started" in " ".join(out.split())
+        "; meanwhile job 101 (4 processors) ended, and jobs 102 (8 processors) and 103 "
+        "(2 processors) started ahead of it" in " ".join(out.split())
     )
 
 
@@ -118,14 +118,15 @@ def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
     ]
     (tmp_path / "tiny.swf").write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
     _, out, _ = ask(3)
-    told = out[out.index("It waited") : out.index("Its turn came")]
+    told = out[out.index("Why it waited") : out.index("Its turn came")]
     delayed, few, last = (" ".join(line.split()) for line in told.splitlines()[1:])
     assert delayed == (
-        "in 11 parts 2 h 30 min not to delay job 2 (8 processors), in turn first in the queue"
+        "in 11 parts 2 h 30 min it would have delayed job 2 (8 processors), "
+        "first in the queue at that time"
     )
-    assert few.startswith("in 10 parts 20 s too few processors were free; meanwhile of the running")
+    assert few.startswith("in 10 parts 20 s too few free processors; meanwhile jobs ")
     assert few.endswith("20 (1 processor), 30 (1 processor) and 7 more ended")
-    assert last.startswith("02:30:00 10 s at last as the first in the queue: it needs 2 ")
+    assert last.startswith("02:30:00 10 s finally first in the queue: it needs 2 ")
     assert told.count("first in the queue:") == 1  # the last part is in no sum
     assert len(out.splitlines()) < 20
 
@@ -134,7 +135,7 @@ def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
     ("job", "more", "sentence"),
     [
         (7, (), "no job 7 among the 5 jobs of 'tiny', numbered from 101 to 105; the nearest: 101"),
-        (104, ("--first", "2"), "the nearest: 102. A job that a reading rule dropped"),
+        (104, ("--first", "2"), "the nearest: 102. Jobs that a reading rule dropped"),
         (104, ("--per-job", "jobs.csv"), "give --explain or --per-job, not both"),
         (104, ("--engine", "compiled"), "leave out --engine compiled"),
         (104, ("--engine", "foo"), "no engine 'foo'. Known: auto, compiled"),

@@ -86,13 +86,14 @@ def test_too_little_is_silence_and_bad_input_is_a_sentence(cli: Cli, tmp_path: P
     swept(tmp_path, goal=3.0, stop=5)
     code, out, _ = cli("forecast")
     assert code == 0
-    assert "No chance to reach 3 is told yet: 5 runs are over, and a forecast needs 12." in out
+    silence = "5 runs have ended, and a forecast needs 12."
+    assert f"The chance to reach 3 is not known yet: {silence}" in out
     assert "after" not in out
     code, _, err = cli("forecast", "no-such")
     assert code == 2
     assert "no-such" in err
     session = swept(tmp_path, goal=None)
-    assert "No goal is agreed, so no chance is told." in cli("forecast", session.id)[1]
+    assert "No goal is set, so no chance is shown." in cli("forecast", session.id)[1]
 
 
 def test_the_line_of_a_sweep_has_the_chance_once_there_is_one(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_changed_table_is_not_gone_on_with(
     table.write_text(table.read_text().replace("8,", "9,"))
     code, _, err = cli("resume")
     assert code == 2
-    assert "is not what it was" in err
+    assert "has changed, and its parameters with it" in err
 
 
 def test_results_from_before_are_read_and_cost_nothing(

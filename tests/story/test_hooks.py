@@ -204,7 +204,7 @@ def test_resume_refuses_a_hook_that_is_gone_and_says_the_way_out(
     code, _, err = cli("resume", "--runs", "4")
     assert code == 2
     assert "on_finish cannot be started" in err
-    assert "say --no-hooks to go on without" in err
+    assert "give --no-hooks to continue without hooks" in err
     assert cli("events", "--json")[1] == before
     assert cli("resume", "--runs", "4", "--no-hooks")[0] == 0
 
@@ -219,7 +219,7 @@ def test_a_sweep_that_ends_by_an_error_tells_it(
     with pytest.raises(OSError, match="the disk is full"):
         cli("sweep", str(sweep_file))
     (failure,) = told(sweep_file.with_name("failure.jsonl"))
-    assert failure["sentence"] == "week ended by an error: the disk is full"
+    assert failure["sentence"] == "week ended with an error: the disk is full"
     assert not sweep_file.with_name("finish.jsonl").exists()
 
 
@@ -234,7 +234,7 @@ def test_hooks_can_be_tried(cli: Cli, sweep_file: Path) -> None:
     cli("sweep", str(sweep_file), "--on-finish", "sh -c 'echo no mail today; exit 4'")
     code, out, err = cli("hooks", "test")
     assert code == 2
-    assert "exit code 4; its last words: no mail today" in out
+    assert "exit code 4; its last output: no mail today" in out
     assert "on_failure: ended well" in out
     assert "on_finish failed" in err
     (sweep_file.parent / "none.toml").write_text(SWEEP.partition("[hooks]")[0])

@@ -59,7 +59,7 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
     assert run(["sweep", "sweep.toml"]) == 0
     printed = capsys.readouterr()
     assert "results vary from run to run: the last 2 runs are kept to confirm" in printed.err
-    assert "the last 2 runs of it to confirm the winner" in " ".join(printed.out.split())
+    assert "the last 2 runs confirmed the winner" in " ".join(printed.out.split())
     (line,) = [s.strip() for s in printed.out.splitlines() if "is recommended" in s]
     assert run(["report", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -112,11 +112,11 @@ def test_past_results_may_be_replicates(folder: Path, capsys: pytest.CaptureFixt
     (folder / "past.csv").write_text("x,y,value\n3,0,1.5\n3,0,2.5\n3,0,1.5\n9,4,40\n")
     assert run(["sweep", "sweep.toml", "--results", "past.csv"]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "2 results from before were taken in, 2 left out" in said
-    assert "--replicates takes other results of them" in said
+    assert "2 earlier results imported, 2 left out" in said
+    assert "--replicates imports further results" in said
     assert run(["sweep", "sweep.toml", "--results", "past.csv", "--replicates"]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "3 results from before were taken in, 1 left out: they are there already" in said
+    assert "3 earlier results imported, 1 left out: they are stored already" in said
     assert run(["sweep", "sweep.toml", "--from", "latest", "--runs", "3", "--json"]) == 0
     event_log = SqliteStore(folder / "store.db")
     sources = [

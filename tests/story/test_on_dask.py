@@ -58,8 +58,8 @@ def test_a_sweep_elsewhere_has_the_results_of_one_in_this_process(
         ("dusk", "'dask' or 'slurm', not 'dusk'"),
         ("dask=tcp://10.0.0.1:8786", "tcp is not encrypted"),
         ("dask=here", "is not of the form tls://HOST:PORT"),
-        ("serial=slurm", "go with the executors 'slurm' and 'dask'"),
-        ("serial=tcp://127.0.0.1:1", "an address and certificates go with the executor 'dask'"),
+        ("serial=slurm", "only the executors 'slurm' and 'dask'"),
+        ("serial=tcp://127.0.0.1:1", "only the executor 'dask' takes an address and certificates"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused_and_nothing_is_stored(

@@ -163,7 +163,7 @@ BAD_FILES = {
     ),
     "bad pattern": (
         COMMAND.replace("command =", 'measures = {pattern = "("}\ncommand ='),
-        "no regular expression",
+        "not a regular expression",
     ),
     "bad today": (COMMAND.replace("command =", "baseline = {x = 7}\ncommand ="), "7"),
     "one file, two workers": (

@@ -27,7 +27,7 @@ def test_the_papers_case_is_played_traced_and_described(
     board, measures = simulated_dashboard(AiPlatform(), FULL_TRAINING)
     came, training, *_ = board.words
     assert came.startswith("Most pipelines come at 16:00")
-    assert training.startswith("Training is fullest at 17:00: 99%")
+    assert training.startswith("Training is busiest at 17:00: 99%")
     for sentence in board.words:
         assert sentence in shown
     assert (tmp_path / "day.svg").read_bytes().startswith(b"<svg")

@@ -22,7 +22,7 @@ def test_a_game_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "movement wall, velocity 2.0, footing careful, enemies hide: out after" in told
     assert "│ S " in told
     assert " E │" in told
-    assert "Over all 12 games of seed 0 it takes" in told
+    assert "Over all 12 games of seed 0 the mean time is" in told
 
 
 def test_a_flood_is_shown_with_its_sensors(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +30,7 @@ def test_a_flood_is_shown_with_its_sensors(capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().out
     assert "A, outlet, m3/s: * simulated  o observed" in told
     assert "▓" in told
-    assert "It differs from what the sensors measured by" in told
+    assert "It differs from the measurements of the sensors by" in told
 
 
 def test_machines_are_shown_over_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +105,7 @@ def test_a_small_maze_is_tabulated(tmp_path: Path, capsys: pytest.CaptureFixture
         (["maze", "--set", "speed=1"], "no parameter 'speed'"),
         (["maze", "--set", "velocity=3"], "parameter 'velocity' has no level 3"),
         (["maze", "--set", "velocity"], "--set 'velocity' is not of the form movement=memory"),
-        (["maze", "--game", "13"], "game 13 of 12; allowed are 1 to that number"),
+        (["maze", "--game", "13"], "game 13: allowed are 1 to 12"),
         (["flood", "--picture", "a.gif"], "the picture 'a.gif' must end in .svg, .png or .html"),
         (["flood", "--picture", "a.svg/"], "is a folder"),
         (["flood", "--seed", "-1"], "Invalid value for '--seed'"),

@@ -108,9 +108,9 @@ def test_options_of_the_command_line_are_those_of_the_file(
     [
         (["--preset", "paprika"], "no preset 'paprika'"),
         (["--preset", "policies", "--policy-option", "depth"], "not of the form depth=8"),
-        (["--policy-option", "depth=8"], "option of backfill 'depth', which no run has"),
+        (["--policy-option", "depth=8"], "option of backfill 'depth', which no run uses"),
         (["--preset", "policies", "--policy-option", "depth=-1"], "is -1; allowed are whole"),
-        (["--preset", "policies", "--levels", "small_procs=0,1"], "one partition only"),
+        (["--preset", "policies", "--levels", "small_procs=0,1"], "only one partition"),
         (["--preset", "policies", "--table", "t.csv"], "no setting 'application.preset'"),
     ],
 )

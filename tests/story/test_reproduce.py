@@ -68,9 +68,9 @@ def test_claims_are_judged_and_a_second_time_from_what_is_kept(
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--figure", "1"], "no figure '1' to reproduce; there are 5, 6, 7, 8, 9, compare"),
-    (["--figure", "8"], "nothing is left to reproduce of figure 8 with maze"),
-    (["--log", "some.swf"], "--log is the log of scheduling, which is not among --application"),
+    (["--figure", "1"], "no figure '1' to reproduce; allowed are 5, 6, 7, 8, 9, compare"),
+    (["--figure", "8"], "nothing to reproduce for figure 8 with maze"),
+    (["--log", "some.swf"], "--log is for scheduling, which is not among --application"),
     (["--application", "mase"], "the paper has no application 'mase'; did you mean 'maze'?"),
 ])  # fmt: skip
 def test_what_cannot_be_reproduced_is_refused(
@@ -97,7 +97,7 @@ def test_a_table_that_is_not_so_any_more_is_measured_again(
 def test_where_nothing_keeps_the_agreement_that_is_told() -> None:
     table = PaperTable("scheduling", Path("t.csv"), (22, 20, 20), 0, "a log")
     assert table.description == (
-        "a log; none meets every constraint, so a value is by how far they are missed"
+        "a log; none meets every constraint, so each value is the violation"
     )
 
 

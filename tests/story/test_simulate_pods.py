@@ -98,7 +98,7 @@ def test_a_trace_of_a_generator_is_placed_as_in_python(cli: Cli) -> None:
 def test_without_machines_pods_are_rigid_jobs_and_it_says_so(cli: Cli) -> None:
     code, _, err = cli("pods.csv", "--procs", "8")
     assert code == 0
-    assert "note: each job takes all its processors at once, as a rigid one; its pods" in err
+    assert "note: each job is rigid and takes all its processors at once; to place its pods" in err
     told = json.loads(cli("pods.csv", "--procs", "8", "--json")[1])
     assert "--machines FILE" in told["note"]
 
@@ -111,7 +111,7 @@ def test_without_machines_pods_are_rigid_jobs_and_it_says_so(cli: Cli) -> None:
         (["--explain", "1"], "--explain is not for pods on machines"),
         (["--overrun", "kill"], "--overrun is not for pods on machines"),
         (["--backfill", "easy"], "cannot decide with allocation='instances'; choose one"),
-        (["--order", "wfp3"], "knows orders that stay"),
+        (["--order", "wfp3"], "needs fixed scores"),
         (["--placement", "best"], "no placement 'best'"),
         (["--throttle", "a:1h"], "--throttle 'a:1h' is not of the form MACHINE"),
         (["--throttle", "a:1h:2h"], "is not of the form MACHINE"),

@@ -56,7 +56,7 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
     assert told[-1].startswith("Go on with: copperline resume table-")
     assert run(["steer", "--exploitation", "none", "--unprefer", "size=16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == [
-        "size=16 preferred no more.",
+        "size=16 no longer preferred.",
         "From now on: random.",
     ]
     assert run(["resume", "--json"]) == 0
@@ -84,7 +84,7 @@ def test_runs_are_queued_again_and_run_when_it_goes_on(
     found = json.loads(capsys.readouterr().out)
     assert found["runs"]["submitted"] == 9
     assert found["recommended"]["confirmed"] is False
-    assert ", and repeated, but not told apart from " in found["recommended"]["sentence"]
+    assert ", and repeated, but not separated from " in found["recommended"]["sentence"]
     assert found["recommended"]["sentence"].startswith(f"Run {found['recommended']['run']} is rec")
     assert run(["steer", "--runs", "20", "--replicate", "33"]) == 2
     assert "there is no run 33" in capsys.readouterr().err
@@ -109,8 +109,8 @@ range = {low = 0, high = 9, step = 1}
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--replicate", "1"], "would cost a run and tell nothing"),
-        (["--confirm", "1"], "would cost a run and tell nothing"),
+        (["--replicate", "1"], "a replicate would add no information"),
+        (["--confirm", "1"], "a replicate would add no information"),
         (["--close", "size=1", "--close", "size=3"], "no level 3"),
         (["--close", "size"], "--close 'size' is not of the form"),
         (["--prefer", "mode=a", "--unprefer", "size=1"], "is not preferred"),
@@ -121,7 +121,7 @@ range = {low = 0, high = 9, step = 1}
         (["--prefer", "mode=a", "--exploitation", "much"], "neither a share"),
         (["--prefer", "mode=a", "--exploitation", "1.5"], "0 to 1"),
         (["--strategy", "grap"], "did you mean 'grasp'"),
-        ([], "nothing was said to change"),
+        ([], "no change was given"),
     ],
 )
 def test_what_cannot_be_is_refused_whole(
@@ -141,7 +141,7 @@ def test_a_finished_experiment_needs_a_budget_to_be_steered(
     assert run(["steer", "--prefer", "mode=a"]) == 2
     told = capsys.readouterr().err
     assert "is finished" in told
-    assert "give it a budget of more than 4 runs to go on with, for example --runs 14" in told
+    assert "to continue, give it a budget of more than 4 runs, for example --runs 14" in told
     assert run(["steer", "--prefer", "mode=zebra"]) == 2  # bad values are told before that
     assert "zebra" in capsys.readouterr().err
     assert run(["steer", "--replicate", "1"]) == 2
@@ -160,5 +160,5 @@ def test_an_option_that_is_given_twice_is_refused(
     assert run(["sweep", "--table", "table.csv", *levels]) == 2
     assert "--levels gives 'size' twice" in capsys.readouterr().err
     assert run(["steer", "--runs", "9", "--strategy", "random", "--option", "beta=1"]) == 2
-    assert "strategy 'random' has no options, so no 'beta'" in capsys.readouterr().err
+    assert "strategy 'random' has no options; leave out 'beta'" in capsys.readouterr().err
     assert event_log(swept) == before

@@ -77,11 +77,11 @@ def test_what_violates_a_constraint_can_be_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--out", "nowhere/all.csv"], "its folder is missing, or it is one"),
-        (["--out", "."], "its folder is missing, or it is one"),
+        (["--out", "nowhere/all.csv"], "its folder is missing, or it is a folder"),
+        (["--out", "."], "its folder is missing, or it is a folder"),
         (["--out", "all.csv", "--log", "none.swf"], "none.swf"),
         (["--out", "all.csv", "--levels", "small=1,2"], "no parameter 'small'"),
-        (["--out", "all.csv", "table.toml"], "every combination would be a run of it"),
+        (["--out", "all.csv", "table.toml"], "tabulate needs a simulation"),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -98,7 +98,7 @@ def test_a_failure_shows_the_command_the_code_the_last_lines_and_what_to_change(
     assert failure["exit_code"] == 3
     assert failure["stdout"] == [f"line{i}" for i in range(91 - LAST_LINES, 91)]
     assert failure["stderr"] == ["why"]
-    assert "exit code 0" in failure["advice"]
+    assert "exit code 0" in failure["hint"]
     assert run(["try", str(path)]) == 4
     out = capsys.readouterr().out
     for part in ("exit code: 3", "line90", "why", "What to change: ", "command: sh program.sh 2"):
@@ -108,7 +108,7 @@ def test_a_failure_shows_the_command_the_code_the_last_lines_and_what_to_change(
 
 
 @pytest.mark.parametrize(
-    ("script", "more", "reason", "advice"),
+    ("script", "more", "reason", "warning"),
     [
         ("echo hello\n", {}, "JSON", "print one JSON object"),
         ("echo '{\"time\": 1}'\n", {}, "it gave: time", "print one JSON object"),
@@ -127,7 +127,7 @@ def test_each_failure_says_what_to_change(
     assert run(["try", str(sweep_file(script, **more)), "--json"]) == 4
     failure = told(capsys)["failure"]
     assert reason in failure["reason"]
-    assert warning in failure["advice"]
+    assert warning in failure["hint"]
 
 
 def test_a_program_that_was_not_started_is_named() -> None:
@@ -135,7 +135,7 @@ def test_a_program_that_was_not_started_is_named() -> None:
 
 
 def test_a_program_that_took_too_much_may_be_allowed_more() -> None:
-    assert "Allow a run more" in failure_hint(ProgramError("no", ("./p",), -9, limited=True))
+    assert "Raise the limit" in failure_hint(ProgramError("no", ("./p",), -9, limited=True))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_table_begins_with_a_row_that_was_measured(capsys: pytest.CaptureFixtu
     assert run(["try", "--table", "m.csv", "--json"]) == 0
     assert told(capsys)["configuration"] == {"x": 1, "y": 2}
     assert run(["try", "--table", "m.csv", "--include", "x=2,y=2", "--json"]) == 4
-    assert "--include" in told(capsys)["failure"]["advice"]
+    assert "--include" in told(capsys)["failure"]["hint"]
     assert run(["try", "--table", "m.csv", "--include", "x=2,y=9", "--json"]) == 2
 
 

@@ -77,9 +77,9 @@ def test_a_script_finds_the_front_and_the_report_tells_it() -> None:
     data = collect(experiment)
     (said,) = [s for s in data.answer.sentences if "first of two measures" in s]
     assert "It is the best by wait_s" in said
-    assert f"{len(wanted)} configurations are on the front" in said
+    assert f"{len(wanted)} configurations are on the Pareto front" in said
     page = render_html(data)
-    assert "The front: wait_s against cost" in page
+    assert "Pareto front: wait_s against cost" in page
     assert {row.run_id for row in data.front} == wanted
     assert sum(not point.on_front for point in data.trade) == 60 - len(wanted)
 
@@ -183,9 +183,9 @@ def test_the_file_the_option_and_a_script_end_in_the_same_front(
 
     assert run(["report", "latest"]) == 0
     shown = capsys.readouterr().out
-    assert "The front of objective and duration_s:" in shown
+    assert "Pareto front of objective and duration_s:" in shown
     (line,) = [s for s in shown.splitlines() if "first of two measures" in s]
-    assert f"{len(by_file['front'])} configurations are on the front" in line
+    assert f"{len(by_file['front'])} configurations are on the Pareto front" in line
 
 
 def test_the_browser_shows_the_front_of_the_command_lines_sweep(

@@ -48,7 +48,7 @@ def test_a_machine_must_have_the_memory_that_a_job_requests(
     options = ["--whole-nodes", "2", "--node-memory", "8G", "--per-job", "jobs.csv"]
     assert run(["simulate", log, *options]) == 0
     assert starts(tmp_path / "jobs.csv")["2"] == (10.0, "main3"), "2 x 4 GiB fit into 8 GiB"
-    assert "1 of 3 jobs do not tell what memory they need" in capsys.readouterr().err
+    assert "1 of 3 jobs have no memory request" in capsys.readouterr().err
     assert run(["simulate", log, "--whole-nodes", "2", "--node-memory", "7g"]) == 2
     told = capsys.readouterr().err
     assert "job 2" in told
@@ -64,8 +64,8 @@ def test_a_machine_must_have_the_memory_that_a_job_requests(
         (["--backfill", "slurm"], "'slurm' cannot decide with allocation='processors'"),
         (["--whole-nodes", "2", "--node-memory", "lots"], "for example 64G"),
         (["--whole-nodes", "2", "--node-memory", "0G"], "whole numbers from 1"),
-        (["--whole-nodes", "2", "--node-memory", "99999999999T"], "is more than 8192T, the most"),
-        (["--whole-nodes", "2", "--node-memory", "9" * 5000 + "K"], "is more than 8192T, the most"),
+        (["--whole-nodes", "2", "--node-memory", "99999999999T"], "is above the maximum, 8192T"),
+        (["--whole-nodes", "2", "--node-memory", "9" * 5000 + "K"], "is above the maximum, 8192T"),
         (["--whole-nodes", "2", "--node-memory", "7G"], "2 processors with 4 GiB of memory each"),
         (["--whole-nodes", "2", "--explain", "1"], "only allocation='processors' can be explained"),
     ],

@@ -86,7 +86,7 @@ def test_the_analyst_says_machine_and_time_zone(described: Told) -> None:
     ("options", "words"),
     [
         (("--leave-out", "5"), "no job of tiny is left in the window; it has 5 jobs"),
-        (("--time-zone", "Mars"), "no time zone 'Mars' is known on this machine"),
+        (("--time-zone", "Mars"), "time zone 'Mars' is unknown on this machine"),
         (("--from", "soon"), "'soon' is not a duration"),
         (("--procs", str(10**17)), "a machine has 1 processor or more"),
         (("--leave-out", "-1"), "leave-out"),

@@ -47,9 +47,9 @@ def test_a_later_log_is_foreseen(say: Told, logs: tuple[Path, Path]) -> None:
     for title in ("Next flavour or end of batch", "Bin of the lifetime", "Demand", "Lifetime"):
         assert title in out
     assert "error as the paper counts it: " in out
-    assert "so it is no forecast" in out
+    assert "so it is not a forecast" in out
     assert "Survival-MSE, CDI  stepped" in out
-    assert "Nothing is packed: early does not tell how much memory every job asks for" in out
+    assert "No packing: early does not give the memory request of every job" in out
     code, out, _ = say(*asked, "--generator", "naive", "--json")
     told = json.loads(out)
     assert [one["name"] for one in told["generators"]] == ["naive"]
@@ -95,7 +95,7 @@ def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> No
     assert len(told["tuples"]) == len(told["windows"][1]["cpu"]) == 40
     assert told["windows"][0]["every"]["n_failed"] > 0
     code, out, _ = say(*asked, "--generator", "naive", "--packings", "0")
-    assert "Nothing is packed: no packings were asked for." in out
+    assert "No packing: the number of packings is 0." in out
     scores = {}
     for quality in ("tables", "mix", "trees"):
         more = ("--generator", "three_stage", "--packings", "0", "--knob", f"quality={quality}")
@@ -110,7 +110,7 @@ def test_windows_of_logs_with_memory_are_packed(say: Told, tmp_path: Path) -> No
 def test_words_tell_servers_and_what_never_filled_them() -> None:
     windows = cloud_windows(log_of(3, 1, name="a"), log_of(1, 2, begin_day=3, name="b"))
     found = cloud_report(windows, generators=("naive",), n_windows=2, n_packings=0)
-    assert packing_words(found) == "Nothing is packed: no packings were asked for."
+    assert packing_words(found) == "No packing: the number of packings is 0."
     ranges = TupleRanges((1, 1), (8, 24), (1.25, 2.5))
     cpu = np.array([0.5, np.nan, 0.97])
     real = WindowPacking.of("real", PackingResults(cpu, cpu - 0.1, ("random", "random", "cosine")))
@@ -118,7 +118,7 @@ def test_words_tell_servers_and_what_never_filled_them() -> None:
     told = replace(found, packing=PackingReport(None, ranges, tuples, (real,)))
     assert packing_words(told) == (
         "3 packings of each, on 1 server of 8 to 24 cores with 1.25 to 2.5 GiB a core. In some "
-        "packings every job found room, and they tell nothing: 1 of real."
+        "packings every job fits, so they give no result: 1 of real."
     )
     shown = tables(told)
     assert shown["First failure on servers: the resource that limits"][1] == (
@@ -146,7 +146,7 @@ def test_script_and_command_plan_the_same(say: Told, logs: tuple[Path, Path]) ->
     assert told["answer"].startswith(f"{needed.servers:,} servers of 16 processors suffice in 95 %")
     code, out, _ = say("capacity", logs[0], *options, "--picture", "out/c.svg")
     assert out.splitlines()[0] == told["answer"], "a log is fitted on the way"
-    assert "first fit: Jobs are placed in the order of their submission" in out
+    assert "first fit: Servers in use during the days" in out
     assert Path("out/c.svg").read_text().startswith("<svg")
 
 
@@ -190,14 +190,14 @@ def test_the_authors_files_will_do(say: Told, tmp_path: Path) -> None:
         ),
         (
             ("validate", "--train", "early.swf", "--test", "late.swf", "--lifetimes", "early.swf"),
-            "tells the lifetimes of its jobs",
+            "contains the lifetimes of its jobs",
         ),
         (("capacity", "lubli", "--cores-per-server", "4"), "did you mean 'lublin'?"),
         (("capacity", "early.swf", "--cores-per-server", "4", "--days", "0"), "futures of 0 days"),
         (("capacity", "early.swf", "--cores-per-server", "4", "--share", "0"), "share is 0"),
         (
             ("capacity", "early.swf", "--cores-per-server", "4", "--memory-per-server", "9"),
-            "do not tell their memory",
+            "have no known memory",
         ),
         (
             ("capacity", "early.swf", "--cores-per-server", "4", "--set", "odds=1"),

@@ -76,7 +76,7 @@ def test_another_kind_of_workload_is_told_from_the_log(say: Told, log: Path) -> 
     found = told(say, "validate", log, "g.swf")
     verdicts = {(d["column"], d["metric"]): d["verdict"] for d in found["distances"]}  # type: ignore[attr-defined]
     assert verdicts["interarrival_s", "ks"] == verdicts["runtime_s", "ks"] == "differs"
-    assert "Farther than its own days explain: time between" in say("validate", log, "g.swf")[1]
+    assert "Distances above this variation: time between" in say("validate", log, "g.swf")[1]
 
 
 def test_the_same_seed_gives_the_same_file(say: Told, tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_the_ending_is_chosen_by_what_is_in_it(say: Told, tmp_path: Path) -> Non
     assert found.tasks is not None
     assert found.tasks.n_tasks == drawn["n_tasks"]
     swf = told(say, "generate", "joulie", *options, "--to", "jobs.swf")
-    assert "tasks of the jobs are not in it" in swf["not_written"][0]  # type: ignore[index]
+    assert "tasks of the jobs are not in the file" in swf["not_written"][0]  # type: ignore[index]
     assert "take" in say("describe", "pods.jsonl")[1]
 
 
 def test_converting_says_what_is_lost(say: Told, log: Path) -> None:
     code, out, _ = say("convert", log, "b.swf.gz")
-    assert (code, out.splitlines()[1]) == (0, "  nothing is lost: it is read back as it was")
+    assert (code, out.splitlines()[1]) == (0, "  nothing is lost: the file reads back unchanged")
     assert load_workload("b.swf.gz") == load_workload(log)
     options = ("--duration", "2h", "--scale", "0.1")
     say("generate", "joulie", *options, "--to", "pods.jsonl")
@@ -140,12 +140,12 @@ def test_weeks_are_held_back(say: Told, log: Path) -> None:
         (("generate", "lubli", "--to", "g.swf"), "no generator 'lubli'; did you mean 'lublin'?"),
         (("generate", "resampling", "--to", "g.swf"), "fit it to a workload first"),
         (("generate", "none.json", "--to", "g.swf"), "none.json: it cannot be read"),
-        (("generate", "log.swf", "--to", "g.swf"), "log.swf: it is no JSON"),
+        (("generate", "log.swf", "--to", "g.swf"), "log.swf: it is not JSON"),
         (
             ("generate", "lublin", "--to", "g.txt"),
             ".tasks.csv.gz, .swf, .swf.gz",
         ),
-        (("generate", "lublin", "--to", "no/g.swf"), "its folder is missing, or it is one"),
+        (("generate", "lublin", "--to", "no/g.swf"), "its folder is missing, or it is a folder"),
         (
             ("generate", "lublin", "--set", "types", "--to", "g.swf"),
             "is not of the form name=value",
@@ -161,7 +161,7 @@ def test_weeks_are_held_back(say: Told, log: Path) -> None:
         (("generate", "lublin", "--seed", "-1", "--to", "g.swf"), "whole numbers from 0"),
         (("generate", "lublin", "--duration", "1s", "--to", "g.swf"), "longer duration"),
         (("generate", "lublin", "--duration", "90000d", "--scale", "1e6", "--to", "g.swf"), "jobs"),
-        (("fit", "lublin", "log.swf", "--to", "m.txt"), "whose name ends in .json"),
+        (("fit", "lublin", "log.swf", "--to", "m.txt"), "the name of a model file ends in .json"),
         (("fit", "lublin", "none.swf", "--to", "m.json"), "there is no such file"),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=1"), "no knob of fitting"),
         (("fit", "lublin", "log.swf", "--to", "m.json", "--knob", "x=[1]"), "numbers and names"),

@@ -53,7 +53,7 @@ def test_two_logs_side_by_side_by_the_same_packings(say: Told) -> None:
     assert [line.split()[0] for line in lines[2:7]] == ["all", *(r.name for r in PACKING_RULES)]
     assert "one.swf: median" in lines[1]
     assert "two.swf: median" in lines[1]
-    assert "are wider than every server and were passed over" in out
+    assert "are wider than every server and were skipped" in out
     code, out, _ = say("two.swf", "--tuples-file", "t.csv", "--json")
     (found,) = json.loads(out)["traces"]
     tuples = read_tuples(Path("t.csv"))
@@ -83,7 +83,7 @@ def test_a_log_beside_windows_drawn_from_a_model(say: Told) -> None:
 def test_what_never_filled_is_told(say: Told) -> None:
     code, out, _ = say("one.swf", "--tuples", "5", "--servers", "5000")
     assert code == 0
-    assert "in 5 of 5 packings every job found room" in out
+    assert "in 5 of 5 packings every job fits" in out
     assert "-" in out.splitlines()[2].split()
 
 
@@ -96,10 +96,10 @@ def test_what_never_filled_is_told(say: Told) -> None:
         (("one.swf", "--algorithm", "best"), "busiest_fit"),
         (("one.swf", "--cores", "9:8"), "cores from 9 to 8"),
         (("one.swf", "--cores", "a"), "not of the form 32:96"),
-        (("one.swf", "--servers", "1.5"), "no range of whole numbers"),
+        (("one.swf", "--servers", "1.5"), "not a range of whole numbers"),
         (("one.swf", "--demand", "10"), "give --against a model"),
         (("one.swf", "--against", "two.swf", "--demand", "10"), "give --against a model"),
-        (("one.swf", "--tuples-file", "wrong.csv"), "the first line is"),
+        (("one.swf", "--tuples-file", "wrong.csv"), "the first line must be"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(say: Told, arguments: tuple[str, ...], words: str) -> None:

@@ -79,9 +79,9 @@ def test_measurements_change_a_model(say: Told, pods: Workload) -> None:
     ("arguments", "words"),
     [
         (("manifests", "none.jsonl", "--to", "a.yaml"), "none.jsonl"),
-        (("manifests", "pods.jsonl", "--to", "no/a.yaml"), "its folder is missing, or it is one"),
+        (("manifests", "pods.jsonl", "--to", "no/a.yaml"), "folder is missing, or it is a folder"),
         (("manifests", "pods.jsonl", "--to", "a.yaml", "--image", "a b"), "name of a container"),
-        (("retarget", "pods.jsonl", "a.jsonl"), "say for which machines"),
+        (("retarget", "pods.jsonl", "a.jsonl"), "name machines: --node"),
         (("retarget", "pods.jsonl", "a.jsonl", "--node", "=x"), "FAMILY=RESOURCE,LABEL=VALUE"),
         (("retarget", "pods.jsonl", "a.jsonl", "--node", "a=b,c"), "FAMILY=RESOURCE,LABEL=VALUE"),
         (("retarget", "pods.jsonl", "a.csv", "--node", "a"), "allowed are .jsonl"),

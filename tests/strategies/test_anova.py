@@ -303,7 +303,7 @@ def test_the_design_takes_the_ends_of_ordered_levels_first_and_then_goes_inside(
     batch = Anova().suggest(30, Knowledge(SPACE), np.random.default_rng(3))
     chosen = [s.configuration.level_ids for s in batch]
     assert set(chosen[:24]) == ends
-    assert "lowest and highest" in batch[23].reason
+    assert "the ends of ordinal parameters" in batch[23].reason
     assert "every level of every parameter" in batch[24].reason
     inner = Anova(design="balanced").suggest(10, Knowledge(SPACE), np.random.default_rng(3))
     assert {s.configuration.level_ids[1] for s in inner} == set(range(5))
@@ -342,7 +342,7 @@ def test_failures_are_avoided_and_caution_zero_ignores_them() -> None:
 def test_a_reason_names_chance_effect_and_the_best_run() -> None:
     knowledge = Knowledge(SPACE, observed(30), (Failure(SPACE.configuration(3), "no"),))
     suggestion = Anova().suggest(1, knowledge, np.random.default_rng(2))[0]
-    assert suggestion.reason.startswith("Promises most of the free configurations: a chance ")
+    assert suggestion.reason.startswith("Best expected gain of the free configurations: a chance ")
     assert "best estimated effect" in suggestion.reason
     assert "the best run" in suggestion.reason.split(";")[-1]
     assert suggestion.chance is not None

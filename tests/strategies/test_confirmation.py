@@ -114,7 +114,7 @@ def test_confirmations_say_what_they_are() -> None:
     first, second = confirmations(choice, 2, SPACE)
     assert (first.kind, first.strategy) == ("confirmation", "confirmation")
     assert first.reason == "Run again to confirm the winner, which ran once."
-    assert second.reason == "Run again to tell it from the winner; it ran once."
+    assert second.reason == "Run again to compare it with the winner; it ran once."
     assert first.expected == 4.0
     with pytest.raises(OptionError, match="from 1 on"):
         confirmations(choice, 0, SPACE)

@@ -97,7 +97,7 @@ def test_the_fraction_comes_first_then_its_centre_fold_and_factorial() -> None:
     corners = {*runs_of(fraction), *runs_of(fold), *runs_of(rest)}
     assert corners == set(itertools.product((0, 2), repeat=5))
     assert all(s.reason.startswith("Completes the 2^5 factorial") for s in rest)
-    assert all(s.reason.startswith("Evens out") for s in fill)
+    assert all(s.reason.startswith("Balances how often") for s in fill)
     assert {s.kind for s in suggestions} == {"design"}
 
 

@@ -212,7 +212,7 @@ def test_grasp_names_levels_that_have_runs_but_no_effect() -> None:
     model = DesignModel.fit(space, history, method="blocks")
     assert construction_reason(model, space.configuration(4), 1.0) == (
         "p1=1 (of 2 levels compared) has the best quality estimated by complete blocks; "
-        "p0=1 has runs, but nothing to be compared with yet."
+        "p0=1 has runs, but no runs to compare with yet."
     )
     assert "p0=2 is untried" in construction_reason(model, space.configuration(7), 1.0)
     batch = Grasp(beta=1.0, neighbours=0, effects="blocks").suggest(

@@ -45,7 +45,7 @@ def test_line_ends_quotes_byte_order_marks_and_blank_lines_are_read(tmp_path: Pa
         ("objective\n1\n", "no parameter columns"),
         ("a,a,objective\n1,2,3\n", "has the column 'a' twice"),
         ("a b,objective\n1,2\n", "a parameter is named 'a b'"),
-        ("a,objective\n1,2\n1,2,3\n", "line 3 has 3 fields where the header has 2"),
+        ("a,objective\n1,2\n1,2,3\n", "line 3 has 3 fields, but the header has 2"),
         ("a,objective\n1\n", "line 2 has 1 fields"),
         ("a,objective\n1,nan\n", "line 2, field 'objective' is 'nan'"),
         ("a,objective\n1,2\n2,inf\n", "line 3, field 'objective' is 'inf'"),
@@ -55,7 +55,7 @@ def test_line_ends_quotes_byte_order_marks_and_blank_lines_are_read(tmp_path: Pa
         ("a,objective\n,2\n", "line 2, field 'a' is empty"),
         ("a,b,objective\n1,x,2\n2,x,3\n1.0,x,4\n", "line 4 repeats the combination of line 2"),
         ("a,objective,duration_s\n1,2,-3\n", "field 'duration_s' is '-3'"),
-        ('a,objective\n"1,2\n', "is no CSV"),
+        ('a,objective\n"1,2\n', "is not CSV"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(
@@ -73,7 +73,7 @@ def test_files_that_are_no_text_or_not_there_are_refused(tmp_path: Path) -> None
     with pytest.raises(TableError, match="cannot be read"):
         MeasuredTable.read(tmp_path)
     path.write_bytes(b"a,objective\n\xff\xfe,3\n")
-    with pytest.raises(TableError, match="no text in UTF-8"):
+    with pytest.raises(TableError, match="is not UTF-8 text"):
         MeasuredTable.read(path)
 
 

@@ -105,7 +105,7 @@ def test_a_particle_that_cannot_land_goes_next_to_where_it_would() -> None:
     history = tuple(seen(x) for x in (50, 10, 30))  # it would land at 50
     (suggestion,) = swarm.suggest(1, Knowledge(LINE, history), np.random.default_rng(1))
     assert suggestion.configuration.level_ids[0] in (49, 51)
-    assert suggestion.reason.endswith("; where it would have landed is taken, this is next to it.")
+    assert suggestion.reason.endswith("; its target is taken, so this is the nearest free one.")
     space = ParameterSpace(LINE.parameters, (Exclusion("p0 == 50"),))
     history = tuple(seen(x, 0.0, space) for x in (10, 30))
     (suggestion,) = swarm.suggest(1, Knowledge(space, history), np.random.default_rng(1))

@@ -99,7 +99,7 @@ def test_a_batch_goes_on_with_finer_polls_and_says_so() -> None:
     assert {s.near for s in suggestions[:8]} == {knowledge.observations[0].configuration}
     reasons = {s.configuration.level_ids[0]: s.reason for s in suggestions}
     assert reasons[0] == "Poll around p0=8: p0 8 levels down."
-    assert reasons[7] == ("Finer poll, should the coarser one fail, around p0=8: p0 1 level down.")
+    assert reasons[7] == ("Finer poll, if the coarser one fails, around p0=8: p0 1 level down.")
 
 
 def test_every_other_level_of_a_nominal_parameter_is_polled_at_every_step() -> None:

@@ -133,7 +133,7 @@ def test_replicates_are_one_configuration_with_the_mean_of_their_responses() -> 
         ({"good": "best"}, "allowed are threshold, quantile, verdicts"),
         ({"good": "threshold"}, "must be a finite quality"),
         ({"good": "threshold", "threshold": float("nan")}, "must be a finite quality"),
-        ({"threshold": 3.0}, "goes with good='threshold' only"),
+        ({"threshold": 3.0}, "use a threshold only with good='threshold'"),
         ({"quantile": 0}, "above 0 and at most 1"),
         ({"quantile": 1.1}, "above 0 and at most 1"),
         ({"quantile": None}, "above 0 and at most 1"),

@@ -67,5 +67,5 @@ def test_a_broken_third_party_is_named_when_it_is_asked_for(
     with pytest.raises(StrategyError, match="does not load"):
         make_strategy("third")
     lease(monkeypatch, ("third", "strategies.registry:ENTRY_POINT_GROUP"))
-    with pytest.raises(StrategyError, match="is no StrategyEntry of that name"):
+    with pytest.raises(StrategyError, match="is no StrategyEntry with this name"):
         make_strategy("third")

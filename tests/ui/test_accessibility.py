@@ -53,7 +53,7 @@ MAIN: Mapping[str, str | re.Pattern[str]] = {
     "space": re.compile("^Start"),
     "effects": re.compile("^Add th"),
     "run": "Good",
-    "steering": "Choose like this from now on",
+    "steering": "Use this strategy from now on",
     "report": "Download the report (HTML)",
 }
 """What one comes to a page for."""

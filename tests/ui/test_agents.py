@@ -95,7 +95,7 @@ def file_on(page: AppTest) -> str:
 
 def test_the_first_sight_tells_what_to_do_and_is_ready_to_play(store: Path) -> None:
     page = page_of(store)
-    assert "No study was played yet" in page.info[0].value
+    assert "There is no study yet" in page.info[0].value
     assert not page.error
     assert "18 cells, 20 episodes each: 360 episodes." in screens.shown(page)
     assert not page.button(key="agents-play").disabled
@@ -114,7 +114,7 @@ def test_the_file_follows_the_fields(store: Path) -> None:
     sound(page.selectbox(key=f"{FIELD}accepts").set_value("sometimes").run())
     sound(page.number_input(key=f"{FIELD}share").set_value(30).run())
     sound(page.radio(key=f"{FIELD}ends").set_value("budget").run())
-    sound(page.multiselect(key=f"{FIELD}exploitation").set_value(["no advice", "0.66"]).run())
+    sound(page.multiselect(key=f"{FIELD}exploitation").set_value(["no level", "0.66"]).run())
     study, _ = parse_study(file_on(page), "x", Path(), lambda asked: Path(asked.name))
     assert [str(one) for one in study.strategies] == ["grasp", "anova"]
     assert (study.confidences, study.replications) == ((5, 95), 3)
@@ -128,11 +128,11 @@ def test_the_file_follows_the_fields(store: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "value", "words"),
     [
-        ("multiselect", "applications", [], "Choose an application, or name a measured table."),
-        ("multiselect", "strategies", [], "Choose one strategy at least."),
-        ("multiselect", "kinds", [], "Choose one kind of analyst at least."),
-        ("multiselect", "insights", [], "Choose one insight at least."),
-        ("multiselect", "learning", [], "Choose whether she learns, or both."),
+        ("multiselect", "applications", [], "Choose an application, or enter a measured table."),
+        ("multiselect", "strategies", [], "Choose at least one strategy."),
+        ("multiselect", "kinds", [], "Choose at least one kind of analyst."),
+        ("multiselect", "insights", [], "Choose at least one insight."),
+        ("multiselect", "learning", [], "Choose whether the analyst learns, or both."),
         ("multiselect", "confidences", ["half"], "from 0 to 100, not 'half'."),
         ("multiselect", "confidences", ["101"], "from 0 to 100, not '101'."),
         ("multiselect", "confidences", ["5", "05"], "names 5 twice"),
@@ -155,11 +155,11 @@ def test_what_cannot_be_is_told_beside_its_field(
 def test_budgets_and_levels_are_read_one_by_one() -> None:
     for draft, words in (
         (StudyDraft(ends="budget", runs=("0",)), "from 1 on, not '0'"),
-        (StudyDraft(ends="budget", runs=()), "name one at least"),
+        (StudyDraft(ends="budget", runs=()), "enter at least one"),
         (StudyDraft(ends="budget", exploitation=("1.5",)), "from 0 to 1, not '1.5'"),
         (StudyDraft(ends="budget", exploitation=("nan",)), "from 0 to 1, not 'nan'"),
         (StudyDraft(applications=("scheduling",), log="gone.swf"), "There is no job log"),
-        (StudyDraft(applications=("scheduling",), first=9), "are those of a log"),
+        (StudyDraft(applications=("scheduling",), first=9), "needs a job log"),
     ):
         told = study_document(draft)
         assert told.text is None
@@ -175,7 +175,7 @@ def test_a_table_that_cannot_be_played_is_refused_at_its_field(store: Path) -> N
     sound(page.radio(key=f"{FIELD}ends").set_value("budget").run())
     press(page, "agents-play")
     assert len(page.error) == 1
-    assert "a ratio to the optimum means nothing" in page.error[0].value
+    assert "a ratio to the optimum is undefined" in page.error[0].value
     assert not (store.parent / "studies").exists()
     sound(page.radio(key=f"{FIELD}ends").set_value("optimum").run())
     assert not page.error, "a refusal is of what was filled in before"
@@ -261,7 +261,7 @@ def test_everybody_sees_what_is_played_and_how_far(store: Path) -> None:
         turn.tell("playing", 0, 16)
         for page in (page_of(store), page_of(store)):
             assert list(page.dataframe[0].value["state"]) == ["► playing"]
-            assert list(page.dataframe[0].value["how far"]) == ["0 of 16"]
+            assert list(page.dataframe[0].value["progress"]) == ["0 of 16"]
             assert list(page.dataframe[0].value["time left"]) == ["not known yet"]
             assert page.button(key="agents-stop")
     sound(page.run())
@@ -279,7 +279,7 @@ def test_removing_asks_once_and_what_is_gone_is_told(store: Path) -> None:
     assert not folder.exists()
     assert "A little is removed." in screens.shown(page)
     press(other, "agents-go-on")
-    assert "No study was played yet" in screens.shown(other), "it was gone meanwhile"
+    assert "There is no study yet" in screens.shown(other), "it was gone meanwhile"
 
 
 def test_a_foreign_name_draws_no_link(store: Path) -> None:

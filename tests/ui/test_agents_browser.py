@@ -35,7 +35,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         person = screen()
         page = person.page
         person.goto("/agents")
-        person.says("No study was played yet")
+        person.says("There is no study yet")
         page.get_by_text("Begin with a study file").click()
         page.locator("input[type=file]").set_input_files(tmp_path / "study.toml")
         person.says("4 cells, 300 episodes each: 1,200 episodes.")
@@ -50,7 +50,7 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         assert lock_holder(folder) == playing, "it does not mind"
         other = screen()
         other.goto("/agents?study=bowl")
-        other.says("It is played by a process of its own")
+        other.says("The study has its own process")
         other.press("Stop")
         other.says(re.compile("Stopped: .* of 1,200 episodes"))
         person.goto("/agents?study=bowl")
@@ -92,7 +92,7 @@ def test_the_end_of_the_app_stops_what_it_started(
         person.fill("Episodes per cell", "90000")
         person.says("1,620,000 episodes")
         person.press("Play")
-        person.says("It is played by a process of its own")
+        person.says("The study has its own process")
         (kept,) = StudyRepository.beside(store).studies()
         assert kept.state == "playing"
         up.process.send_signal(signal.SIGTERM)

@@ -54,7 +54,7 @@ def test_a_file_that_is_no_store_is_said_in_a_sentence(store: Path) -> None:
 def refuse() -> None:
     from assistant.core.errors import ServiceError
 
-    raise ServiceError("no service came up for the store")
+    raise ServiceError("no service started for the store")
 
 
 def test_an_experiment_that_is_not_there_is_said_in_a_sentence(service: ExperimentService) -> None:
@@ -105,16 +105,16 @@ def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Pa
     page = at_page(opened.session.id, "steering")
     page.selectbox(key="auto-advice").set_value("ignore")
     page = press(page, "auto_steering")
-    assert "steers itself" in shown(page)
+    assert "auto-steering on" in shown(page)
     page = until_done(press(page, "start-runs"), store)
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 10
-    assert "Automatic steering ended: the budget of 10 runs is used up" in shown(page)
+    assert "Auto-steering ended: the budget of 10 runs is used up" in shown(page)
 
 
 def test_a_person_takes_it_back(opened: NewExperiment, store: Path) -> None:
     opened.session.set_auto_steering(AutoSteering(warnings="ignore"))
     page = press(at_page(opened.session.id, "steering"), "auto_steering")
-    assert "You decide again" in shown(page)
+    assert "Auto-steering is off" in shown(page)
     assert desk_in(page, store).experiment.auto_steering is None
 
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
     assert "was opened from Python" in page.error[0].value
     table.write_text("x,y,objective\n1,1,2\n2,1,1\n")
     page = press(at_page(opened.session.id), "start-runs")
-    assert "is not what it was" in page.error[0].value
+    assert "has changed, and its parameters with it" in page.error[0].value
     service.session(session.id).catch_up()
     assert not service.session(session.id).experiment.runs_in(RunState.FAILED, RunState.RUNNING)
 
@@ -163,7 +163,7 @@ def test_while_the_service_is_away_the_page_stays_and_comes_back(
     with monkeypatch.context() as patched:
         patched.setattr(shared._watched, "catch_up", away)
         page = page.run()
-        assert "The service is away" in page.error[0].value
+        assert "The service cannot be reached" in page.error[0].value
         assert len(page.data_editor) == 1, "what was there is there still"
     page = page.run()
     assert not page.error

@@ -10,13 +10,13 @@ from assistant.ui.state import ExperimentSnapshot
 from assistant.ui.status_bar import idle_words, state_words
 from tests.assistant.examples import Bowl
 
-ASKING = "its program asks for runs itself, "
+ASKING = "an external client takes the runs, "
 
 
 @pytest.mark.parametrize(
     ("last_call_s", "words"),
-    [(None, "not heard of yet"), (0.2, "last heard less than a second ago"),
-     (312.0, "last heard about 5 min 12 s ago")],
+    [(None, "no call yet"), (0.2, "last call less than a second ago"),
+     (312.0, "last call about 5 min 12 s ago")],
 )  # fmt: skip
 def test_it_says_when_the_program_was_heard_and_names_no_worker(
     last_call_s: float | None, words: str

@@ -49,7 +49,7 @@ def by_browser(session: RemoteSession, store: Path) -> None:
     page = at_page(session.id, "run")
     (table,) = [one for one in page.dataframe if "value" in one.value and "level" not in one.value]
     assert list(table.value["value"]) == ["7"]
-    assert any("**Reported so far**, the last time" in one.value for one in page.markdown)
+    assert any("**Intermediate result**, " in one.value for one in page.markdown)
     page.text_input(key="end-why-1").set_value("flat by now")
     page = press(page, "end-keep-1")
     assert page.success[0].value == "Run 1 was stopped."

@@ -101,7 +101,7 @@ def test_without_results_it_says_what_to_do() -> None:
     assert "*Suggestions*" in staged(effects.page, session).info[0].value
     session.include({"a": 1, "b": 1, "c": "z"})
     session.run_queued(SerialExecutor(Product()))  # it fails
-    assert "Nothing has completed" in staged(effects.page, session).info[0].value
+    assert "No run has completed yet" in staged(effects.page, session).info[0].value
 
 
 def test_one_result_tells_no_effect_and_which_runs_would() -> None:
@@ -110,9 +110,9 @@ def test_one_result_tells_no_effect_and_which_runs_would() -> None:
     session.run_queued(SerialExecutor(Product()))
     page = staged(effects.page, session)
     told = text_of(page)
-    assert "No effect on wait_s can be told yet" in told
+    assert "No effect on wait_s can be estimated yet" in told
     assert "A pair needs two parameters" in told
-    assert "4 runs are missing to know all main effects; fewer cannot do it." in told
+    assert "4 runs are missing to estimate all main effects; fewer are not enough." in told
     assert page.button(key=f"effects-add-{session.experiment.version}").label == "Add these 4 runs"
 
 
@@ -121,12 +121,12 @@ def test_many_results_say_what_matters_first() -> None:
     page = staged(effects.page, session)
     told = text_of(page)
     assert "a matters most: it explains 7" in told  # 16 of 21
-    assert "The strongest pair is a x b with" in told
+    assert "The strongest interaction is a x b with" in told
     assert "The model explains" in told
     headings = [one.value for one in page.subheader]
     assert headings == [
-        "What matters", "Each level", "Which pairs act together", "What stands out of the noise",
-        "How far to trust it", "What is missing",
+        "Effects", "Each level", "Interactions of pairs", "Effects against the noise",
+        "Quality of the model", "Missing runs",
     ]  # fmt: skip
     assert page.selectbox(key=f"effects-pair-{session.id}").value == "a x b"
 
@@ -145,13 +145,14 @@ def test_response_and_filter_are_those_that_were_picked() -> None:
     session = measured("x", "y")
     page = staged(effects.page, session)
     page.selectbox(key=f"effects-on-{session.id}").set_value("cost").run()
-    assert "a matters most: it explains 100% of how cost varies over the 8 runs" in text_of(page)
+    told = text_of(page)
+    assert "a matters most: it explains 100% of the variation of cost over the 8 runs" in told
     page.selectbox(key=f"effects-on-{session.id}").set_value("wait_s").run()
     page.toggle(key=f"effects-feasible-{session.id}").set_value(True).run()  # cost 2: a = 1 only
     assert "over the 4 runs" in text_of(page)
     assert "b matters most" in text_of(page)
     page.multiselect(key=f"effects-only-{session.id}").set_value(["c = x", "a = -1"]).run()
-    assert "No completed run is left" in text_of(page)
+    assert "No completed run matches" in text_of(page)
 
 
 def test_the_numbers_are_those_of_the_report() -> None:
@@ -258,7 +259,7 @@ def test_what_started_meanwhile_is_left_and_what_came_meanwhile_is_not_cancelled
     session.run_queued(SerialExecutor(Product()))
     late = session.include({"a": -1, "b": 1, "c": "y"})
     told = effects_details.close(seat, chosen, chosen.waiting)
-    assert "Run 5 had started meanwhile and was left as it is" in told
+    assert "Run 5 had started meanwhile and was not cancelled" in told
     assert session.experiment.run(late.id).state is RunState.QUEUED
 
 
@@ -297,7 +298,7 @@ def test_missing_runs_are_added_as_they_were_shown() -> None:
     assert [session.experiment.space.values(run.configuration)["c"] for run in added] == ["y", "z"]
     assert {run.source for run in added} == {"analyst"}
     assert "2 runs were added" in page.success[0].value
-    assert "2 waiting runs count as if they were over. Nothing is missing" in text_of(page)
+    assert "2 waiting runs count as completed. Nothing is missing" in text_of(page)
 
 
 def test_a_pair_names_its_missing_cells() -> None:
@@ -315,7 +316,7 @@ def test_a_pair_names_its_missing_cells() -> None:
     assert not page.radio, "the one run completes the block as well"
     page.selectbox(key=f"effects-target-{session.id}").set_value("the interaction of a and c").run()
     fewest, block = page.radio[0].options
-    assert (fewest, block) == ("The fewest (2)", "A whole factorial block round the runs (2)")
+    assert (fewest, block) == ("Fewest runs (2)", "Full factorial block around the runs (2)")
 
 
 def test_no_more_than_the_budget_leaves_is_offered() -> None:
@@ -362,12 +363,12 @@ def test_the_scoreboard_has_its_states() -> None:
     assert "No run yet" in staged(_board, session).info[0].value
     session.submit(session.initial_evaluation(9))
     session.run_queued(SerialExecutor(Bowl()))
-    assert "nothing can be said" in text_of(staged(_board, session))
+    assert "coverage is unknown" in text_of(staged(_board, session))
     session.submit(session.suggest(4), keep=[0, 1, 2], edits={})
     session.run_queued(SerialExecutor(Bowl()))
     page = staged(_board, session)
     table = page.dataframe[0].value
-    assert list(table["runs"]) == ["suggested, taken as it was", "suggested, left out",
+    assert list(table["runs"]) == ["suggested, unchanged", "suggested, left out",
                                    "first runs"]  # fmt: skip
     assert list(table["number"]) == ["2", "1", "10"]  # the design has ten
 

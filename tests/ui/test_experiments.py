@@ -63,7 +63,7 @@ def labels(page: AppTest) -> list[str]:
 def test_without_an_experiment_there_is_one_thing_to_press(store: Path, service: House) -> None:
     page = drawn(store, service)
     assert page.subheader[0].value == "No experiment yet"
-    assert labels(page) == ["Start the example", "Start the AI platform", "Set up my own"]
+    assert labels(page) == ["Start the example", "Start the AI platform", "Set up an experiment"]
     assert not store.exists(), "looking makes nothing"
     page = press(page, "start-example")
     assert page.session_state["went"] == "overview"
@@ -282,7 +282,7 @@ def test_a_deadline_is_told_from_now(store: Path, table: Path) -> None:
     seen = summarise_experiment(looked_at(opened(store, table, "one", deadline="1h")))
     assert seen.deadline_s is not None
     assert seen.time_left(seen.deadline_s - 1800) == "30 min 00 s to the deadline"
-    assert seen.time_left(seen.deadline_s + 1) == "the deadline is over"
+    assert seen.time_left(seen.deadline_s + 1) == "deadline has passed"
 
 
 def test_the_gain_is_told_against_today(store: Path) -> None:
@@ -301,7 +301,7 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     )
     session = easy.session
     session.run_queued(executor)
-    assert summarise_experiment(looked_at(easy)).gain == "as today"
+    assert summarise_experiment(looked_at(easy)).gain == "same as current"
     session.submit(session.initial_evaluation(10))
     session.run_queued(executor)
     best, baseline = session.experiment.best, session.experiment.baseline

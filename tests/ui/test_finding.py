@@ -42,8 +42,9 @@ def said(session: Session) -> str:
 
 def test_the_levels_of_the_best_stand_beside_the_answer() -> None:
     session = ran(Bowl(baseline=TODAY), (0, 2), (2, 2), (1, 0))
-    assert "Run 3 is 71.4% lower than today.** It changes x from 0 to 1, y from 2 to 0." in said(
-        session
+    assert (
+        "Run 3 is 71.4% lower than the current configuration.** "
+        "It changes x from 0 to 1, y from 2 to 0." in said(session)
     )
 
 
@@ -70,15 +71,15 @@ def test_where_nothing_is_feasible_each_violated_constraint_says_how_far_it_is()
         "low enough: met by 1 of 3 runs; run 3 has height = 4.",
         "steep enough: met by 1 of 3 runs; run 3 has height = 4.",
     ]
-    assert "No configuration tried meets every constraint" in said(session)
+    assert "No tried configuration meets every constraint" in said(session)
     assert "steep enough: met by 1 of 3 runs" in said(session)
 
 
 def test_what_matters_is_said_or_why_it_is_not_known() -> None:
     session = ran(Bowl(), *((x, y) for x in range(4) for y in range(3)))
-    assert "**What matters**: x matters most" in said(session)
-    assert "**What matters**: " in said(ran(Bowl(), (2, 0)))
+    assert "**Effects**: x matters most" in said(session)
+    assert "**Effects**: " in said(ran(Bowl(), (2, 0)))
 
 
 def test_before_the_first_result_nothing_is_said() -> None:
-    assert "What matters" not in said(ran(Bowl()))
+    assert "**Effects**" not in said(ran(Bowl()))

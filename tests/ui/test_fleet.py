@@ -20,7 +20,7 @@ def test_a_run_shows_its_machines_and_a_waiting_one_says_why_not() -> None:
     session = open_sweep(built, MemoryStore(), "x", config_snapshot(tables, ()))
     session.submit_baseline()
     page = staged(run_page.page, session)
-    assert "No picture: run 1 is queued." in [info.value for info in page.info]
+    assert "No picture: run 1 is waiting." in [info.value for info in page.info]
     session.run_queued(SerialExecutor(built.application))
     page = staged(run_page.page, session)
     assert not page.exception

@@ -100,7 +100,7 @@ def test_every_verdict_has_its_words_and_its_box(
 def test_without_a_goal_there_is_a_line_and_no_box(store: Path) -> None:
     session = swept(store, None, 16)
     page = shown(session)
-    assert any("No goal is agreed, so no chance is told." in m.value for m in page.markdown)
+    assert any("No goal is set, so no chance is shown." in m.value for m in page.markdown)
     assert "Chance of the goal" not in tiles(page)
     assert tiles(page)["Runs left"] == "44"
 
@@ -108,7 +108,7 @@ def test_without_a_goal_there_is_a_line_and_no_box(store: Path) -> None:
 def test_it_draws_what_may_come_and_has_it_as_a_table(store: Path) -> None:
     session = swept(store, 3.0, 20)
     page = shown(session)
-    assert any(s.value == "Best so far, and what may come" for s in page.subheader)
+    assert any(s.value == "Best so far, and forecast" for s in page.subheader)
     table = next(f.value for f in page.dataframe if "further runs" in f.value)
     assert list(table["further runs"])[-1] == 40
     finished = swept(store, 3.0, 20, 20)

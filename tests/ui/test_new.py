@@ -134,9 +134,9 @@ def test_what_is_typed_and_left_in_the_same_moment_is_kept(
     store: Path, opened: list[NewExperiment]
 ) -> None:
     """A browser sends what was typed when its field is left: together with the click elsewhere."""
-    page = at(begun(store, opened), "Goal and agreement")
+    page = at(begun(store, opened), "Objective and SLA")
     page.number_input(key="new-runs").set_value(17)
-    page = at(page, "How it chooses")
+    page = at(page, "Strategy and steering")
     page.number_input(key="new-seed").set_value(5)
     page = press(page, "new-back")
     assert (draft(page).runs, draft(page).seed) == (17, 5)
@@ -172,14 +172,14 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     page = press(page, "new-next")
     page = type_in(page, {"strategy": "random", "seed": 5, "workers": 2, "split": True})
     before = draft(page)
-    page = at(page, "What is run")
+    page = at(page, "Application")
     assert page.text_area(key="new-command").value == "sh p.sh {size} {mode}"
     assert page.selectbox(key="new-noisy").value == "yes, from run to run"
-    page = at(page, "Goal and agreement")
+    page = at(page, "Objective and SLA")
     assert page.text_input(key="new-c0-high").value == "600"
     page = at(page, "Parameters")
     assert page.multiselect(key=f"new-p{two}-levels").value == ["a", "b c"]
-    page = at(page, "How it chooses")
+    page = at(page, "Strategy and steering")
     assert (page.number_input(key="new-seed").value, page.checkbox(key="new-split").value) == (
         5,
         True,
@@ -282,7 +282,7 @@ def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[NewEx
     )
     assert not page.error
     page = type_in(page, {"futures-count": "two"})
-    assert "'two' is no whole number" in told(page)
+    assert "'two' is not a whole number" in told(page)
     page = type_in(page, {"futures-count": "2"})
     page = at(at(page, "Review"), "Parameters")
     assert page.selectbox(key="new-futures").value == "lublin"
@@ -327,7 +327,7 @@ def test_a_table_shows_its_levels_and_its_own_measures(
     assert list(page.dataframe[0].value["parameter"]) == ["x", "y"]
     page = type_in(page, {"exclude": "x > 3"})
     assert "16 combinations of 2 parameters, 12 allowed" in " ".join(m.value for m in page.markdown)
-    page = at(page, "Goal and agreement")
+    page = at(page, "Objective and SLA")
     page = type_in(page, {"direction": "maximise"})
     assert "duration_s" in page.selectbox(key="new-measure-known").options
 
@@ -355,7 +355,7 @@ def test_a_sweep_file_is_uploaded_looked_at_and_changed_in_fields(
     for name in new.STEPS:
         page = at(page, name)
         assert not page.error
-    page = press(at(page, "What is run"), "new-fields")
+    page = press(at(page, "Application"), "new-fields")
     form = draft(page)
     assert (form.source, form.runs, form.levels) == ("example", 7, {"small_procs": ("0", "16")})
     assert page.radio(key="new-source").value == "example"
@@ -415,7 +415,7 @@ def test_a_log_is_read_once_however_much_is_changed(
     for name in new.STEPS:
         page = at(page, name)
     page = type_in(at(page, "Parameters"), {"exclude": "z > 1"})
-    page = type_in(at(page, "Goal and agreement"), {"runs": 7})
+    page = type_in(at(page, "Objective and SLA"), {"runs": 7})
     assert len(reads) == 1
     table.write_text("x,y,objective\n1,1,3\n2,2,1\n")
     page = at(page, "Parameters")
@@ -437,7 +437,7 @@ def test_a_space_with_nothing_to_try_is_told_at_once(
 def test_every_term_of_the_agreement_is_a_field(
     store: Path, opened: list[NewExperiment], table: Path
 ) -> None:
-    page = at(begun(store, opened, Form("table", str(table))), "Goal and agreement")
+    page = at(begun(store, opened, Form("table", str(table))), "Objective and SLA")
     page = type_in(
         page,
         {
@@ -473,8 +473,8 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     assert not page.error
     assert not page.warning
     page = press(page, "new-next")
-    assert page.session_state["new-step"] == "What is run", "it stays where something is missing"
-    assert "Say what is started" in page.warning[0].value
+    assert page.session_state["new-step"] == "Application", "it stays where something is missing"
+    assert "Enter the command" in page.warning[0].value
     page = type_in(page, {"limit": "soon"})
     assert "such as 90s" in page.error[0].value
     page = type_in(page, {"limit": "", "command": "sh p.sh {size}"})
@@ -482,24 +482,24 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     assert not page.warning
     page = press(page, "new-next")
     page = type_in(page, {f"p{draft(page).rows[0].uid}-levels": ["1", "x"]})
-    assert "'x' is no number" in page.error[0].value
+    assert "'x' is not a number" in page.error[0].value
 
 
 @pytest.mark.parametrize(
     ("form", "step", "said"),
     [
-        (Form("log", "nowhere.swf"), "What is run", "nowhere.swf"),
-        (Form("file", "bad.toml"), "What is run", "not TOML"),
-        (Form("file", text="exclude = ['z > 1']"), "What is run", "'z'"),
+        (Form("log", "nowhere.swf"), "Application", "nowhere.swf"),
+        (Form("file", "bad.toml"), "Application", "not TOML"),
+        (Form("file", text="exclude = ['z > 1']"), "Application", "'z'"),
         (Form(exclude="z > 1"), "Parameters", "'z'"),
-        (Form(deadline="soon"), "Goal and agreement", "30m"),
+        (Form(deadline="soon"), "Objective and SLA", "30m"),
         (
             Form(wish=ObjectiveFields("minimise", "mean_wate_s")),
-            "Goal and agreement",
+            "Objective and SLA",
             "'mean_wait_s'",
         ),
-        (Form("command"), "What is run", "Say what is started"),
-        (Form("function"), "What is run", "Name the function"),
+        (Form("command"), "Application", "Enter the command"),
+        (Form("function"), "Application", "Enter the function"),
         (Form(extra_tables={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
         (Form(runs=1, extra_tables={"plan": {"x": [1]}}), "Review", "'x'"),
     ],
@@ -522,7 +522,7 @@ def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[NewE
     page = begun(store, opened, Form(extra_tables={"run": [{"small_procs": 3}]}))
     page = press(page, "new-start")
     assert "no level 3" in told(page)
-    page = type_in(at(page, "Goal and agreement"), {"runs": 9})
+    page = type_in(at(page, "Objective and SLA"), {"runs": 9})
     assert "no level 3" not in told(at(page, "Review"))
 
 
@@ -573,7 +573,7 @@ def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
     page = press(page, "new-try")
     assert form_of(tomllib.loads(trials.texts[0])).source == "command"
     assert page.button(key="new-try").disabled
-    assert "Trying one run … 3 s" in " ".join(m.value for m in page.markdown)
+    assert "Dry run … 3 s" in " ".join(m.value for m in page.markdown)
     trials.result = DryRunResult("tried", GOOD)
     page = sound(page.run())
     shown_now = {metric.label: metric.value for metric in page.metric}
@@ -581,7 +581,7 @@ def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
     text = " ".join(m.value for m in page.markdown)
     assert "violated: memory at most 600" in text
     assert "2 runs of about 3 s take about 6 s" in text, "there are only two combinations"
-    page = at(page, "Goal and agreement")
+    page = at(page, "Objective and SLA")
     assert "memory_mb" in page.selectbox(key="new-measure-known").options, (
         "measures are known by now"
     )
@@ -623,7 +623,7 @@ def test_nothing_is_tried_while_a_field_is_wrong(
 ) -> None:
     page = press(begun(store, opened, Form(deadline="soon")), "new-try")
     assert trials.texts == []
-    assert page.session_state["new-step"] == "Goal and agreement"
+    assert page.session_state["new-step"] == "Objective and SLA"
     assert "30m" in told(page)
 
 

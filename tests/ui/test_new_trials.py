@@ -116,6 +116,6 @@ def test_what_the_example_varies_beside_computed_levels_is_open_to_see() -> None
     page = first_page()
     page.session_state["new-state-step"] = 1
     page = go(page, "new")
-    (more,) = [one for one in page.expander if one.label.startswith("More that can")]
+    (more,) = [one for one in page.expander if one.label.startswith("More parameters")]
     assert more.proto.expanded
     assert page.multiselect(key="new-level-small_procs").help.startswith("Size of the small part")

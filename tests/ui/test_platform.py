@@ -57,7 +57,7 @@ def little(page: AppTest) -> AppTest:
 
 def test_what_is_played_is_what_a_script_gives() -> None:
     page = little(shown(platform.page))
-    assert "Nothing is played yet." in lines(page)
+    assert "No simulation yet: press *Play*." in lines(page)
     page = press(press(page, "platform-play-paper"), "platform-play-play")
     board, measures = simulated_dashboard(AiPlatform(days=1.0, models=5), FULL_TRAINING)
     assert tiles(page)["Pipelines"] == f"{board.summary.n_pipelines:,}"
@@ -77,10 +77,10 @@ def test_a_changed_field_says_that_what_is_shown_is_older() -> None:
     before = tiles(page)
     page.selectbox(key="platform-play-level-training_capacity").set_value(2)
     page = sound(page.run())
-    assert "the settings have changed since" in lines(page)
+    assert "The settings have changed since" in lines(page)
     assert tiles(page) == before
     page = press(page, "platform-play-baseline")
-    assert "the settings have changed since" not in lines(page)
+    assert "The settings have changed since" not in lines(page)
 
 
 def test_the_future_is_taken_along_to_new() -> None:
@@ -109,7 +109,7 @@ def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:
     page = shown(platform.page)
     page.segmented_control(key="platform-what").set_value("A trace")
     page = sound(page.run())
-    assert "Name the folder of a trace" in lines(page)
+    assert "Enter the folder of a trace" in lines(page)
     page.text_input(key="platform-folder").set_value(str(tmp_path / "none"))
     assert "a trace has pipelines, tasks and models" in lines(sound(page.run()))
     board, _ = simulated_dashboard(
@@ -129,7 +129,7 @@ def test_a_run_shows_its_platform_and_a_waiting_one_says_why_not() -> None:
     session = open_sweep(built, MemoryStore(), "x", config_snapshot(tables, ()))
     session.submit_baseline()
     page = staged(run_page.page, session)
-    assert "No dashboard: run 1 is queued." in lines(page)
+    assert "No charts: run 1 is waiting." in lines(page)
     session.run_queued(SerialExecutor(built.application))
     page = staged(run_page.page, session)
     board, measures = simulated_dashboard(AiPlatform(days=1.0, models=5), AiPlatform().baseline)
@@ -144,7 +144,7 @@ def test_a_log_is_laid_beside_its_simulation() -> None:
     import time
 
     page = shown(platform.page)
-    page.segmented_control(key="platform-what").set_value("Beside a log")
+    page.segmented_control(key="platform-what").set_value("Compare with a log")
     page = sound(page.run())
     page.segmented_control(key="platform-log-source").set_value("A file here")
     page = sound(page.run())
@@ -166,5 +166,5 @@ def test_a_log_is_laid_beside_its_simulation() -> None:
     page.number_input(key="platform-log-weeks").set_value(2)
     page = after(press(sound(page.run()), "platform-log-compare"))
     assert not page.error
-    assert "samples are as like the log" in lines(page)
+    assert "samples differ from the log only by chance" in lines(page)
     assert "Profile calendar: 9" in lines(page)

@@ -86,7 +86,7 @@ def told(page: AppTest) -> str:
 
 def test_an_empty_queue_says_what_to_do() -> None:
     page = staged(queue.page, waiting(0))
-    assert "Nothing waits and nothing runs" in page.info[0].value
+    assert "No runs are waiting or running" in page.info[0].value
     assert not page.dataframe
 
 
@@ -104,10 +104,11 @@ def test_what_runs_and_what_waits_with_the_reason_of_each_place() -> None:
     waits = page.dataframe[1].value
     assert list(waits["run"]) == [7, 6, 8, 5]
     assert list(waits["why here"]) == [
-        "next, by its priority 2.5", "as submitted", "as submitted", "held until it is released",
+        "next, by priority 2.5", "in order of submission", "in order of submission",
+        "held until it is released",
     ]  # fmt: skip
     assert list(waits["x [MiB]"]) == ["3", "2", "4", "1"]
-    assert "is over" in told(page)
+    assert "All running and waiting runs end" in told(page)
 
 
 def test_a_run_that_lost_its_worker_says_so() -> None:
@@ -123,17 +124,17 @@ def test_before_any_duration_the_end_is_unknown() -> None:
     start(session, 1)
     page = staged(queue.page, session)
     assert list(page.dataframe[0].value["ends (8 of 10)"]) == ["unknown"]
-    assert "no run has told yet how long it took" in told(page)
-    assert "Nothing waits." in told(page)
+    assert "no run has recorded its duration yet" in told(page)
+    assert "No runs are waiting." in told(page)
 
 
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda s: s.finish("enough"), "What still waits does not start any more"),
-        (lambda s: s.hold(4), "Every run that waits is held"),
+        (lambda s: s.finish("enough"), "Waiting runs do not start any more"),
+        (lambda s: s.hold(4), "All waiting runs are held"),
         (lambda s: s.change_budget(Sla(900, deadline_s=1.0)), "the deadline has passed"),
-        (lambda s: None, "Nothing executes at the moment"),
+        (lambda s: None, "No run is running. If this does not change"),
     ],
 )
 def test_it_says_why_nothing_starts(prepare: Callable[[Session], None], said: str) -> None:
@@ -211,7 +212,7 @@ def test_a_refusal_between_look_and_decision_takes_the_others_back() -> None:
         hold(run_id)
 
     session.hold = late  # type: ignore[method-assign]
-    with pytest.raises(ExperimentError, match=r"run 6 is running; .* be held; nothing was"):
+    with pytest.raises(ExperimentError, match=r"run 6 is running; .* be held; nothing was changed"):
         moves.hold_runs(session, runs)
     assert called == [4, 5, 6]
     assert not any(run.held for run in session.experiment.runs)
@@ -261,7 +262,7 @@ def test_cancelling_names_what_it_does_and_asks() -> None:
     page = press(page, "queue-sure-waiting")
     assert len(session.experiment.runs_in(RunState.CANCELLED)) == 12
     assert session.experiment.run(9).cancelled == "too many"
-    assert "Nothing waits and nothing runs" in told(page)
+    assert "No runs are waiting or running" in told(page)
 
 
 def test_choosing_others_withdraws_the_question() -> None:
@@ -276,7 +277,7 @@ def test_a_running_run_is_cancelled_after_a_question() -> None:
     start(session, 4)
     page = choose(staged(queue.page, session), "running", 0)
     page = press(page, "queue-cancel-running")
-    assert "What 1 run did so far is lost, and counts against the budget" in page.warning[0].value
+    assert "The work of 1 run is lost, and counts against the budget" in page.warning[0].value
     press(page, "queue-sure-running")
     assert session.experiment.run(4).state is RunState.CANCELLED
 
@@ -287,13 +288,13 @@ def test_runs_that_go_on_show_what_they_report_and_are_stopped_with_it() -> None
     start(session, 5)
     session.take([RunReported(session.now_s(), 4, {"sum": 12.5})])
     page = staged(queue.page, session)
-    assert "Run 4 has reported sum 12.5 (" in told(page)
-    assert "Run 5 has reported" not in told(page)
+    assert "Run 4, intermediate result: sum 12.5 (" in told(page)
+    assert "Run 5, intermediate result" not in told(page)
     page = press(choose(page, "running", 0, 1), "queue-stop-running")
-    assert "Run 5 has reported nothing yet" in page.error[0].value
+    assert "Run 5 has no intermediate result yet" in page.error[0].value
     assert session.experiment.run(4).state is RunState.RUNNING, "all of them, or none"
     page = press(choose(page, "running", 0), "queue-stop-running")
-    assert page.success[0].value == "Run 4 was stopped; what it reported last is its result."
+    assert page.success[0].value == "Run 4 was stopped; its last intermediate result counts."
     run = session.experiment.run(4)
     assert run.outcome is not None
     assert run.outcome.value == 12.5
@@ -330,7 +331,7 @@ def test_undo_leaves_what_started_or_was_moved_again() -> None:
     start(session, 6)
     session.reprioritise(7, 9.0)
     page = press(page, "queue-undo")
-    assert "Run 8 has its old place again. Not runs 6 and 7" in page.success[0].value
+    assert "Run 8 has its old place again. Unchanged: runs 6 and 7 (" in page.success[0].value
     assert session.experiment.run(7).priority == 9.0
 
 

@@ -160,17 +160,17 @@ def test_a_completed_run_in_full() -> None:
     session = bowl()
     page = shown(session, 2)
     metrics = {one.label: (one.value, one.delta) for one in page.metric}
-    assert metrics["height"] == ("1", "6 better than today")
+    assert metrics["height"] == ("1", "6 better than current")
     told = text(page)
     assert "**Completed** · the best so far" in told
-    assert "A person's own." in told
+    assert "Added by a person." in told
     assert "Why: because I think so" in told
     assert f"Seed {session.experiment.run(2).seed}." in told
     levels, measures = tables(page)
     assert levels.to_dict("list") == {
         "parameter": ["x", "y", "mode"],
         "level": ["2", "0", "plain"],
-        "baseline": ["0", "2", "the same"],
+        "current": ["0", "2", "the same"],
     }
     assert measures["measure"].tolist() == ["height", "series", "unknown"]
     assert measures["value"].tolist() == ["1", "1, 2 (2 numbers)", "unknown"]
@@ -234,7 +234,7 @@ def test_a_running_run_shows_what_it_has_reported() -> None:
         session.experiment.apply(event)
     page = shown(session, 3)
     told = text(page)
-    assert "Running: its measures are here as soon as it has completed." in told
+    assert "Running: its measures appear here when it has completed." in told
     assert "Worker node \\[7]." in told
     assert tables(page)[0]["value"].tolist() == ["4.5"]
 
@@ -245,16 +245,16 @@ def test_a_running_run_is_stopped_with_what_it_has_reported_or_cancelled() -> No
         session.include({"x": 1, "y": 1, "mode": "plain"})
         session.take([RunStarted(session.now_s(), 3, "node", "t")])
         page = shown(session, 3)
-        assert "It has reported nothing so far." in text(page)
+        assert "It has no intermediate result so far." in text(page)
         sound(page.button(key="end-keep-3").click().run())
-        assert "has reported nothing yet" in page.error[0].value
+        assert "has no intermediate result yet" in page.error[0].value
         session.take([RunReported(session.now_s(), 3, {"height": 4.5})])
         sound(page.run())
-        assert "**Reported so far**, the last time" in text(page)
+        assert "**Intermediate result**, " in text(page)
         page.text_input(key="end-why-3").set_value("no [use](x)")
         sound(page.button(key=key).click().run())
         assert session.experiment.run(3).state is state
-        said = "Stopped early by the analyst: no \\[use](x). What it had reported last"
+        said = "Stopped early by the analyst: no \\[use](x). Its last intermediate result"
         kept = said in text(page)
         assert kept is (state is RunState.COMPLETED)
         assert not [one for one in page.button if one.key == "end-keep-3"]
@@ -290,7 +290,7 @@ def test_a_run_is_repeated_where_results_may_vary() -> None:
     assert (new.source, new.configuration) == ("replicate", session.experiment.run(2).configuration)
     assert new.seed != session.experiment.run(2).seed
     assert page.success[0].value == f"Run 3 was submitted: run 2 again with seed {new.seed}."
-    assert "The same configuration was run by run 3 (queued)." in text(page)
+    assert "Other runs of the same configuration: run 3 (waiting)." in text(page)
     session.run_queued(SerialExecutor(Bowl()))
     sound(page.run())
     assert "The mean of 2 results is 1." in text(page)
@@ -318,7 +318,7 @@ def test_nothing_is_repeated_once_the_experiment_is_finished() -> None:
 def test_what_does_not_vary_is_not_repeated(cluster: Session) -> None:
     page = shown(cluster, 1)
     assert not [b for b in page.button if b.label == "Run again"]
-    assert "Results do not vary here" in text(page)
+    assert "Results do not vary: the same configuration" in text(page)
 
 
 # -- the address ---------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_the_same_configuration_with_another_seed() -> None:
     session.replicate(2)
     page = shown(session, 2, 3)
     assert "None: the same configuration with seeds" in text(page)
-    assert "Not to be compared: run 3 is queued." in text(page)
+    assert "These runs cannot be compared: run 3 is waiting." in text(page)
     session.run_queued(SerialExecutor(Bowl()))
     sound(page.run())
     assert "Both have the same height." in text(page)
@@ -406,7 +406,7 @@ def test_a_run_that_has_not_completed_has_no_schedule(tmp_path: Path) -> None:
     session = scheduled(tmp_path / "jobs.swf")
     session.include({**SPLIT, "small_max_procs": 8})
     page = shown(session, 3)
-    assert "No schedule: run 3 is queued." in text(page)
+    assert "No schedule: run 3 is waiting." in text(page)
 
 
 def test_the_schedule_of_a_run(cluster: Session) -> None:
@@ -416,9 +416,9 @@ def test_the_schedule_of_a_run(cluster: Session) -> None:
     assert told[1] == "Gantt chart of run 2: 40 of 40 jobs on 8 processors; see the table below"
     assert told[2].startswith("Utilisation over time: cluster up to")
     assert "small up to 100%" in told[2]
-    assert told[3].startswith("Jobs that wait over time: cluster up to")
-    assert "its place is drawn" in text(page)
-    assert "not what it was" not in text(page)
+    assert told[3].startswith("Waiting jobs over time: cluster up to")
+    assert "its place is the lowest free processors" in text(page)
+    assert "has changed since the run" not in text(page)
 
 
 def test_over_futures_the_first_is_drawn_and_that_is_said() -> None:
@@ -435,7 +435,7 @@ def test_over_futures_the_first_is_drawn_and_that_is_said() -> None:
     session.submit_baseline()
     session.run_queued(SerialExecutor(built.application))
     page = shown(session)
-    assert "Drawn is the first of the futures: 2 of 6 h 00 min" in text(page)
+    assert "The chart shows the first of the futures: 2 of 6 h 00 min" in text(page)
     assert not page.warning, "what is measured over all futures is what the run measured"
 
 
@@ -552,5 +552,5 @@ def test_a_result_from_elsewhere_is_not_taken_for_the_schedule(tmp_path: Path) -
     elsewhere = dict.fromkeys(session.experiment.run(1).outcome.measures, 5.0)
     session.import_results([({**SPLIT, "small_max_procs": 8}, elsewhere)])
     page = shown(session, 3)
-    assert "this is a result from before, measured elsewhere" in text(page)
+    assert "this result was imported and measured elsewhere" in text(page)
     assert charts(page)

@@ -17,7 +17,7 @@ def opened() -> Session:
 
 def test_nothing_submitted_says_what_to_do() -> None:
     page = staged(overview_results.runs_section, opened())
-    assert "Nothing has been submitted yet" in page.info[0].value
+    assert "No run has been submitted yet" in page.info[0].value
 
 
 def test_runs_are_shown_with_their_states_the_latest_first() -> None:

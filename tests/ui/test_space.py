@@ -127,7 +127,7 @@ def test_nothing_measured_is_said_with_what_to_do_and_cells_can_be_added() -> No
     assert "fewer than 2 runs have finished" in texts(page)
     page.text_input[0].set_value("a first try").run()
     button(page, "Add to the queue").click().run()
-    assert "Run 1 waits in the queue." in page.success[0].value
+    assert "Run 1 is waiting in the queue." in page.success[0].value
     run = session.experiment.run(1)
     assert session.experiment.space.values(run.configuration)["procs"] == 4
     assert (run.source, run.reason) == ("analyst", "a first try")
@@ -184,7 +184,7 @@ def test_regions_mark_members_and_what_was_evaluated() -> None:
     assert {"good member", "evaluated"} <= marked(session.experiment, "regions")
     page = staged(space.page, session)
     page.segmented_control[0].set_value("regions").run()
-    assert "A number stands at the best of each region" in texts(page)
+    assert "A number marks the best of each region" in texts(page)
     page = staged(space.page, queues(2))
     page.segmented_control[0].set_value("regions").run()
     assert "No region yet" in texts(page)
@@ -314,13 +314,13 @@ def test_a_person_chooses_what_lies_where_and_is_told_what_cannot_be() -> None:
     lists = {one["name"]: one["value"] for one in charts(page)[0]["params"]}
     assert (lists["LX"], len(lists["LY"])) == (["window [s] 0", "window [s] 60"], 4)
     assert "A slice at order" in texts(page)
-    assert "outside of it" in texts(page)
+    assert "outside the slice" in texts(page)
     rest = next(one for one in page.segmented_control if one.label.startswith("On no axis"))
     rest.set_value("all").run()
-    assert "All levels of order fall together" in texts(page)
-    assert "outside of it" not in texts(page)
+    assert "Each cell combines all levels of order." in texts(page)
+    assert "outside the slice" not in texts(page)
     page = clicked(page, session, "0:1 2:0")
-    assert "it stands for the configuration with order as in the best run" in texts(page)
+    assert "are for the configuration with order as in the best run" in texts(page)
     page.multiselect[1].set_value(["window"]).run()
     assert "'window' is on the map twice" in page.error[0].value
 
@@ -343,10 +343,11 @@ def test_a_space_of_a_million_millions_is_a_slice_through_the_best() -> None:
     told = texts(page)
     assert "10,000 cells of 1,000,000,000,000 configurations" in told
     assert "A slice at" in told
-    assert "lie outside of it" in told
+    assert "are outside the slice" in told
     rest = next(one for one in page.segmented_control if one.label.startswith("On no axis"))
     rest.set_value("all").run()
-    assert "Expected of a typical configuration of each cell by the model of 15 runs" in texts(page)
+    told = texts(page)
+    assert "Predicted for a typical configuration of each cell by the model of 15 runs" in told
     assert not page.exception
 
 

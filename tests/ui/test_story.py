@@ -26,7 +26,7 @@ from sim.api import default_workload, write_swf
 pytestmark = pytest.mark.browser
 
 LIST = "your list of runs, with the reason of each"
-WAITING = "what waits, in its order"
+WAITING = "waiting runs, in their order"
 
 
 @pytest.fixture
@@ -109,37 +109,37 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         page = person.page
         person.goto()
         person.says("No experiment yet")
-        person.press("Set up my own")
-        person.says("What shall be run")
+        person.press("Set up an experiment")
+        person.says("Application")
         page.get_by_test_id("stRadioGroup").get_by_text("Job log (SWF)").click()
         page.get_by_label("Path of the log").wait_for()
         person.fill("Path of the log", "nowhere.swf")
         person.says("nowhere.swf")
         page.locator("input[type=file]").set_input_files(log)
         person.says("3,520 combinations of 3 parameters")
-        page.get_by_text("Goal and agreement").click()
-        person.says("A value that is good enough")
+        page.get_by_text("Objective and SLA").click()
+        person.says("Goal: target value")
         person.fill("Budget of runs", "24")
-        person.fill("A value that is good enough", "1")
-        page.get_by_text("How it chooses").click()
-        person.says("Seed of every random choice")
+        person.fill("Goal: target value", "1")
+        page.get_by_text("Strategy and steering").click()
+        person.says("Seed of all random choices")
         person.choose("Strategy", "random")
         person.choose("Strategy", "grasp")
-        person.fill("Seed of every random choice", "3")
+        person.fill("Seed of all random choices", "3")
         person.press("Try one run")
-        person.says("Today's configuration was run once; nothing was stored.")
+        person.says("The current configuration was run once. Nothing was stored.")
         person.says(re.compile("3,361 allowed. 24 runs .*take "))
         assert SqliteStore(store).experiments() == ()
         person.press("Start the experiment")
         person.says("1 of 24", exact=True)
 
-        person.press("Choose what runs next")
+        person.press("Choose the next runs")
         person.fill("How many", "9")
         person.press("Suggest the first runs")
         page.get_by_role("button", name=submit(9)).wait_for()
         person.toggle(LIST, "take", 1, page.get_by_role("button", name=submit(8)))
         procs = person.cell(LIST, "small_procs", 2).text_content()
-        changed = page.get_by_text("No. 3, as you changed it")
+        changed = page.get_by_text("No. 3 with your changes")
         person.edit(LIST, "small_procs", 2, "57" if procs != "57" else "63", changed)
         person.press(submit(8))
         person.says("8 runs submitted.")
@@ -152,7 +152,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         person.press("Suggest")
         person.says("Very likely to miss")
         person.press("Accept 1")
-        person.says("Accepted; the suggestions below are the new ones.")
+        person.says("Accepted. The suggestions below are new.")
         page.get_by_role("button", name=submit(4)).wait_for()
 
         person.menu("Overview", "overview")
@@ -160,7 +160,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         person.press("Good")
         person.says("is good.")
         person.menu("Report", "report")
-        person.says("Today and best")
+        person.says("Current and best")
         with page.expect_download() as download:
             person.press("Download the report (HTML)")
         report = tmp_path / "report.html"
@@ -186,12 +186,12 @@ def test_what_if_is_seen_before_it_is_made(up: KeptUp, store: Path, tmp_path: Pa
         page = person.page
         person.goto(f"/what-if?e={session.id}")
         person.says("What if")
-        person.fill("Runs in all", "36")
+        person.fill("Maximum number of runs", "36")
         person.says("If: 36 runs in all.")
         page.wait_for_url("**budget=36**")
         person.menu("Report", "report")
         person.menu("What if", "what-if")
-        person.holds("Runs in all", "36")
+        person.holds("Maximum number of runs", "36")
         person.press("Apply …")
         person.says("Everything else stays as it is.")
         assert latest(store).experiment.sla.max_runs == 30, "it asks once"
@@ -214,15 +214,15 @@ def test_the_queue_is_paused_reordered_held_and_goes_on(
         person.says(re.compile("Running$"))
         person.says("1 running, 5 waiting")
         person.press("Pause")
-        person.says("Pausing after 1 run under way")
+        person.says("Pausing: 1 run still running")
         gate.touch()
         person.says(re.compile("Paused$"))
         person.press("Refresh the list")
         person.says("Waiting: 5 runs")
-        person.tick_row(WAITING, 4, page.get_by_text("Chosen: run 6."))
+        person.tick_row(WAITING, 4, page.get_by_text("Selected: run 6."))
         person.press("Run first")
         person.says("Run 6 starts first now.")
-        person.tick_row(WAITING, 4, page.get_by_text("Chosen: run 5."))
+        person.tick_row(WAITING, 4, page.get_by_text("Selected: run 5."))
         person.press("Hold")
         person.says("1 held")
         person.press(re.compile("^Start"))
@@ -244,14 +244,14 @@ def edited(person: Screen) -> str:
     person.toggle(LIST, "take", 2, person.page.get_by_role("button", name=submit(4)))
     now = person.cell(LIST, "x", 1).text_content()
     level = "7" if now != "7" else "6"
-    person.edit(LIST, "x", 1, level, person.page.get_by_text("No. 2, as you changed it"))
+    person.edit(LIST, "x", 1, level, person.page.get_by_text("No. 2 with your changes"))
     return level
 
 
 def unsent(person: Screen, level: str) -> None:
     """See that the list is still as it was left."""
     person.page.get_by_role("button", name=submit(4)).wait_for()
-    person.says("No. 2, as you changed it")
+    person.says("No. 2 with your changes")
     person.reads(LIST, "x", 1, level)
     person.reads(LIST, "take", 2, "false")
 
@@ -279,7 +279,7 @@ def test_the_service_is_killed_and_comes_back(up: KeptUp, store: Path, tmp_path:
         person.says("4 waiting")
         person.press("Start 4 runs")
         person.says(re.compile("10 of 30 runs|11 of 30 runs"))
-        unaware = person.page.get_by_text("The service is away")
+        unaware = person.page.get_by_text("The service cannot be reached")
         unaware.wait_for(state="hidden")
     submitted(store, level)
 
@@ -314,12 +314,12 @@ def test_two_browsers_see_each_other(up: KeptUp, store: Path, tmp_path: Path) ->
         one.press(submit(3))
         one.says("3 runs submitted.")
         two.says("Batch 2 was submitted or replaced since it was shown here.")
-        assert two.page.get_by_role("button", name="Show what is open now").is_visible()
+        assert two.page.get_by_role("button", name="Show the open batch").is_visible()
         two.menu("Queue", "queue")
         two.says("Waiting: 3 runs")
-        two.tick_row(WAITING, 0, two.page.get_by_text(re.compile("^Chosen: run")))
+        two.tick_row(WAITING, 0, two.page.get_by_text(re.compile("^Selected: run")))
         one.menu("Queue", "queue")
-        one.tick_row(WAITING, 0, one.page.get_by_text(re.compile("^Chosen: run")))
+        one.tick_row(WAITING, 0, one.page.get_by_text(re.compile("^Selected: run")))
         one.press("Cancel 1 waiting run")
         one.press("Yes, cancel 1 run")
         one.says("Waiting: 2 runs")

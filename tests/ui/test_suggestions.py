@@ -98,7 +98,7 @@ def test_before_any_result_it_says_so_and_offers_first_runs() -> None:
     (batch,) = session.experiment.batches
     assert {one.kind for one in batch.suggestions} == {"initial"}
     assert list(rows(page)["kind"]) == ["first run"] * 5
-    assert "cannot be predicted yet" in told(page)
+    assert "without a prediction yet" in told(page)
 
 
 def test_first_runs_by_a_design_leave_the_steering_as_it_was() -> None:
@@ -166,7 +166,7 @@ def test_rows_are_left_out_and_changed_and_what_is_shown_is_submitted() -> None:
     ]  # fmt: skip
     changed = other(session, 2)
     page = edit(page, {0: {"take": False}, 2: {"x": changed}})
-    assert "No. 3, as you changed it: expected" in told(page)
+    assert "No. 3 with your changes: expected" in told(page)
     assert "Your list: 3 runs, predicted" in told(page)
     page = press(page, "submit-1")
     assert "3 runs submitted." in page.success[0].value
@@ -281,7 +281,7 @@ def test_a_configuration_that_is_there_already_is_not_added(where: str) -> None:
     )
     page = add_own(page, values, "again")
     assert len(rows(page)) == 4
-    said = "is run 2 already" if where == "run" else "on the list already, as no. 2"
+    said = "is run 2 already" if where == "run" else "already on the list as no. 2"
     assert said in page.error[0].value
     assert page.text_input(key=f"own-{NAME}-why").value == "again", "what was typed stays"
 
@@ -390,7 +390,7 @@ def test_the_riskiest_is_named_and_left_out() -> None:
 def test_the_slowest_is_named_by_the_durations_of_its_levels() -> None:
     session = with_batch(done=0)
     page = ask(staged(suggestions.page, session), "too slow")
-    assert "How long runs take is not known yet" in told(page)
+    assert "The duration of runs is not known yet" in told(page)
     session = opened(4)
     session.include({"x": 3, "y": 1, "mode": "odd"})
     session.include({"x": 2, "y": 1, "mode": "odd"})
@@ -427,9 +427,9 @@ def test_the_explanation_tells_levels_and_reason() -> None:
     suggestion = session.experiment.batches[0].suggestions[0]
     assert suggestion.reason in told(page)
     assert "The best so far is run 3 with 3." in told(page)
-    (table,) = (d for d in page.dataframe if "best run has" in d.value.columns)
+    (table,) = (d for d in page.dataframe if "best run" in d.value.columns)
     assert list(table.value["parameter"]) == ["x", "y", "mode"]
-    assert list(table.value["best run has"]) == ["2", "2", "plain"]
+    assert list(table.value["best run"]) == ["2", "2", "plain"]
 
 
 # -- nothing typed is lost -----------------------------------------------------------------------

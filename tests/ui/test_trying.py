@@ -92,7 +92,7 @@ def test_a_refusal_is_a_sentence_and_a_fault_of_ours_is_named_as_one() -> None:
     assert new._parse_exit(ended(1, "", "Traceback\nKeyError: 'x'\n")).state == "broken"
     assert "KeyError" in new._parse_exit(ended(1, "", "Traceback\nKeyError: 'x'\n")).sentence
     assert new._parse_exit(ended(0, "no json", "")).state == "broken"
-    assert new._parse_exit(ended(-9, "", "")).sentence.endswith("it said nothing")
+    assert new._parse_exit(ended(-9, "", "")).sentence.endswith("no error message")
 
 
 def ended(code: int, out: str, err: str) -> CommandExit:

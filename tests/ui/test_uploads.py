@@ -83,9 +83,9 @@ def test_too_large_empty_and_unwritable_are_said_in_words(
     with pytest.raises(SettingsError, match="is empty"):
         keep_upload(store, "a.csv", b"")
     monkeypatch.setattr(new_source, "MOST_BYTES", 2**20)
-    with pytest.raises(SettingsError, match="has 2 MB, and at most 1 MB are taken"):
+    with pytest.raises(SettingsError, match="has 2 MB, but the limit is 1 MB"):
         keep_upload(store, "a.csv", b"x" * 2**21)
     assert not (tmp_path / "uploads").exists()
     (tmp_path / "uploads").write_text("a file")
-    with pytest.raises(SettingsError, match="cannot keep the upload"):
+    with pytest.raises(SettingsError, match="cannot store the upload"):
         keep_upload(store, "a.csv", b"1")

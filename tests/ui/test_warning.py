@@ -69,6 +69,6 @@ def test_a_region_is_weighed(stored: Session) -> None:
     page = staged(steering.weights_section, stored)
     page = sound(page.number_input(key="weigh-1-1.0").set_value(0.0).run())
     page = press(page, "weigh")
-    assert "Region 1 counts 0 from now on" in page.success[0].value
+    assert "Region 1 has the weight 0 from now on" in page.success[0].value
     ((_, weight),) = stored.experiment.steering.weights
     assert weight == 0.0

@@ -220,14 +220,14 @@ def test_before_the_first_run_it_is_said_what_is_missing() -> None:
     assert tiles(page)["Chance of the goal"][0] == "unknown"
     assert tiles(page)["Best expected at the end"][0] == "unknown"
     text = said(page)
-    assert "0 runs are over, and a forecast needs 12" in text
+    assert "0 runs have ended, and a forecast needs 12" in text
     assert "There is no region yet" in text
-    assert "A region is a place where good results lie close together: 3 or more" in text
-    assert "Good are the best 30 % of the results. So far 0 of the configurations are good" in text
+    assert "A region contains 3 or more good results" in text
+    assert "Good results are the best 30 % of the results. So far 0 of the configurations" in text
     assert page.toggle(key=at(page, "split")).disabled
     assert page.slider(key=at(page, "share")).disabled
     page = fill(page, budget=80)
-    assert "No chance can be told: 0 runs are over" in page.info[0].value
+    assert "The chance is unknown: 0 runs have ended" in page.info[0].value
     assert tiles(page)["Runs left"] == ("80", "now 50")
 
 
@@ -239,7 +239,7 @@ def test_with_few_results_nothing_is_foreseen(ran: tuple[Event, ...]) -> None:
     session.submit(session.initial_evaluation(6))
     session.run_queued(SerialExecutor(bowl))
     page = fill(staged(what_if.page, session), budget=12)
-    assert "No goal is agreed, so that there is no chance to tell." in page.info[0].value
+    assert "No goal is set, so no chance is shown." in page.info[0].value
     assert "a forecast needs 12" in said(page)
 
 
@@ -247,7 +247,7 @@ def test_without_any_limit_runs_are_not_divided() -> None:
     session = open_session(Hills(), store=MemoryStore(), experiment_id="hills")
     page = staged(what_if.page, session)
     assert tiles(page)["Runs left"][0] == "unknown"
-    assert "How many runs are left is not known, so that they cannot be divided." in said(page)
+    assert "The number of runs left is unknown, so they cannot be distributed." in said(page)
     assert page.number_input(key=at(page, "budget")).value is None
     page = fill(page, budget=20)
     assert tiles(page)["Runs left"] == ("20", "now unknown")
@@ -268,7 +268,7 @@ def test_the_regions_are_shown_as_they_are(session: Session) -> None:
     table = next(one.value for one in page.dataframe if "where" in one.value)
     counted = session.forecast().paper.regions
     assert table["region"].tolist() == [1, 2]
-    assert table["good ones"].tolist() == [one.members for one in counted]
+    assert table["good"].tolist() == [one.members for one in counted]
     assert table["evaluated"].tolist() == [one.evaluated for one in counted]
     assert table["pending"].tolist() == [str(one.pending) for one in counted]
     assert table["best"].tolist() == [f"{-one.best:g}" for one in counted]
@@ -291,11 +291,11 @@ def test_every_chart_says_in_words_what_it_shows(
     where, fan, chance, regions = alts[-4:]
     assert regions.endswith("on the map of all configurations")
     assert where.endswith("left to the strategy: 60 runs, 30 now")
-    assert fan.startswith("height to come: now 11.56 in the middle after 30 runs more, from ")
+    assert fan.startswith("forecast of height: now median 11.56 after 30 runs more, from ")
     best = session.what_if(max_runs=80).after.best
     assert best is not None
     assert best.median is not None
-    assert f"; then {best.median:.4g} in the middle after 60 runs more" in fan
+    assert f"; then median {best.median:.4g} after 60 runs more" in fan
     assert chance.startswith("chance: now 17 %, 7 to 36 % depending on the space; then ")
 
 
@@ -305,13 +305,13 @@ def test_every_chart_says_in_words_what_it_shows(
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("budget", 19, "20 runs are used already; a budget of 19 cannot be agreed on."),
+        ("budget", 19, "A budget of 19 is too small: 20 runs are used already."),
         ("budget", -3, "The budget must be at least 1 run, not -3."),
-        ("budget", None, "a term is taken away on *Steering*"),
-        ("goal", "low", "'low' is no number"),
-        ("goal", "1,000", "without commas"),
-        ("deadline", "soon", "Write a time from now, such as 90s, 30m or 2h, or a moment in UTC"),
-        ("deadline", "1970-01-01 12:00", "1970-01-01 12:00 UTC is past"),
+        ("budget", None, "To remove a limit, use *Steering*."),
+        ("goal", "low", "'low' is not a number"),
+        ("goal", "1,000", "no commas"),
+        ("deadline", "soon", "Enter a time from now, such as 90s, 30m or 2h, or a moment in UTC"),
+        ("deadline", "1970-01-01 12:00", "1970-01-01 12:00 UTC is in the past"),
     ],
 )
 def test_what_cannot_be_is_refused_beside_its_field_and_stays(
@@ -325,7 +325,7 @@ def test_what_cannot_be_is_refused_beside_its_field_and_stays(
     assert kind(key=at(page, name)).value == value
     assert page.selectbox(key=at(page, "strategy")).value == "random"
     assert page.toggle(key=at(page, "split")).value
-    assert "cannot be read or cannot be so" in said(page)
+    assert "A field has an error." in said(page)
     assert tiles(page)["Runs left"] == ("30", "")  # how things are: then is not shown
     assert page.button(key="what-if-apply").disabled
     assert len(session.events()) == n
@@ -345,7 +345,7 @@ def test_a_cost_needs_a_price(session: Session) -> None:
     assert page.text_input(key=at(page, "cost")).disabled
     session.change_budget(Sla(50, goal=0.0, max_cost=40.0, tariff=Tariff("EUR", per_hour=3600.0)))
     page = fill(staged(what_if.page, session), cost="dear")
-    assert "'dear' is no number" in page.error[0].value
+    assert "'dear' is not a number" in page.error[0].value
     page = fill(page, cost="400")
     assert session.what_if(max_cost=400.0).sentence in page.info[0].value
     page = press(page, "apply")
@@ -468,7 +468,7 @@ def test_discard_puts_every_field_back(session: Session) -> None:
 def test_a_budget_that_leaves_nothing_is_thought_of_and_not_applied(session: Session) -> None:
     page = fill(staged(what_if.page, session), budget=20)
     assert "No run would be left" in page.info[0].value
-    assert "20 runs are used; a budget of 20 leaves none to apply." in said(page)
+    assert "20 runs are used; a budget of 20 leaves no run." in said(page)
     assert page.button(key="what-if-apply").disabled
 
 
@@ -492,7 +492,7 @@ def test_the_address_opens_the_same_question(session: Session) -> None:
     other.run()
     assert not other.exception
     assert other.info[0].value == page.info[0].value
-    assert "region 2 counting 0.5" in other.info[0].value
+    assert "region 2 with weight 0.5" in other.info[0].value
     assert tiles(other) == tiles(page)
 
 
@@ -501,9 +501,9 @@ def test_an_address_that_cannot_be_read_is_told_and_the_rest_is_taken(session: S
     page.query_params.update({"budget": "many", "share": "40", "weights": "x:1", "goal": "low"})
     page.run()
     text = said(page)
-    assert "budget=many in the address is no whole number, and is left out." in text
+    assert "budget=many in the address is not a whole number, so it is ignored." in text
     assert "The weights in the address cannot be read" in text
-    assert "'low' is no number" in page.error[0].value
+    assert "'low' is not a number" in page.error[0].value
     assert page.text_input(key=at(page, "goal")).value == "low"
     assert page.slider(key=at(page, "share")).value == 40
     assert page.number_input(key=at(page, "budget")).value == 50
@@ -526,7 +526,7 @@ def test_a_share_in_the_address_waits_for_a_region() -> None:
     page = staged(what_if.page, session)
     page.query_params["share"] = "40"
     page.run()
-    assert "A share of 40 % inside regions waits until there is a region." in said(page)
+    assert "A share of 40 % inside regions has no effect until there is a region." in said(page)
     assert page.query_params["share"] == "40"
     assert page.button(key="what-if-apply").disabled
 
@@ -537,7 +537,7 @@ def test_somebody_elses_change_is_told_and_what_was_typed_stays(session: Session
     session.change_budget(Sla(70, goal=0.0))
     page = fill(page, strategy="random")  # typed before the change was seen: it is not lost
     assert (
-        "The experiment was changed since you began: runs in all: 50 runs before, 70 runs now."
+        "The experiment has changed since you began: budget: 50 runs before, 70 runs now."
         in page.warning[0].value
     )
     assert tiles(page)["Runs left"] == ("50", "now 50")
@@ -565,7 +565,7 @@ def test_a_change_between_asking_and_the_answer_stops_it(session: Session) -> No
     page = press(page, "sure")
     assert session.events() == events
     assert not [one for one in page.button if one.key == "what-if-sure"]
-    assert "choosing: grasp" in page.warning[0].value
+    assert "strategy: grasp" in page.warning[0].value
     assert page.number_input(key=at(page, "budget")).value == 60
 
 
@@ -573,10 +573,9 @@ def test_nothing_is_half_done(session: Session) -> None:
     """A region that is gone by the time of the answer takes the whole change with it."""
     draft = WhatIfDraft(budget=80, share=70, weights=(((9, 9, 9, 9, 9, 9), 2.0),))
     seen, events = in_force(session.experiment), session.events()
+    parts = ("70 % inside regions", "80 runs in all", "region 1 with weight 2")
     with pytest.raises(FormFieldError, match="nothing was applied"):
-        apply(
-            session, draft, seen, ("70 % inside regions", "80 runs in all", "region 1 counting 2")
-        )
+        apply(session, draft, seen, parts)
     session.change_strategy("random")
     events = session.events()
     with pytest.raises(FormFieldError, match="nothing was applied"):

@@ -81,7 +81,7 @@ def test_the_first_sight_is_the_built_in_example() -> None:
         "Requested against actual run time", "Users", "Time between submissions", "Percentiles",
         "Compare with another log",
     ]  # fmt: skip
-    assert any("does not tell who submitted" in box.value for box in page.info)
+    assert any("does not contain the users" in box.value for box in page.info)
     assert len(page.get("vega_lite_chart")) == 7
 
 
@@ -116,7 +116,7 @@ def test_a_log_that_changed_is_read_again(log: Path) -> None:
     ("text", "words"),
     [
         (None, "there is no such file"),
-        ("; MaxProcs: 8\n", "there is no job in it"),
+        ("; MaxProcs: 8\n", "it contains no jobs"),
         ("1 2 3\n", "line 1: 3 fields where SWF has 18"),
         ("\x00\x01", "tiny.swf"),
     ],
@@ -149,7 +149,7 @@ def test_a_rule_in_two_ways_is_refused(log: Path) -> None:
     page = shown(log)
     both = ["never_ran = keep_zero", "never_ran = refuse"]
     sound(page.multiselect(key="workload-reading").set_value(both).run())
-    assert "never_ran is chosen twice" in page.error[0].value
+    assert "never_ran is selected twice" in page.error[0].value
 
 
 def test_everything_follows_the_window(log: Path) -> None:
@@ -184,7 +184,7 @@ def test_an_unknown_machine_can_be_named(log: Path) -> None:
     log.write_text(LOG.replace("; MaxProcs: 8\n", ""))
     page = shown(log)
     assert tiles(page)["Offered load"] == "unknown"
-    assert any("name them above" in caption.value for caption in page.caption)
+    assert any("Enter it above" in caption.value for caption in page.caption)
     key = next(n.key for n in page.number_input if n.label == "Processors of the machine")
     sound(page.number_input(key=key).set_value(4).run())
     assert tiles(page)["Offered load"] == "0.06"

@@ -31,7 +31,7 @@ def test_a_log_is_fitted_drawn_compared_and_handed_out(
         screen.press("Fit resampling to this log")
         screen.button("Generate").wait_for()
         screen.press("Generate")
-        screen.says("How like the log it is")
+        screen.says("Similarity to the log")
         screen.drawn()
         assert page.get_by_test_id("stVegaLiteChart").count() == 5
         with page.expect_download() as caught:

@@ -79,14 +79,14 @@ def test_page_and_command_say_the_same(
     said = json.loads(capsys.readouterr().out)
     assert any(one.value == f"**{said['answer']}**" for one in page.markdown)
     table = page.dataframe[0].value
-    assert table["supposition"].tolist() == [one["name"] for one in said["cases"]]
+    assert table["case"].tolist() == [one["name"] for one in said["cases"]]
     servers = [f"{one['packed']['servers']:,}" for one in said["cases"]]
     assert table["servers, first fit"].tolist() == servers
     captions = [one.value for one in page.caption]
     assert all(note in captions for note in said["notes"])
     assert len(page.get("vega_lite_chart")) == 1
     told(page, cores=8)
-    assert any("of another log, window or choice" in one.value for one in page.caption)
+    assert any("for another log, window or setting" in one.value for one in page.caption)
 
 
 @pytest.mark.soak
@@ -94,7 +94,7 @@ def test_what_cannot_be_planned_is_told(page: AppTest) -> None:
     page = told(page, memory=4.0, futures=1, days=0.5)
     page = after(sound(page.button(key="workload-capacity-plan").click().run()))
     assert len(page.error) == 1
-    assert "do not tell their memory" in page.error[0].value
+    assert "have no known memory" in page.error[0].value
 
 
 def test_a_plan_is_stopped(page: AppTest) -> None:
@@ -103,4 +103,4 @@ def test_a_plan_is_stopped(page: AppTest) -> None:
     assert under_way(page) is not None
     sound(page.button(key="workload-capacity-stop").click().run())
     page = after(page)
-    assert any("nothing is known" in box.value for box in page.info)
+    assert any("there is no result" in box.value for box in page.info)

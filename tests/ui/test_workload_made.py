@@ -85,10 +85,10 @@ def test_a_fitted_model_is_drawn_from_and_compared(log: Path) -> None:
     page = after(sound(page.button(key="workload-make-draw").click().run()), "draw")
     assert not page.error
     headings = [one.value for one in page.subheader]
-    assert headings == ["Workload", "Generated", "How like the log it is"]
+    assert headings == ["Workload", "Generated", "Similarity to the log"]
     assert any("figures differ by more than the days of log" in m.value for m in page.markdown)
     tables = [frame.value for frame in page.dataframe]
-    distances = next(t for t in tables if "usual among the log's days" in t)
+    distances = next(t for t in tables if "usual between days of the log" in t)
     assert len(distances) == 9
     assert set(distances["verdict"]) <= {"alike", "differs"}
     assert len(page.get("vega_lite_chart")) == 5
@@ -97,7 +97,7 @@ def test_a_fitted_model_is_drawn_from_and_compared(log: Path) -> None:
     # another log needs a fit of its own, and the model of this one is not taken for it
     sound(page.segmented_control(key="workload-source").set_value("example").run())
     assert "workload-make-draw" not in keys(page)
-    assert any("of another log, window or choice" in caption.value for caption in page.caption)
+    assert any("for another log, window or setting" in caption.value for caption in page.caption)
 
 
 @pytest.mark.soak
@@ -147,7 +147,7 @@ def test_a_draw_is_stopped(log: Path) -> None:
     assert "workload-make-stop-draw" in keys(page)
     sound(page.button(key="workload-make-stop-draw").click().run())
     page = after(page, "draw")
-    assert any("nothing was generated" in box.value for box in page.info)
+    assert any("there is no workload" in box.value for box in page.info)
 
 
 def test_a_fit_that_is_refused_says_why(tmp_path: Path) -> None:

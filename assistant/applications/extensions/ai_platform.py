@@ -31,10 +31,10 @@ LEVELS: Mapping[str, tuple[Level, ...]] = {
 ABOUT = {
     "training_capacity": ("jobs", "trainings, compressions and hardenings at once"),
     "compute_capacity": ("jobs", "preparations, evaluations, deployments and checks at once"),
-    "scheduler": ("", "who of those that wait for training is next"),
-    "drift_threshold": ("", "a model that lost more, as its detector says, is trained again"),
-    "max_age_d": ("d", "a model that is older is trained again"),
-    "min_performance": ("", "a model below is not deployed"),
+    "scheduler": ("", "order of the jobs that wait for training"),
+    "drift_threshold": ("", "a model with a larger detected loss is trained again"),
+    "max_age_d": ("d", "an older model is trained again"),
+    "min_performance": ("", "a model with a lower performance is not deployed"),
 }
 
 TODAY: Mapping[str, Level] = {
@@ -132,13 +132,13 @@ class AiPlatform(BatchApplication):
             *self._fitted,
             Fact(
                 "Platform",
-                f"pipelines come every {gap_s:.4g} s on average, most around {busiest}:00, "
+                f"pipelines arrive every {gap_s:.4g} s on average, most around {busiest}:00, "
                 f"for {self.days:g} days drawn with seed {self.seed}",
             ),
             Fact(
                 "Models",
-                f"{self.models} deployed ones, each drifting {plan.drifts_per_month:g} times a "
-                f"month, checked every {plan.detectors.every_s / 3600:g} h by detectors that err",
+                f"{self.models} deployed models, each with {plan.drifts_per_month:g} drifts a "
+                f"month, checked every {plan.detectors.every_s / 3600:g} h by imperfect detectors",
             ),
             Fact(
                 "Cost",

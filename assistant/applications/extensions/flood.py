@@ -15,8 +15,8 @@ from sim.testbeds.flood import LEVELS, MEASURES, FloodCalibration, make_calibrat
 from strategies import Level, Parameter, ParameterSpace
 
 ABOUT = {
-    "conductivity_mmh": ("mm/h", "how fast the soil takes in water once it is wet"),
-    "rain_factor": ("", "of the rain that the gauge measured"),
+    "conductivity_mmh": ("mm/h", "rate at which wet soil takes in water"),
+    "rain_factor": ("", "factor on the rain that the gauge measured"),
     "moisture_deficit": ("", "share of the soil's volume that is free at the beginning"),
     "roughness": ("s/m^(1/3)", "Manning's n of the ground"),
 }
@@ -87,7 +87,7 @@ class Flood(BatchApplication):
                 f"{side} x {side} cells of {terrain.cell_m:g} m, {high:.0f} m from its outlet to "
                 f"its highest cell, drawn with seed {self.seed}",
             ),
-            Fact("Storm", f"two peaks, the harder of {rain.max():.0f} mm/h, within 3 h 30 min"),
+            Fact("Storm", f"two peaks of up to {rain.max():.0f} mm/h within 3 h 30 min"),
             Fact(
                 "Sensors",
                 f"the outlet and two streams, which drain {drained} % of the catchment; discharge "

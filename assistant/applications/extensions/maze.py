@@ -15,10 +15,10 @@ from sim.testbeds.maze import LEVELS, MEASURES, Game, Rules, Runner, games, meas
 from strategies import Level, Parameter, ParameterSpace
 
 ABOUT = {
-    "movement": ("", "at random, with a hand on the wall, or with a map of what was seen"),
-    "velocity": ("rooms/s", "the faster, the easier it slips and the longer it lies"),
-    "footing": ("", "who is careful takes twice as long over rubble, and slips less"),
-    "enemies": ("", "what to do when one is in sight"),
+    "movement": ("", "at random, with a hand on the wall, or with a map of the seen rooms"),
+    "velocity": ("rooms/s", "a faster runner slips more often and lies longer"),
+    "footing": ("", "a careful runner takes twice as long over rubble, and slips less"),
+    "enemies": ("", "behaviour when an enemy is in sight"),
 }
 
 
@@ -84,10 +84,10 @@ class MazeRunner(BatchApplication):
         return (
             Fact(
                 "Mazes",
-                f"{self.n_games} games with {rules.n_enemies} enemies each, in mazes of "
-                f"{rules.columns} x {rules.rows} rooms of their own, drawn with seed {self.seed}",
+                f"{self.n_games} games with {rules.n_enemies} enemies each, in different "
+                f"mazes of {rules.columns} x {rules.rows} rooms, drawn with seed {self.seed}",
             ),
-            Fact("Time", f"the mean over the games; one not won counts {rules.limit_s:g} s"),
+            Fact("Time", f"the mean over the games; a lost game counts {rules.limit_s:g} s"),
         )
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - the games are drawn with a seed of their own

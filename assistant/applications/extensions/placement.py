@@ -68,9 +68,8 @@ class MachineKind:
             )
         if self.counts and self.spec.count not in self.counts:
             raise ApplicationError(
-                f"machine '{name}': today's count, {self.spec.count}, is not among its counts "
-                f"({', '.join(map(str, self.counts))}); add it, so that there is something to "
-                "compare with"
+                f"machine '{name}': the current count, {self.spec.count}, is not among its "
+                f"counts ({', '.join(map(str, self.counts))}); add it for the comparison"
             )
 
 
@@ -138,7 +137,7 @@ def machine_kinds(
     for name in prices:
         if name not in kinds:
             raise ApplicationError(
-                f"prices name a kind of machines '{name}'{hint(name, tuple(kinds))}"
+                f"prices contain an unknown kind of machines '{name}'{hint(name, tuple(kinds))}"
             )
     return list(kinds.values())
 
@@ -169,11 +168,11 @@ COUNT = "_machines"  # Suffix of the parameter with the number of machines of a 
 
 POLICIES = ("placement", "order", "backfill")
 ABOUT = {
-    "placement": ("", "which of the machines that have room an instance gets"),
-    "order": ("", "which waiting job goes first"),
-    "backfill": ("", "whether later ones may overtake who finds no room"),
-    "cpu_overcommit": ("", "processors promised for each that there is"),
-    "gpu_sharing": ("", "whether several may have parts of one GPU; off gives each a whole one"),
+    "placement": ("", "rule that chooses a machine with room for an instance"),
+    "order": ("", "order of the waiting jobs"),
+    "backfill": ("", "whether later jobs may overtake a job that finds no room"),
+    "cpu_overcommit": ("", "virtual processors per real processor"),
+    "gpu_sharing": ("", "whether instances may share a GPU; off gives each a whole GPU"),
 }
 TODAY: Mapping[str, Level] = {
     "placement": "first_fit", "order": "fcfs", "backfill": "greedy", "cpu_overcommit": 1.0,
@@ -314,9 +313,8 @@ class FleetPlacement(BatchApplication):
                 continue
             if self._now(name) not in levels:
                 raise ApplicationError(
-                    f"today's {name}, {self._now(name)}, is not among its levels "
-                    f"({', '.join(map(str, levels))}); add it, so that there is something to "
-                    "compare with"
+                    f"the current {name}, {self._now(name)}, is not among its levels "
+                    f"({', '.join(map(str, levels))}); add it for the comparison"
                 )
             is_text = any(isinstance(level, str) for level in levels)
             unit, text = self._about(name)
@@ -325,7 +323,7 @@ class FleetPlacement(BatchApplication):
             )
         if not parameters:
             raise ApplicationError(
-                "nothing is varied; name counts of a kind of machines, or levels such as those of "
+                "no parameter varies; set counts of a kind of machines, or levels such as those of "
                 "placement"
             )
         return ParameterSpace(tuple(parameters), exclusions=tuple(self._exclusions(names)))
@@ -336,7 +334,7 @@ class FleetPlacement(BatchApplication):
         if name in self._options:
             option = self._options[name][0]
             return option.unit, option.summary
-        return "machines", f"of the kind {name.removesuffix(COUNT)}"
+        return "machines", f"number of the kind {name.removesuffix(COUNT)}"
 
     def _exclusions(self, counts: Sequence[str]) -> list[Exclusion]:
         """Return exclusions of fleets without a machine, and of options without a meaning."""
@@ -369,8 +367,8 @@ class FleetPlacement(BatchApplication):
                 "cpu_beyond",
                 at_most=self.beyond_at_most,
                 label=(
-                    f"of the processors held {self.beyond_at_most:.0%} at most are beyond those "
-                    "that there are"
+                    f"at most {self.beyond_at_most:.0%} of the held processors exceed the real "
+                    "processors"
                 ),
             ),
         ]
@@ -397,11 +395,11 @@ class FleetPlacement(BatchApplication):
                 f"{first.name}: {first.n_jobs:,} jobs of {n_instances:,} instances over "
                 f"{format_duration(first.span_s)}{more}",
             ),
-            Fact("Machines today", machines),
+            Fact("Current machines", machines),
             Fact(
                 "Cost",
-                "machines for as long as it takes until the last job has ended, and "
-                f"{self.wait_cost_per_h:g} for an hour that a job waits",
+                "the machines until the end of the last job, and "
+                f"{self.wait_cost_per_h:g} for each hour that a job waits",
             ),
         )
 
@@ -464,7 +462,7 @@ class FleetPlacement(BatchApplication):
         of_instances = summarise_instances(scenario, result)
         makespan_s = of_instances.makespan_s
         if makespan_s is None:
-            raise RunError("no job finds a machine that can hold it; take other machines")
+            raise RunError("no job fits into any machine; choose other machines")
         summary = {**of_instances.flat(), **summarise_placing(scenario, result).flat()}
         real = [(kind, self._count(kind, values)) for kind in self.kinds]
         mcpu = np.repeat([kind.spec.procs * 1000 for kind, _ in real], [n for _, n in real])

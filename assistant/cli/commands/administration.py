@@ -58,11 +58,11 @@ PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "simpy", "streamlit")
 _SLOWER = (Readiness.FAILED, Readiness.UNAVAILABLE)
 
 _WAYS_OUT = {
-    Readiness.ABSENT: "the first simulation starts it; copperline doctor --compile does it now",
-    Readiness.PREPARING: "simulations take the slower way meanwhile and give the same",
-    Readiness.FAILED: "simulations take the slower way and give the same; "
+    Readiness.ABSENT: "the first simulation starts it; copperline doctor --compile starts it now",
+    Readiness.PREPARING: "simulations are slower meanwhile, with the same results",
+    Readiness.FAILED: "simulations are slower, with the same results; "
     "copperline doctor --compile tries again",
-    Readiness.UNAVAILABLE: "simulations take the slower way and give the same",
+    Readiness.UNAVAILABLE: "simulations are slower, with the same results",
 }
 
 
@@ -76,10 +76,10 @@ def doctor(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Say what is installed, where compiled code and experiments are kept, and what is wrong.
+    """Show installed packages, the places of compiled code and experiments, and any problems.
 
-    The exit code is 0 if all is well or will be by itself, and 1 if the simulator cannot be
-    compiled here, what is compiled cannot be kept, or the store or its tokens are damaged.
+    The exit code is 1 if the simulator cannot be compiled, if compiled code cannot be kept, or if
+    the store or its tokens are damaged; otherwise it is 0.
     """
     if compile_now:
         if not as_json and compilation_state().readiness is not Readiness.READY:
@@ -122,13 +122,13 @@ def doctor(
         size = _mb(sum(old_caches.values()))
         _line("Other versions", f"{size} of compiled code; copperline doctor --clean removes it")
     size_bytes = _size(store_file)
-    state = "not there yet" if size_bytes is None else _mb(size_bytes)
+    state = "not created yet" if size_bytes is None else _mb(size_bytes)
     _line("Experiments", f"{store_file.absolute()}, {state}")
     if store_report["experiments"] is not None:
         _line("", f"{store_report['experiments']} experiments, {store_report['events']} events")
     for fault in store_report["faults"]:
-        _line("", f"wrong: {fault}")
-    _line("Service", store_report["service"] or "none runs; copperline serve starts one")
+        _line("", f"problem: {fault}")
+    _line("Service", store_report["service"] or "not running; copperline serve starts it")
     if store_report["tokens"] is not None:
         _line("Tokens", _tokens(store_report["tokens"]))
     return 0 if is_well else 1
@@ -160,8 +160,8 @@ def _store(path: Path) -> dict[str, Any]:
 def _tokens(tokens: Mapping[str, list[str]]) -> str:
     names, over = tokens["names"], tokens["over"]
     if not names:
-        return "none has a name; copperline token make NAME hands one out"
-    end = f", {len(over)} over; copperline token revoke clears them away" if over else ""
+        return "none; copperline token make NAME makes one"
+    end = f", {len(over)} expired; copperline token revoke removes them" if over else ""
     return f"{len(names)} with names{end}"
 
 
@@ -234,27 +234,25 @@ class _TokenStore(Protocol):
 
 
 def make_token(
-    name: Annotated[str, typer.Argument(help="Of whoever is handed it, such as gpu-1.")],
+    name: Annotated[str, typer.Argument(help="Name of its user or machine, such as gpu-1.")],
     role: Annotated[
         Literal["viewer", "steerer", "worker", "adapter"],
-        typer.Option(help="What it may do; an adapter is a worker that sees its experiment."),
+        typer.Option(help="Its role; an adapter is a worker that sees its experiment."),
     ] = "worker",
     experiment: Annotated[
         str | None,
-        typer.Option(help="For this experiment alone; an adapter needs it.", show_default=False),
+        typer.Option(help="Only for this experiment; an adapter needs it.", show_default=False),
     ] = None,
     days: Annotated[
         float | None,
-        typer.Option(help="It ends after so many days; else never.", show_default=False),
+        typer.Option(help="Days until it expires; never if not given.", show_default=False),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Make a token with a name and print it, this once: only its digest is kept."""
+    """Make a token with a name and print it once; only its digest is stored."""
     if days is not None and not 0 < days <= MOST_DAYS:
-        raise SettingsError(
-            f"--days {days:g}: a token holds for more than 0 days, at most {MOST_DAYS:,}"
-        )
+        raise SettingsError(f"--days {days:g}: give more than 0 days and at most {MOST_DAYS:,}")
     check_name(name)
     with _token_store(existing(store)) as desk:
         ends_s = None if days is None else time.time() + days * DAY_S
@@ -262,24 +260,21 @@ def make_token(
     if as_json:
         print_json(token)
         return 0
-    say(
-        f"The token of {_token_words(token)}, {_until(token)}. It is shown this once; "
-        "hand it over in"
-    )
-    say("private, and take it back with: copperline token revoke " + name)
+    say(f"Token of {_token_words(token)}, {_until(token)}. It is shown only once.")
+    say("Hand it over in private, and revoke it with: copperline token revoke " + name)
     typer.echo(token["token"])
     return 0
 
 
 def list_tokens(store: StoreOption = None, as_json: Json = False) -> int:
-    """List the tokens with names: for what, of whom, until when; never the tokens themselves."""
+    """List the tokens: name, role, experiment, maker and end, but not the tokens themselves."""
     with _token_store(existing(store)) as desk:
         rows = desk.all()
     if as_json:
         print_json({"tokens": rows})
         return 0
     if not rows:
-        OUT.print("No token has a name; make one with: copperline token make NAME")
+        OUT.print("There are no tokens with names; make one with: copperline token make NAME")
         return 0
     table = table_of("name", "role", "experiment", "made (UTC)", "by", "ends", left=6)
     for token in rows:
@@ -292,12 +287,12 @@ def list_tokens(store: StoreOption = None, as_json: Json = False) -> int:
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(help="Of the token.")], store: StoreOption = None
+    name: Annotated[str, typer.Argument(help="Name of the token.")], store: StoreOption = None
 ) -> int:
-    """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
+    """Revoke a token at once; the runs leased with it return to the queue."""
     with _token_store(existing(store)) as desk:
         desk.revoke(name)
-    OUT.print(f"Nobody is let in by the token '{name}' any more.")
+    OUT.print(f"The token '{name}' is revoked.")
     return 0
 
 
@@ -346,7 +341,7 @@ class _RemoteTokens:
 
     def revoke(self, name: str) -> None:
         if name not in [token["name"] for token in self.all()]:
-            raise SettingsError(f"no token '{name}'; copperline token list shows what there is")
+            raise SettingsError(f"there is no token '{name}'; copperline token list shows all")
         self._link.change("DELETE", f"/v1/tokens/{name}")
 
 
@@ -361,7 +356,7 @@ class _LocalTokens:
         token = service.issue_token(name, Role(role), experiment_id=experiment, expires_s=ends_s)
         holder = service.book.get(name)
         if holder is None:
-            raise ServiceError("another process writes the tokens of this store; make it again")
+            raise ServiceError("another process changed the tokens of this store; try again")
         return {**_token_record(holder), "token": token}
 
     def all(self) -> list[TokenRecord]:
@@ -396,7 +391,7 @@ def _until(token: TokenRecord) -> str:
 def _end(token: TokenRecord) -> str:
     if token["expires_s"] is None:
         return "never"
-    over = "over since " if token["expires_s"] <= time.time() else ""
+    over = "expired " if token["expires_s"] <= time.time() else ""
     return f"{over}{_day(token['expires_s'])}"
 
 
@@ -405,10 +400,10 @@ def _day(at_s: float) -> str:
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where the copy goes; must not exist.")],
+    file: Annotated[Path, typer.Argument(help="Path of the copy; must not exist.")],
     store: StoreOption = None,
 ) -> int:
-    """Copy the store, whole and at one moment, while it may be in use."""
+    """Copy the store as it is at one moment, even while it is in use."""
     health = back_up(existing(store), file)
     OUT.print(
         f"'{file}' holds {health.experiments} experiments with {health.events} events.",
@@ -418,10 +413,10 @@ def backup(
 
 
 def restore_backup(
-    file: Annotated[Path, typer.Argument(help="A copy that copperline backup made.")],
+    file: Annotated[Path, typer.Argument(help="A copy made by copperline backup.")],
     store: StoreOption = None,
 ) -> int:
-    """Put a backup in the place of the store; what was there is kept beside it."""
+    """Replace the store with a backup; the old store is kept beside it."""
     if not file.exists():
         raise StoreError(f"there is no backup '{file}'")
     path = store_path(store)
@@ -430,8 +425,8 @@ def restore_backup(
         raise ServiceError(f"a process uses the store '{path}'; end it before restoring")
     with key:
         former = restore(file, path)
-    former_text = "" if former is None else f" What was there is kept as '{former}'."
-    OUT.print(f"'{path}' is as the backup was.{former_text}", soft_wrap=True)
+    former_text = "" if former is None else f" The old store is kept as '{former}'."
+    OUT.print(f"'{path}' is restored from the backup.{former_text}", soft_wrap=True)
     return 0
 
 
@@ -442,7 +437,7 @@ def run_hook_test(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Start each hook once with a sample of what it would be told, and say what came back."""
+    """Start each hook once with a sample notice, and print its result."""
     if experiment.endswith(".toml"):
         path = Path(experiment)
         hooks = check_settings(read_settings(path), str(path)).hooks.build()
@@ -463,7 +458,7 @@ def run_hook_test(
         )
     failed = [f"on_{answer.kind}" for answer in answers if answer.fault is not None]
     if failed:
-        raise SettingsError(f"{' and '.join(failed)} failed; see above what came back")
+        raise SettingsError(f"{' and '.join(failed)} failed; see the output above")
     return 0
 
 
@@ -472,11 +467,11 @@ def _try(subject: Experiment, hooks: HookCommands, number: int, as_json: bool) -
     notice = of_test(subject, kind, time.time())
     if not as_json:
         OUT.print(f"on_{kind}: {json.dumps(hooks.argv(kind))}", soft_wrap=True)
-        OUT.print(f"it reads: {notice.as_json().strip()}", soft_wrap=True)
+        OUT.print(f"its input: {notice.as_json().strip()}", soft_wrap=True)
     answer = start_hook(hooks, notice)
     if not as_json:
         output = last_lines(answer.output) or "nothing"
-        ended = answer.fault or f"ended well after {answer.wall_s:.1f} s; it said {output}"
+        ended = answer.fault or f"ended well after {answer.wall_s:.1f} s; output: {output}"
         OUT.print(f"on_{kind}: {ended}", soft_wrap=True)
     return answer
 

@@ -30,25 +30,25 @@ MOST_SHOWN = 60
 
 def run(
     study: Annotated[Path, typer.Argument(help="A study (TOML).", show_default=False)],
-    to: Annotated[Path, typer.Option("--to", help="Folder of its results.")],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the results.")],
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; as the study says, else one per core.", min=1),
+        typer.Option(help="Processes (default: as in the study, or one per core).", min=1),
     ] = None,
     tables: Annotated[
         Path | None,
-        typer.Option(help="Keep tables that were measured here, for other studies as well."),
+        typer.Option(help="Folder that keeps the measured tables for other studies."),
     ] = None,
     held: Annotated[
-        int | None, typer.Option(help="Lock of the folder that is held already.", hidden=True)
+        int | None, typer.Option(help="Lock of the folder, if it is held already.", hidden=True)
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Play a study; one that was interrupted goes on in the same folder.
+    """Play a study; an interrupted study continues in the same folder.
 
     The folder gets ``results.parquet`` (a row per episode), ``summary.csv`` (a row per cell) and
-    ``report.html``. The same study gives the same results, whatever the number of processes.
-    Applications that it names (flood, scheduling, maze) are measured first, into ``tables``.
+    ``report.html``. The same study gives the same results for any number of processes.
+    The applications of the study (flood, scheduling, maze) are measured first, into ``tables``.
     """
     from agents import StudyLock, write_report
 
@@ -100,7 +100,7 @@ def _play(
         except KeyboardInterrupt:
             progress.stop()
             done, total = reached
-            say(f"Stopped: {done:,} of {total:,} episodes are kept in {to}; run it again to go on.")
+            say(f"Stopped: {done:,} of {total:,} episodes are in {to}; run it again to continue.")
             raise
 
 
@@ -176,7 +176,7 @@ def list_kinds(as_json: Json = False) -> int:
 def reproduce(
     to: Annotated[Path, typer.Option("--to", help="Folder of the results.")],
     figure: Annotated[
-        str, typer.Option(help="5, 6, 7, 8, 9, compare, several of them with commas, or all.")
+        str, typer.Option(help="5, 6, 7, 8, 9, compare, several with commas, or all.")
     ] = "all",
     replications: Annotated[
         int | None, typer.Option(help="Episodes per cell.  [default: 500, quick 20]", min=1)
@@ -196,10 +196,10 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(help="Processes; one per core.", min=1)] = None,
     as_json: Json = False,
 ) -> int:
-    """Reproduce the paper's evaluation with simulated analysts, and judge its claims.
+    """Reproduce the paper's evaluation with simulated analysts, and check its claims.
 
     Measures the three search spaces, plays a study per figure, and writes report.html, report.md,
-    verdicts.json and the figures. What was interrupted goes on in the same folder.
+    verdicts.json and the figures. An interrupted evaluation continues in the same folder.
     """
     from agents import (
         FIGURE_NAMES,
@@ -215,7 +215,7 @@ def reproduce(
     figures = FIGURE_NAMES if figure == "all" else tuple(figure.split(","))
     names = tuple(dict.fromkeys(application or NAMES))
     if log is not None and "scheduling" not in names:
-        raise SettingsError("--log is the log of scheduling, which is not among --application")
+        raise SettingsError("--log is for scheduling, which is not among --application")
     EvaluationRecipe(
         figures, tuple(EvaluationSpace(name, to) for name in names)
     )  # refuses now, not after the tables

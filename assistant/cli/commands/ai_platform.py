@@ -54,16 +54,16 @@ def fit(
     log: Annotated[
         Path,
         typer.Argument(
-            help="Executed tasks, one a row (CSV or Parquet): task and seconds; and where known "
+            help="Executed tasks, one per row (CSV or Parquet): task and seconds; if known also "
             "submitted or submit_s, framework, estimator, rows, columns, bytes, performance.",
             show_default=False,
         ),
     ],
     to: ToModel,
     components: Annotated[
-        int, typer.Option(help="Of the mixture that data sets are drawn from, at most.")
+        int, typer.Option(help="Maximum components of the mixture for data sets.")
     ] = 50,
-    seed: Annotated[int, typer.Option(help="Of where the fits begin their searches.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the starting points of the fits.")] = 0,
     as_json: Json = False,
 ) -> int:
     """Fit the statistics of an AI platform to its logs, for `statistics` of a sweep file."""
@@ -96,8 +96,8 @@ SIGNS = {"slipped": "s", "shook off": "x", "carried back": "C"}
 _CORNERS = " ╵╷│╶└┌├╴┘┐┤─┴┬┼"  # bits: walls above 1, below 2, right 4, left 8
 
 MAZE_KEY = (
-    "· the runner's way   s slipped   x shook an enemy off   C carried back   "
-    "M an enemy's beginning   ░ rubble"
+    "· the runner's path   s slipped   x shook an enemy off   C carried back   "
+    "M an enemy's start   ░ rubble"
 )
 FLOOD_KEY = "water from 10 ░  25 ▒  60 ▓  120 █ mm   ground .:+^ low to high   A B C sensors"
 
@@ -258,23 +258,23 @@ def play(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A level of one parameter."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the catchment or the mazes.", min=0)] = 0,
-    game: Annotated[int, typer.Option(help="Of maze: which game is shown.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the catchment or the mazes.", min=0)] = 0,
+    game: Annotated[int, typer.Option(help="Game to show, for maze.", min=1)] = 1,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Draw it into this file (.svg, .png or .html).", show_default=False),
+        typer.Option(help="Draw the run into this file (.svg, .png, .html).", show_default=False),
     ] = None,
     day: Annotated[
         Path | None,
         typer.Option(
-            help="Of ai_platform: draw its mean day, hour by hour, into this file.",
+            help="For ai_platform: draw the mean day, hour by hour, into this file.",
             show_default=False,
         ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Of ai_platform: write the whole trace there, as Parquet.",
+            metavar="FOLDER", help="For ai_platform: write the whole trace there, as Parquet.",
             show_default=False,
         ),
     ] = None,
@@ -331,7 +331,7 @@ def _flood(seed: int, texts: list[str]) -> PlayResult:
     for sensor in drawing.sensors:
         lines += ["", *series_text(sensor, drawing.sample_s)]
     fit = quantity(application.objective.assess(measures).value, application.objective.unit)
-    summary = f"It differs from what the sensors measured by {fit} (root of the mean square)."
+    summary = f"It differs from the measurements of the sensors by {fit} (root mean square)."
     return PlayResult(
         drawing.title, values, measures, summary, flood_picture(drawing), (*lines, "")
     )
@@ -379,7 +379,7 @@ def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
     drawing, measures = maze_drawing(application, values, game)
     mean = application.objective.assess(application.evaluate(values, 0)).value
     time = quantity(mean, application.objective.unit)
-    summary = f"Over all {application.n_games} games of seed {seed} it takes {time} on average."
+    summary = f"Over all {application.n_games} games of seed {seed} the mean time is {time}."
     lines = (*maze_text(drawing), MAZE_KEY, "")
     return PlayResult(drawing.title, values, measures, summary, maze_picture(drawing), lines)
 
@@ -411,11 +411,11 @@ def describe(
         ),
     ],
     report: Annotated[
-        Path | None, typer.Option(help="Write it as a page (HTML).", show_default=False)
+        Path | None, typer.Option(help="Write a report page (HTML).", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> int:  # fmt: skip
-    """Say what a trace of an AI platform holds: tasks, waits, use, arrivals, models, over time."""
+    """Describe a trace of an AI platform: tasks, waits, use, arrivals and models over time."""
     from assistant.simtools.ai_platform import trace_dashboard
 
     if report is not None:
@@ -447,27 +447,27 @@ def validate(
         Path | None,
         typer.Argument(
             metavar="[LOG]",
-            help="Executed tasks, CSV or Parquet; else a built-in example.",
+            help="Executed tasks, CSV or Parquet (default: a built-in example).",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Statistics that were fitted before; else they are fitted to the log now.",
+            help="Statistics from an earlier fit (default: fit them to the log now).",
             show_default=False,
         ),
     ] = None,
-    weeks: Annotated[int, typer.Option(help="To simulate.", min=1, max=520)] = 4,
+    weeks: Annotated[int, typer.Option(help="Weeks to simulate.", min=1, max=520)] = 4,
     seed: Annotated[
-        int, typer.Option(help="Of the simulation, and of a fit.", min=0, max=2**32 - 1)
+        int, typer.Option(help="Seed of the simulation and of a fit.", min=0, max=2**32 - 1)
     ] = 0,
     report: Annotated[
         Path | None, typer.Option(help="Write the Q-Q plots as a page (HTML).", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say how like a log of an AI platform its simulation is: Q-Q, KS, Wasserstein, hours."""
+    """Compare a log of an AI platform with its simulation: Q-Q, KS, Wasserstein, hours."""
     from assistant.simtools.ai_platform import as_table as told
     from assistant.simtools.ai_platform import likeness
 
@@ -483,7 +483,7 @@ def validate(
         print_json({**told(comparison), "report": None if written is None else str(written)})
         return 0
     OUT.print(
-        f"{comparison.log}: {comparison.n_observed:,} executed tasks beside "
+        f"{comparison.log}: {comparison.n_observed:,} executed tasks against "
         f"{comparison.n_simulated:,} simulated pipelines of {comparison.weeks} weeks "
         f"(seed {comparison.seed}; statistics {comparison.source})",
         style="bold", soft_wrap=True,
@@ -497,7 +497,7 @@ def validate(
             soft_wrap=True,
         )
     if not comparison.hours:
-        OUT.print("Hours of the week are compared over two whole weeks or more of both.")
+        OUT.print("Hours of the week are compared only if both have two whole weeks.")
     if written is not None:
         OUT.print(f"Report: {written}", soft_wrap=True)
     return 0

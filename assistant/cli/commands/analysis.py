@@ -98,17 +98,17 @@ def print_missing(
 def _print_missing(session: Session, report: MissingReport, command: str | None) -> None:
     design, subject = report.missing, _target_words(session.experiment, report.missing.target)
     if design.n_waiting:
-        OUT.print(f"{design.n_waiting} waiting runs are counted as if they were over.")
+        OUT.print(f"{design.n_waiting} waiting runs are counted as if they were completed.")
     if not design.lacking:
         shut = _closed(session.experiment, design.target)
-        but = f" among the open levels; what closed {shut} would need is left out" if shut else ""
+        but = f" among the open levels; the closed levels {shut} are left out" if shut else ""
         OUT.print(f"Nothing is missing: the runs determine {subject}{but}.", soft_wrap=True)
     elif report.runs:
         n = "1 run is" if len(report.runs) == 1 else f"{len(report.runs)} runs are"
-        sure = "; fewer cannot do it" if design.is_smallest else ", found by greedy search"
+        sure = "; this is the minimum" if design.is_smallest else ", found by greedy search"
         missing = f"{n} missing to estimate {subject}{sure}:"
         if design.left:
-            missing = f"{n} missing to estimate what can be of {subject}{sure}:"
+            missing = f"{n} missing for the part of {subject} that can be estimated{sure}:"
         OUT.print(missing, soft_wrap=True)
         _print_runs(session, report.runs, command)
     if design.left:
@@ -129,12 +129,12 @@ def _closed(experiment: Experiment, target: EstimationTarget) -> str:
 
 def _print_left(left: int, lacking: int, subject: str, *, exhaustive: bool) -> None:
     why = (
-        "closed levels, exclusions or failed runs leave no configuration that would"
+        "closed levels, exclusions or failed runs leave no suitable configuration"
         if exhaustive
-        else "no configuration near the runs would; the whole space is too large to look at"
+        else "no suitable configuration is near the runs; the space is too large for a full search"
     )
     OUT.print(
-        f"{left} of the {lacking} comparisons that {subject} lacks cannot be had: {why}.",
+        f"{left} of the {lacking} comparisons missing for {subject} are impossible: {why}.",
         style="yellow", soft_wrap=True,
     )  # fmt: skip
 
@@ -152,15 +152,15 @@ def _target_words(experiment: Experiment, target: EstimationTarget) -> str:
 
 def _print_block(session: Session, report: MissingReport, command: str | None) -> None:
     if report.block is None:
-        why = "each holds an excluded or failed combination"
+        why = "each contains an excluded or failed combination"
         if not session.experiment.measured:
-            why = "nothing was run yet"
-        OUT.print(f"No factorial block round the runs can be completed: {why}.", soft_wrap=True)
+            why = "no run is completed yet"
+        OUT.print(f"No factorial block around the runs can be completed: {why}.", soft_wrap=True)
         return
     space, block = session.experiment.space, report.block.block
     sides = " x ".join(f"{len(block.level_ids[i])} {space.names[i]}" for i in block.varied)
     if not report.block_runs:
-        OUT.print(f"A complete factorial block, {sides}, is there already.", soft_wrap=True)
+        OUT.print(f"The runs contain a complete factorial block, {sides}.", soft_wrap=True)
         return
     n = "1 run completes" if len(report.block_runs) == 1 else f"{len(report.block_runs)} complete"
     OUT.print(f"\n{n} the nearest factorial block, {sides}:", soft_wrap=True)
@@ -174,7 +174,7 @@ def _print_runs(session: Session, runs: Sequence[Mapping[str, Level]], command: 
     OUT.print(table)
     if len(runs) > MOST_SHOWN:
         left = len(runs) - MOST_SHOWN
-        OUT.print(f"and {left} more; --json has them all, with the command that runs them.")
+        OUT.print(f"and {left} more; --json prints all, with the command to run them.")
     elif command is not None:
         OUT.print(f"Run them with: {command}", soft_wrap=True)
     else:
@@ -212,7 +212,7 @@ def effects(
         typer.Option(
             "--pair",
             metavar="NAME,NAME",
-            help="With the interaction of two parameters; repeat it, or 'all'.",
+            help="Add the interaction of two parameters; repeatable, or 'all'.",
             show_default=False,
         ),
     ] = None,
@@ -221,7 +221,7 @@ def effects(
         typer.Option(
             "--missing",
             metavar="WHAT",
-            help="Which runs are missing for a parameter (a), one level of it (a=4), an "
+            help="Show the runs missing to estimate a parameter (a), a level (a=4), an "
             "interaction (a,b), or all main effects (all).",
             show_default=False,
         ),
@@ -229,15 +229,15 @@ def effects(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Say what each parameter does to the measured value, with intervals and tests.
+    """Estimate the effect of each parameter on the measured value, with intervals and tests.
 
-    A linear model fitted by least squares to the completed runs, balanced or not. With --missing:
-    the runs that are needed before an effect can be estimated, and the command that runs them.
+    A linear model is fitted by least squares to the completed runs, balanced or not. --missing
+    shows the runs needed before an effect can be estimated, and the command to run them.
     """
     session = stored_session(experiment, store)
     if missing is not None:
         if pair:
-            raise SettingsError("--pair and --missing answer different questions; give one")
+            raise SettingsError("--pair and --missing cannot be combined; give one")
         target = target_of(session.experiment, missing)
         return print_missing(session, target, store, as_json=as_json)
     report = effects_report(session.experiment, _pairs(session.experiment, pair or []))
@@ -269,8 +269,8 @@ def _print_report(session: Session, report: EffectsReport) -> None:
     of = "main effects" if not report.interactions else "main effects and interactions"
     runs = "1 run" if report.n_runs == 1 else f"{report.n_runs} runs"
     OUT.print(
-        f"{session.experiment.opened.name}: what changes {report.value_name}{unit}, {better} is "
-        f"better; {of} of {runs}",
+        f"{session.experiment.opened.name}: effects on {report.value_name}{unit}, {better} is "
+        f"better; {of} from {runs}",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     if not report.n_runs:
@@ -299,14 +299,14 @@ def _print_report(session: Session, report: EffectsReport) -> None:
 
 def _help(session: Session, lacking: Sequence[TermTest]) -> str:
     """Return which runs help interactions without enough runs, or which levels to reopen first."""
-    caution = "With an interaction that lacks runs in the model, main effects may be unknown. "
+    caution = "If an interaction in the model lacks runs, main effects may be unknown. "
     able = next((test for test in lacking if not test.needs_closed), None)
     if able is not None:
         names = ",".join(able.parameters)
-        return f"{caution}Which runs: copperline effects {session.id} --missing {names}"
+        return f"{caution}Missing runs: copperline effects {session.id} --missing {names}"
     needed = dict.fromkeys(level for test in lacking for level in test.needs_closed)
     again = " ".join(shlex.join(("--reopen", level)) for level in needed)
-    return f"{caution}Only closed levels lack them: copperline steer {session.id} {again}"
+    return f"{caution}Only closed levels lack runs: copperline steer {session.id} {again}"
 
 
 def _tests(report: EffectsReport) -> Table:
@@ -377,7 +377,7 @@ def _print_interaction(interaction: InteractionEffect) -> None:
     first, second = interaction.parameters
     if len([change for change in interaction.combinations if change.change is not None]) < 2:
         return
-    table = table_of(first, second, "runs", "change in all", left=2)
+    table = table_of(first, second, "runs", "total change", left=2)
     table.add_column("")
     table.add_column("beyond the sum", justify="right")
     beyond = {change.levels: change for change in interaction.beyond}
@@ -390,7 +390,7 @@ def _print_interaction(interaction: InteractionEffect) -> None:
 
 
 def _contrasts(report: EffectsReport) -> Table:
-    table = table_of("contrast, the largest first", "effect")
+    table = table_of("contrast, largest first", "effect")
     table.add_column("")
     margins = report.margins
     for contrast in report.contrasts[:MOST_CONTRASTS]:
@@ -409,7 +409,7 @@ def _contrasts(report: EffectsReport) -> Table:
 
 def _coverage(report: EffectsReport) -> Table:
     coverage = report.coverage
-    table = table_of("coverage", "seen", "allowed", "runs of one")
+    table = table_of("coverage", "seen", "allowed", "runs each")
     for covered in coverage.parameters:
         table.add_row(*_covered(covered))
     share = "" if coverage.share is None else f"{coverage.share:.2%}"
@@ -432,7 +432,7 @@ def _print_pairs_seen(report: EffectsReport) -> None:
     if not counted_pairs:
         return
     counted_pairs.sort(key=lambda pair: pair.n_seen / (pair.n_allowed or 1))
-    table = table_of("pairs, the least covered first", "seen", "allowed", "runs of one")
+    table = table_of("pairs, least covered first", "seen", "allowed", "runs each")
     for pair in counted_pairs[:MOST_PAIRS]:
         table.add_row(*_covered(pair))
     left = len(report.coverage.pairs) - min(len(counted_pairs), MOST_PAIRS)
@@ -493,9 +493,9 @@ def forecast(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Say whether the goal will be reached with what is left, and what may come.
+    """Forecast whether the sweep will reach its goal, and the best value to expect.
 
-    The chance is calibrated on studies that looked alike; the paper's rule stands beside it.
+    The chance is calibrated on similar studies; the result of the paper's rule is printed too.
     Nothing is run and nothing is stored.
     """
     session = stored_session(experiment, store)
@@ -518,10 +518,10 @@ def forecast(
 
 
 def _terms(subject: ForecastSubject, forecast: Forecast) -> Table:
-    table = table_of("term", "agreed", "runs left", "")
+    table = table_of("SLA term", "limit", "runs left", "")
     several = len(forecast.terms) > 1
     for term in forecast.terms:
-        tightest = "the tightest" if several and term.term == forecast.binding else ""
+        tightest = "tightest" if several and term.term == forecast.binding else ""
         used = term_used(subject, term, forecast.at_s)
         table.add_row(TERMS[term.term], used, figures(term.remaining), tightest)
     return table
@@ -530,7 +530,7 @@ def _terms(subject: ForecastSubject, forecast: Forecast) -> Table:
 def _fan(subject: ForecastSubject, forecast: Forecast) -> Table:
     unit = f" [{subject.unit}]" if subject.unit else ""
     table = table_of(
-        f"best {subject.measure}{unit} to come", "by", "1 in 10 better than", "middle",
+        f"best {subject.measure}{unit} to come", "by", "1 in 10 better than", "median",
         "1 in 10 worse than",
     )  # fmt: skip
     for point in _spaced_points(forecast.fan):

@@ -93,8 +93,8 @@ class DryRunFailure:
 class DryRunReport:
     """The report of a dry run: one run that is not stored.
 
-    ``is_today`` marks the baseline, ``seed`` is that of the first run of the sweep, ``outcome`` is
-    None if the run failed, ``failure`` is None if it did not.
+    ``is_baseline`` marks the baseline, ``seed`` is that of the first run of the sweep, ``outcome``
+    is None if the run failed, ``failure`` is None if it did not.
     """
 
     experiment: Experiment
@@ -132,7 +132,7 @@ class DryRunReport:
             if runs is not None:
                 fits = "and they fit before the deadline" if fitting >= runs else f"but {fits}"
             clauses.append(fits)
-        return ", ".join(clauses) or "there is no limit of runs or time"
+        return ", ".join(clauses) or "there is no limit on runs or time"
 
     @property
     def _at_once(self) -> str:
@@ -200,8 +200,8 @@ def failure_hint(error: ProgramError) -> str:
     """Return advice on how to change a program that failed."""
     if error.code is None:
         return (
-            "Name the program by its whole path, make it executable (chmod +x), or name what runs "
-            "it, as in ['sh', 'program.sh', ...]."
+            "Give the full path of the program, make it executable (chmod +x), or name its "
+            "interpreter, as in ['sh', 'program.sh', ...]."
         )
     if error.overtime:
         return (
@@ -209,31 +209,29 @@ def failure_hint(error: ProgramError) -> str:
             "fewer or lower levels."
         )
     if error.limited:
-        return "Allow a run more, as said above, or make it smaller: fewer or lower levels."
+        return "Raise the limit named above, or make the run smaller: fewer or lower levels."
     if error.code < 0:
         return f"{_signalled(-error.code)} Run the command by hand in its folder to see why."
     return _BY_CODE.get(
         error.code,
-        "Run the command by hand in its folder; a program that did its work must end with exit "
-        "code 0.",
+        "Run the command by hand in its folder; a successful program must end with exit code 0.",
     )
 
 
 _BY_CODE = {
     0: "The program ended well, but its measures were not found: print one JSON object as the "
-    'last line, such as {"time_ms": 12}, or say in measures where they stand.',
-    126: "Exit code 126 is a shell's word for a file that may not be executed: chmod +x it, or "
-    "name what runs it.",
-    127: "Exit code 127 is a shell's word for a program that was not found: give its whole path, "
-    "or install it.",
+    'last line, such as {"time_ms": 12}, or set their place in measures.',
+    126: "Exit code 126 of a shell: the file may not be executed. Make it executable (chmod +x), "
+    "or name its interpreter.",
+    127: "Exit code 127 of a shell: the program was not found. Give its full path, or install it.",
 }
 
 
 def _signalled(number: int) -> str:
     with suppress(ValueError):
         if signal.Signals(number) is signal.SIGKILL:
-            return "The system ended it, often because the memory was used up."
-    return "It crashed, or something ended it."
+            return "The system killed it, often because the memory was used up."
+    return "It crashed, or another process ended it."
 
 
 def _general_hint(application: str, error: Exception | None) -> str:
@@ -243,9 +241,9 @@ def _general_hint(application: str, error: Exception | None) -> str:
             "that were not measured."
         )
     if application == "function" and error is not None:
-        return "Call the function by hand with this configuration, and mend what it raises."
+        return "Call the function by hand with this configuration, and fix its exception."
     if error is None:
-        return "Change what is asked of a run (the objective, or run_limit), or what it gives."
+        return "Change the requirements on a run (the objective, or run_limit), or its results."
     return "Try another configuration (--include NAME=VALUE,...), or exclude this one."
 
 
@@ -288,7 +286,7 @@ def _number(value: float | tuple[float, ...]) -> float:
 def _failure_object(failure: DryRunFailure) -> dict[str, Any]:
     return {
         "reason": failure.reason,
-        "advice": failure.hint,
+        "hint": failure.hint,
         "command": list(failure.command),
         "folder": failure.folder,
         "exit_code": failure.code,
@@ -310,7 +308,7 @@ def dry_run(
     log: JobLog = None,
     table: Annotated[
         Path | None,
-        typer.Option(help="Measured table (CSV) to look up instead.", show_default=False),
+        typer.Option(help="Measured table (CSV) to use instead of a log.", show_default=False),
     ] = None,
     first: FirstJobs = None,
     procs: Procs = None,
@@ -324,7 +322,7 @@ def dry_run(
     exclude: Exclude = None,
     include: Annotated[
         str | None,
-        typer.Option(metavar="NAME=V,...", help="Try this configuration instead of today's."),
+        typer.Option(metavar="NAME=V,...", help="Run this configuration instead."),
     ] = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
@@ -333,11 +331,11 @@ def dry_run(
     run_limit: RunLimit = None,
     as_json: Json = False,
 ) -> int:
-    """Check a sweep, run today's configuration once, and say how long the budget would take.
+    """Check a sweep, run the current configuration once, and estimate the time for all runs.
 
-    Nothing is stored. Without a today the first configuration is run, or the one of --include.
-    The exit code is 2 if the sweep is wrong, and 4 if it is right and the run failed: then the
-    command, its exit code, its last 40 lines and what to change are shown.
+    Nothing is stored. Without a current configuration, the first one is run; --include names
+    another. The exit code is 2 if the sweep is invalid, and 4 if the run failed. A failed run is
+    shown with its command, exit code, last 40 lines of output and a hint.
     """
     tables: dict[str, Any] = sweep_tables(file)
     where = str(file) if file is not None else "options"
@@ -354,8 +352,8 @@ def dry_run(
     SlaOptions(run_limit=run_limit).laid_over(tables)
     if is_external_application(tables.get("application")):
         raise SettingsError(
-            "the program of this file asks for its runs itself, so there is nothing to try from "
-            "here; start copperline sweep, and then the program"
+            "an external client executes the runs of this file, so a dry run is not possible; "
+            "start copperline sweep, and then the client"
         )
     built = build_sweep(check_settings(tables, "the options"))
     check_capacity(built.settings.place, built.settings.workers)
@@ -502,7 +500,7 @@ def _print(trial: DryRunReport) -> None:
 
 def _print_levels(trial: DryRunReport) -> None:
     space = trial.experiment.space
-    table = table_of("parameter", "tried", "levels", left=3)
+    table = table_of("parameter", "value", "levels", left=3)
     for parameter in space.parameters:
         tried = setting(trial.values[parameter.name], parameter.unit)
         table.add_row(parameter.name, tried, _levels(parameter))

@@ -44,14 +44,14 @@ def suggest(
     experiment: Annotated[
         str, typer.Argument(help="A stored experiment, 'latest', or a sweep file (TOML).")
     ] = "latest",
-    n: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 5,
+    n: Annotated[int, typer.Option("-n", "--count", help="Number of suggestions.")] = 5,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Say what should run next, and why, without running anything.
+    """Suggest the next runs, with reasons, without running anything.
 
-    For a stored experiment that goes on the batch is recorded, so that it is not proposed again.
-    While a warning is open the batch that came with it is shown again, and nothing is recorded.
+    The batch of an unfinished stored experiment is recorded, so that it is not suggested again.
+    While a warning is open, its batch is shown again and nothing is recorded.
     """
     if experiment.endswith(".toml"):
         session = fresh_session(Path(experiment))
@@ -96,9 +96,9 @@ def suggest(
     for number, suggestion in enumerate(batch.suggestions, 1):
         OUT.print(f"{number}. {reason_text(current, suggestion)}", soft_wrap=True)
     if open_batch is not None:
-        OUT.print("This batch came with a warning that is open; it is shown again, nothing is new.")
+        OUT.print("A warning is open: its batch is shown again, and nothing is recorded.")
     elif before is not None and recorded:
-        OUT.print(f"Warning {before.number} was not answered, and lapses with this batch.")
+        OUT.print(f"Warning {before.number} was not answered; it expires with this batch.")
     if recorded:
         print_warning(current, OUT, store)
     if not recorded:
@@ -106,7 +106,7 @@ def suggest(
             f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
         )
     if batch.exhausted:
-        OUT.print("The space is exhausted: every allowed configuration has been proposed or run.")
+        OUT.print("The space is exhausted: every allowed configuration has been suggested or run.")
     return 0
 
 
@@ -131,7 +131,7 @@ def _afterwards(session: Session) -> Session:
 def report(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where the HTML goes.", show_default=False)
+        Path | None, typer.Option("--out", help="Path of the HTML report.", show_default=False)
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -151,18 +151,18 @@ def print_events(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Only events of this type; repeat it.", show_default=False),
+        typer.Option("--kind", help="Only events of this type; repeatable.", show_default=False),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Print what happened, event by event: every decision, run, warning and answer."""
+    """Print the event log: every decision, run, warning and answer."""
     session = stored_session(experiment, store)
     events = session.events()
     kinds = sorted({event_tag(event) for event in events})
     for name in kind or []:
         if name not in kinds:
-            raise SettingsError(f"no event of type '{name}' here; there are: {', '.join(kinds)}")
+            raise SettingsError(f"there is no event of type '{name}'; types: {', '.join(kinds)}")
     selected = [e for e in events if not kind or event_tag(e) in kind]
     if as_json:
         lines = [json.loads(encode_event(event)) for event in selected]
@@ -179,7 +179,7 @@ def print_events(
 
 
 def experiments(store: StoreOption = None, as_json: Json = False) -> int:
-    """List what is stored, latest first."""
+    """List the stored experiments, latest first."""
     path = store_path(store)
     stored = open_store(path).experiments() if is_there(path) else ()
     if as_json:
@@ -203,32 +203,32 @@ Runs = list[int] | None
 def queue(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     first: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Start it before all that wait; repeat it.")
+        Runs, typer.Option(metavar="RUN", help="Start it before all waiting runs; repeatable.")
     ] = None,
     priority: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN=NUMBER", help="Higher starts earlier; 0 to begin with."),
+        typer.Option(metavar="RUN=NUMBER", help="Higher starts earlier; 0 is the default."),
     ] = None,
     hold: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Let it wait until it is released.")
+        Runs, typer.Option(metavar="RUN", help="Keep it waiting until it is released.")
     ] = None,
-    release: Annotated[Runs, typer.Option(metavar="RUN", help="Let it start in its turn.")] = None,
+    release: Annotated[Runs, typer.Option(metavar="RUN", help="Release a held run.")] = None,
     cancel: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Give it up; before it starts it costs nothing.")
+        Runs, typer.Option(metavar="RUN", help="Cancel it; a waiting run costs nothing.")
     ] = None,
     stop: Annotated[
-        Runs, typer.Option(metavar="RUN", help="End it now; what it reported last is its result.")
+        Runs, typer.Option(metavar="RUN", help="Stop it; its last intermediate result counts.")
     ] = None,
     reason: Annotated[
-        str, typer.Option(help="Why, kept with the runs that are cancelled or stopped.")
+        str, typer.Option(help="Reason, stored with the cancelled or stopped runs.")
     ] = "",
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Show what waits and what runs, the next one in front, and change its order.
+    """Show running and waiting runs in order of their start, and change the queue.
 
-    Another order holds from the next start on. What is cancelled or stopped while it runs ends
-    soon, also where another process executes the experiment.
+    A new order applies from the next start. Running runs that are cancelled or stopped end soon,
+    also if another process executes the experiment.
     """
     session = stored_session(experiment, store)
     priorities = [_priority(text) for text in priority or []]
@@ -250,18 +250,18 @@ def queue(
         for run_id in stop or []:
             run = session.experiment.run(run_id)
             reported = reported_words(run, session.experiment.opened.objective)
-            OUT.print(f"Run {run_id} is stopped; its result is what it reported last: {reported}.")
+            OUT.print(f"Run {run_id} is stopped; its last intermediate result counts: {reported}.")
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:
         print_json({"experiment": session.id, "queue": [_row(session, run) for run in rows]})
         return 0
     if not rows:
-        OUT.print("Nothing waits and nothing runs.")
+        OUT.print("No run is waiting or running.")
         return 0
     objective, now_s = session.experiment.opened.objective, session.now_s()
     reports = [_reported(run, objective, now_s) for run in rows]
-    more = ("reported so far",) if any(reports) else ()
+    more = ("intermediate result",) if any(reports) else ()
     table = table_of("run", "state", "priority", *session.experiment.space.names, *more, left=2)
     for run, report in zip(rows, reports, strict=True):
         values = session.experiment.space.values(run.configuration).values()
@@ -277,7 +277,7 @@ def _priority(text: str) -> tuple[int, float]:
         return int(run_id), float(number)
     except ValueError:
         raise SettingsError(
-            f"--priority {text}: say a run and a number, for example --priority 7=2.5"
+            f"--priority {text}: give a run and a number, for example --priority 7=2.5"
         ) from None
 
 

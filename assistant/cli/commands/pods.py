@@ -38,16 +38,16 @@ def manifests(
     first: Annotated[
         int | None, typer.Option(help="Only the first N workloads.", min=1, show_default=False)
     ] = None,
-    image: Annotated[str, typer.Option(help="Of every container; it needs sleep.")] = "",
+    image: Annotated[str, typer.Option(help="Image of every container; it needs sleep.")] = "",
     mpi: Annotated[
-        bool, typer.Option("--mpi", help="Distributed training as MPIJob, not PyTorchJob.")
+        bool, typer.Option("--mpi", help="Write distributed training as MPIJob, not PyTorchJob.")
     ] = False,
     namespace: Annotated[
-        str | None, typer.Option(help="Of everything; each workload's own if not given.")
+        str | None, typer.Option(help="Namespace of all objects (default: that of each workload).")
     ] = None,
-    scheduler: Annotated[str, typer.Option(help="Of the pods; it must know gangs for gangs.")] = "",
+    scheduler: Annotated[str, typer.Option(help="Scheduler; for gangs it must support them.")] = "",
     whole_gpus: Annotated[
-        bool, typer.Option("--whole-gpus", help="A share of a GPU becomes a whole one.")
+        bool, typer.Option("--whole-gpus", help="Request a whole GPU instead of a share of a GPU.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -69,32 +69,32 @@ def manifests(
 
 def retarget(
     file: Pods,
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes: .jsonl.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write (.jsonl).")],
     node: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FAMILY[=RESOURCE[,LABEL=VALUE...]]",
-            help="A machine: NVIDIA-H100=nvidia.com/gpu,zone=a. Repeat it; without a resource it "
-            "has no GPUs.",
+            help="A machine: NVIDIA-H100=nvidia.com/gpu,zone=a; may be repeated. No resource: no "
+            "GPUs.",
         ),
     ] = None,
     by_family: Annotated[
-        bool, typer.Option("--by-family", help="Pods demand the family of their turn's machine.")
+        bool, typer.Option("--by-family", help="Pods also demand the family of their machine.")
     ] = False,
     whole_jobs: Annotated[
-        bool, typer.Option("--whole-jobs", help="All pods of a job get GPUs of one machine's kind.")
+        bool, typer.Option("--whole-jobs", help="All pods of a job get GPUs of one vendor.")
     ] = False,
     without_profiles: Annotated[
-        bool, typer.Option("--without_power_terms", help="Pods do not look at power profiles.")
+        bool, typer.Option("--without-power-terms", help="Remove the terms on power profiles.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Tell the pods of a trace which machines of a cluster they are for; jobs and work stay."""
+    """Assign the pods of a trace to the machines of a cluster; jobs and work do not change."""
     format_by_name(target)
     check_place(target)
     nodes = [_node(text) for text in node or []]
     if not nodes and not without_profiles:
-        raise SettingsError("say for which machines: --node FAMILY=RESOURCE, or --baseline")
+        raise SettingsError("name machines: --node FAMILY=RESOURCE, or give --without-power-terms")
     workload = load_workload(file)
     n_before = len(workload.notes)
     if nodes:
@@ -106,7 +106,7 @@ def retarget(
     if as_json:
         print_json({"file": str(target), "n_jobs": workload.n_jobs, "notes": notes})
         return 0
-    OUT.print(f"{target}: {workload.n_jobs:,} jobs, their pods told anew", soft_wrap=True)
+    OUT.print(f"{target}: {workload.n_jobs:,} jobs with changed pods", soft_wrap=True)
     for note in notes:
         OUT.print(f"  note: {note}", soft_wrap=True)
     return 0
@@ -117,7 +117,7 @@ def calibrate_model(
     file: Pods,
     telemetry: Annotated[
         Path,
-        typer.Argument(metavar="TELEMETRY", help="Pods as they ran: jobId, start, end, ... (CSV)."),
+        typer.Argument(metavar="TELEMETRY", help="Measured pods: jobId, start, end, ... (CSV)."),
     ],
     to: ToModel,
     drop_unknown: Annotated[
@@ -125,7 +125,7 @@ def calibrate_model(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Calibrate a model of joulie by what pods of a trace were measured to do."""
+    """Calibrate a model of joulie with measurements of the pods of a trace."""
     check_model_file(to)
     with progress_spinner("Calibrating …"):
         unknown: Literal["refuse", "drop"] = "drop" if drop_unknown else "refuse"
@@ -152,25 +152,25 @@ def calibrate_model(
 
 
 def bundle(
-    way: Annotated[str, typer.Argument(metavar="export|import", help="Which way.")],
+    way: Annotated[str, typer.Argument(metavar="export|import", help="Direction.")],
     source: Annotated[Path, typer.Argument(metavar="IN", help="A model, or a bundle (.json).")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A bundle, or a model (.json).")],
     name: Annotated[
-        str | None, typer.Option(help="Of the bundle; its file's if not given.")
+        str | None, typer.Option(help="Name of the bundle (default: that of its file).")
     ] = None,
     only_changed: Annotated[
-        bool, typer.Option("--only-changed", help="Leave out what is as published.")
+        bool, typer.Option("--only-changed", help="Leave out published values.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Hand the priors of a model of joulie out as a profile bundle, or take one in as a model."""
+    """Export the priors of a model of joulie as a profile bundle, or import one as a model."""
     check_model_file(target)
     if way == "export":
         export_bundle(load_model(source), target, name=name, only_changed=only_changed)
     elif way == "import":
         save_model(import_bundle(source), target)
     else:
-        raise SettingsError(f"'{way}' is no way of a bundle; allowed are export and import")
+        raise SettingsError(f"'{way}' is not a direction; allowed are export and import")
     if as_json:
         print_json({"file": str(target), "way": way})
         return 0

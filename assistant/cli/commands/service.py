@@ -64,8 +64,8 @@ class ExecutionPolicy:
         for name in self.program_names:
             if _program_path(name) is None:
                 raise SettingsError(
-                    f"--program {name}: there is no such program here; give its name as on the "
-                    "PATH, or its absolute path"
+                    f"--program {name}: there is no such program; give its name on the PATH, or "
+                    "its absolute path"
                 )
 
     def check(self, opened: ExperimentOpened) -> None:
@@ -79,7 +79,7 @@ class ExecutionPolicy:
             tables = stored_settings(opened)
         except (ValueError, RecursionError) as error:
             raise SettingsError(
-                f"the recipe of '{opened.experiment_id}' is none: {error}"
+                f"the recipe of '{opened.experiment_id}' is invalid: {error}"
             ) from error
         application = check_settings(tables, opened.experiment_id).application
         if application.kind in SAFE_APPLICATIONS:
@@ -223,13 +223,13 @@ class _WorkerSupervisor:
 DEFAULT_PORT = 8765
 
 LogFormat = Annotated[
-    Literal["text", "json"], typer.Option("--log-format", help="One line an event, on stderr.")
+    Literal["text", "json"], typer.Option("--log-format", help="Format of the log on stderr.")
 ]
 
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(help="0 is any free port.", min=0, max=65535)] = DEFAULT_PORT,
     workers: Annotated[
         int, typer.Option(help="Processes on this machine that execute runs.", min=0, max=1024)
     ] = 0,
@@ -237,18 +237,17 @@ def serve(
         bool,
         typer.Option(
             "--execute",
-            help="Execute what is started here, of each experiment as many runs at once as it "
-            "says.",
+            help="Execute the experiments started here, each with its number of parallel runs.",
         ),
     ] = False,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="A host name under which it is reached; repeat it.", show_default=False),
+        typer.Option(help="A host name of this service; repeatable.", show_default=False),
     ] = None,
     allow_programs: Annotated[
         bool,
         typer.Option(
-            "--allow-programs", help="Let every steerer open experiments that start programs."
+            "--allow-programs", help="Let the role steerer open experiments that start programs."
         ),
     ] = False,
     files: Annotated[
@@ -259,24 +258,24 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="URL",
-            help="A program over HTTP that requests may name; repeat it.",
+            help="HTTP program that requests may name; repeatable.",
             show_default=False,
         ),
     ] = None,
     log_format: LogFormat = "text",
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        typer.Option("--log-level", help="What is less is not told."),
+        typer.Option("--log-level", help="Lowest level to log."),
     ] = "info",
-    parent: Annotated[int | None, typer.Option(help="Process that it ends with.", hidden=True)] = (
+    parent: Annotated[int | None, typer.Option(help="End with this process.", hidden=True)] = (
         None
     ),
     store: StoreOption = None,
 ) -> int:
-    """Serve the stored experiments over HTTP: steer, watch and execute them from elsewhere.
+    """Serve the stored experiments over HTTP, to steer, watch and execute them remotely.
 
-    Only this machine is served unless another address is named; tokens for each role are kept in
-    a file beside the store. SIGTERM or Ctrl-C lets requests in flight finish.
+    Only this machine is served unless you give another address. A file beside the store contains
+    the tokens of each role. SIGTERM or Ctrl-C lets open requests finish.
     """
     from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
     from assistant.service.app import make_service
@@ -291,9 +290,9 @@ def serve(
     key = StoreLock.take(path)
     if key is None:
         there = find_endpoint(path)
-        where = "" if there is None else f" and is reached at {there.url} (process {there.pid})"
+        where = "" if there is None else f" and serves it at {there.url} (process {there.pid})"
         raise ServiceError(
-            f"another process holds the store '{path}'{where}; end it first, or use it"
+            f"another process uses the store '{path}'{where}; end it first, or use it"
         )
     with key:
         opened = SqliteStore(path)
@@ -328,53 +327,53 @@ def serve(
 def work(
     url: Annotated[
         str | None,
-        typer.Option(help="Of the service; found beside the store if not given."),
+        typer.Option(help="URL of the service; found beside the store if not given."),
     ] = None,
     experiment: Annotated[
         str | None, typer.Option(help="Only runs of this experiment.", show_default=False)
     ] = None,
     lease: Annotated[
-        float, typer.Option(help="Seconds a run is held without a heartbeat.")
+        float, typer.Option(help="Seconds that a lease lasts without a heartbeat.")
     ] = LEASE_S,
     name: Annotated[
-        str | None, typer.Option(help="Of this worker, for people.", show_default=False)
+        str | None, typer.Option(help="Name of this worker.", show_default=False)
     ] = None,
     allow_programs: Annotated[
         bool,
         typer.Option(
-            "--allow-programs", help="With --url: execute whatever program the service names."
+            "--allow-programs", help="With --url: execute any program that the service names."
         ),
     ] = False,
     program: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --url: a program that commands may start; repeat it.", show_default=False
+            help="With --url: a program that commands may start; repeatable.", show_default=False
         ),
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End once nothing waits.")
+        bool, typer.Option("--until-idle", help="End when no run is waiting.")
     ] = False,
     parent: Annotated[
-        int | None, typer.Option(help="Process that it ends with, after its run.", hidden=True)
+        int | None, typer.Option(help="End with this process, after the run.", hidden=True)
     ] = None,
     idle: Annotated[
         float, typer.Option(help="End after so many seconds without a run.", hidden=True)
     ] = math.inf,
     store: StoreOption = None,
 ) -> int:
-    """Execute runs for a service, one at a time, until it is ended; start more for more.
+    """Execute runs for a service, one at a time, until the worker is stopped.
 
-    With --url the token of a worker comes from $COPPERLINE_TOKEN, and only applications that are
-    built in are executed, unless programs are allowed here: the service says which. Killed, its
-    run goes to another worker; Ctrl-C or SIGTERM lets the run end, and the second one gives it
-    back at once. A run that is cancelled is stopped. Without an answer of the service for ten
-    minutes, it ends.
+    Start more workers to execute more runs at once. With --url, $COPPERLINE_TOKEN is the token of
+    the worker, and only built-in applications are executed unless you allow programs. Ctrl-C or
+    SIGTERM lets the run end; the second one returns it to the queue at once. The run of a killed
+    worker goes to another worker; a cancelled run is stopped. Without an answer of the service
+    for ten minutes, the worker ends.
     """
     link = needs_service(store_path(store)) if url is None else ApiClient(url, _token())
     if url is None and (allow_programs or program):
         raise SettingsError(
-            "--allow-programs and --program go with --url; a worker of the store here executes "
-            "what stands in it"
+            "--allow-programs and --program need --url; a worker of the local store executes "
+            "all its programs"
         )
     permitted = ALLOW_ALL if url is None else ExecutionPolicy(allow_programs, tuple(program or ()))
     leases = HttpLeaseSource(link, only=experiment, worker=name, lease_s=lease)
@@ -402,7 +401,7 @@ def work(
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
     n_results = worker.work(stop, rest, ended.wait)
-    OUT.print(f"{n_results} results told.")
+    OUT.print(f"{n_results} results sent.")
     return 0
 
 
@@ -447,11 +446,11 @@ def executor_of(
     reply = link.get(f"/v1/leases/{lease.token}/application")
     opened = decode_event(_line(reply["opened"]))
     if not isinstance(opened, ExperimentOpened):
-        raise ServiceError("the service tells of an experiment what is none")
+        raise ServiceError("the service sent something that is not an experiment")
     if has_external_client(opened):
         raise AccessDeniedError(
-            f"the program of experiment '{lease.experiment_id}' asks for its runs itself, and no "
-            "worker can make them"
+            f"an external client executes the runs of experiment '{lease.experiment_id}', so no "
+            "worker can"
         )
     permitted.check(opened)
     return make_executor(rebuild(opened), 1)
@@ -465,8 +464,8 @@ def _token() -> str:
     token = os.environ.get(TOKEN)
     if not token:
         raise SettingsError(
-            f"set ${TOKEN} to the worker's token of the service (it stands in the file of tokens "
-            "beside the store)"
+            f"set ${TOKEN} to the worker token of the service (see the file of tokens beside the "
+            "store)"
         )
     return token
 
@@ -505,13 +504,13 @@ def pages_command(store: Path, port: int) -> list[str]:
 
 
 def app(
-    port: Annotated[int, typer.Option(help="On this machine only.", min=1, max=65535)] = 8501,
+    port: Annotated[int, typer.Option(help="Port, on this machine only.", min=1, max=65535)] = 8501,
     store: StoreOption = None,
 ) -> int:
-    """Open the browser UI over the stored experiments; Ctrl-C ends it.
+    """Open the browser UI for the stored experiments; Ctrl-C ends it.
 
-    Runs are executed by a service beside it, which is used if it runs already. If either of them
-    dies, it is started again and goes on. Studies of analysts are stopped with it, and can go on.
+    A service executes the runs; a service that already runs is used. If the service or the UI
+    dies, it is restarted. Studies of analysts stop with the UI, and can be continued.
     """
     command = pages_command(store_path(store), port)
     companion = ServiceSupervisor(store_path(store))
@@ -523,7 +522,7 @@ def app(
             code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
             if code >= 0:
                 return code
-            say("The browser's process was killed; it is started again.")
+            say("The browser UI was killed; it is restarted.")
             time.sleep(PAGES_RESTART_S)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -38,7 +38,7 @@ from sim.api import (
     Workload,
     backfills_for,
     check_scenario,
-    explain,
+    explain_start,
     known_names,
     parse_duration,
     summarise,
@@ -95,8 +95,8 @@ _TERMS: dict[str, tuple[str, Any]] = {
 def _not_of_the_form(text: str) -> SettingsError:
     return SettingsError(
         f"--partition '{text}' is not of the form {PARTITION}, for example small:32:1h:8; "
-        "@OTHER in the place of PROCS makes a queue on the processors of another partition, and "
-        "TERMS are tier=N, per-user=N and preemptible, for example debug:@small:10m:tier=2"
+        "for a queue on the processors of another partition write @OTHER for PROCS; TERMS are "
+        "tier=N, per-user=N and preemptible, for example debug:@small:10m:tier=2"
     )
 
 
@@ -127,30 +127,30 @@ def simulate(
     log: Log,
     procs: Annotated[
         int | None,
-        typer.Option(help="Processors; the log's own number if not given.", min=1),
+        typer.Option(help="Number of processors (default: the number in the log).", min=1),
     ] = None,
     partition: Annotated[
         list[str] | None,
         typer.Option(
             metavar=PARTITION,
-            help="A partition; repeat it. A job goes to the first that admits it. With @OTHER "
-            "for PROCS it is a queue on the processors of another one. TERMS: tier=N, "
-            "per-user=N (jobs that a user runs at once), preemptible.",
+            help="A partition; may be repeated. A job goes to the first partition that admits it. "
+            "@OTHER for PROCS makes a queue on the processors of another partition. TERMS: "
+            "tier=N, per-user=N (jobs that a user runs at once), preemptible.",
         ),
     ] = None,
     window: Annotated[
         list[str] | None,
         typer.Option(
             metavar=WINDOW,
-            help="Processors that are not for jobs for some time since the first submission; "
-            "repeat it. Kinds: planned (known before, as maintenance), drain, failure.",
+            help="Processors that jobs cannot use from FROM to UNTIL after the first submission; "
+            "may be repeated. Kinds: planned (known before, such as maintenance), drain, failure.",
         ),
     ] = None,
     whole_nodes: Annotated[
         int | None,
         typer.Option(
             metavar="PROCS",
-            help="Machines have so many processors, and a job takes whole ones.",
+            help="Processors of a machine; a job takes whole machines.",
             min=1,
             show_default=False,
         ),
@@ -159,7 +159,7 @@ def simulate(
         int | None,
         typer.Option(
             metavar="PROCS",
-            help="Machines have so many processors, and several jobs may share one.",
+            help="Processors of a machine; several jobs may share a machine.",
             min=1,
             show_default=False,
         ),
@@ -168,7 +168,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory of a machine, such as 64G; jobs are held to what they requested.",
+            help="Memory of a machine, such as 64G; a job takes the memory that it requested.",
             show_default=False,
         ),
     ] = None,
@@ -178,16 +178,14 @@ def simulate(
     order: Annotated[
         str,
         typer.Option(
-            help=", ".join(known_names()["order"])
-            + "; with --machines also "
-            + ", ".join(known_names()["task_order"])
-            + "."
+            help=f"Order of the queue: {', '.join(known_names()['order'])}; with --machines also "
+            f"{', '.join(known_names()['task_order'])}."
         ),
     ] = "fcfs",
     backfill: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(backfills_for('processors'))}; with --machines "
+            help=f"Backfill rule: {', '.join(backfills_for('processors'))}; with --machines "
             f"{', '.join(backfills_for('instances'))}.  "
             "[default: easy, with --machines none]",
             show_default=False,
@@ -196,31 +194,31 @@ def simulate(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="Tell order, backfill or placement something; repeat it."
+            metavar="NAME=VALUE", help="Option of order, backfill or placement; may be repeated."
         ),
     ] = None,
     qos: Annotated[
         list[str] | None,
         typer.Option(
             metavar="QUEUE=PRIORITY",
-            help="Priority of a queue of the log, for orders that ask; repeat it.",
+            help="Priority of a queue of the log, for orders that use it; may be repeated.",
         ),
     ] = None,
     share: Annotated[
         list[str] | None,
         typer.Option(
             metavar="USER=SHARES",
-            help="Shares of a user of the log, for orders that ask; 1 if not told; repeat it.",
+            help="Shares of a user (default 1), for orders that use them; may be repeated.",
         ),
     ] = None,
     overrun: Annotated[
-        str, typer.Option(help="Jobs outliving their request: raise, kill, extend.")
+        str, typer.Option(help="For jobs that outlast their request: raise, kill, extend.")
     ] = "raise",
     grace: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="With --overrun kill, so much longer than its request a job may run.",
+            help="With --overrun kill, extra time that a job may run beyond its request.",
             show_default=False,
         ),
     ] = None,
@@ -228,7 +226,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="So much longer than it runs a job holds its processors.",
+            help="Extra time that a job holds its processors after its run.",
             show_default=False,
         ),
     ] = None,
@@ -236,7 +234,7 @@ def simulate(
         "refuse"
     ),
     engine: Annotated[
-        str, typer.Option(help="auto, compiled, interpreted or process; all give the same.")
+        str, typer.Option(help="auto, compiled, interpreted or process; results are the same.")
     ] = "auto",
     first: First = None,
     reading: ReadingRule = None,
@@ -248,7 +246,7 @@ def simulate(
         typer.Option(
             "--explain",
             metavar="JOB",
-            help="Instead of measuring, say why the job of this number started when it did.",
+            help="Explain why the job with this number started when it did, without measures.",
             show_default=False,
         ),
     ] = None,
@@ -308,7 +306,7 @@ def simulate(
     )
     check_scenario(scenario)  # refuse an invalid scenario before any slow step
     if explain_job is not None:
-        explained = explain(scenario, explain_job)
+        explained = explain_start(scenario, explain_job)
         if as_json:
             head = {"scenario": scenario.digest, "engine": "process"}
             print_json({**head, "explanation": asdict(explained)})
@@ -337,8 +335,8 @@ def _only_to_explain(engine: str, per_job: Path | None) -> None:
         raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
     if engine not in ("auto", "process"):
         raise SettingsError(
-            f"--explain looks on while the engine 'process' runs; leave out --engine {engine}, "
-            "as all engines give the same schedule"
+            f"--explain needs the engine 'process'; leave out --engine {engine}, as all engines "
+            "give the same schedule"
         )
 
 
@@ -350,8 +348,8 @@ def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> Cl
     size = procs if procs is not None else workload.max_procs
     if size is None:
         raise SettingsError(
-            f"{workload.name} does not say how many processors its machine has; "
-            f"name them with --procs (its widest job uses {workload.widest_procs})"
+            f"{workload.name} does not state how many processors its machine has; "
+            f"set them with --procs (its widest job uses {workload.widest_procs})"
         )
     return ClusterSpec.single(size)
 
@@ -370,7 +368,7 @@ def _bytes(text: str | None) -> int | None:
     digits, most = match[1].lstrip("0"), MOST_MEMORY_T * 1024**4
     if len(digits) > len(str(most)) or int(digits) * 1024**exponent > most:
         shortened = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
-        raise SettingsError(f"--node-memory '{shortened}' is more than {MOST_MEMORY_T}T, the most")
+        raise SettingsError(f"--node-memory '{shortened}' is above the maximum, {MOST_MEMORY_T}T")
     return int(digits) * int(1024**exponent)
 
 
@@ -433,7 +431,7 @@ def _cut(
         return cluster.in_machines_of(shared_nodes, _bytes(memory)), "shared_nodes"
     if memory is not None:
         raise SettingsError(
-            "--node-memory says how much a machine has; give --whole-nodes or --shared-nodes too"
+            "--node-memory is the memory of a machine; give --whole-nodes or --shared-nodes too"
         )
     return cluster, "processors"
 

@@ -79,12 +79,12 @@ def steer(
     ] = None,
     change: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Answer the warning with this share inside regions."),
+        typer.Option(metavar="SHARE", help="Answer with this share of suggestions inside regions."),
     ] = None,
     ignore: Annotated[bool, typer.Option("--ignore", help="Ignore the open warning.")] = False,
     runs: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Another budget of runs; a finished experiment goes on."),
+        typer.Option(metavar="N", help="New budget of runs; a finished experiment continues."),
     ] = None,
     deadline: Deadline = None,
     goal: GoalOption = None,
@@ -99,24 +99,24 @@ def steer(
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Add a level to a parameter.")
     ] = None,
     reopen: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose a closed level again.")
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Suggest a closed level again.")
     ] = None,
     close: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Propose this level no more.")
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Stop suggesting this level.")
     ] = None,
     unprefer: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Prefer this level no more.")
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Stop preferring this level.")
     ] = None,
     prefer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LEVEL", help="Keep half of the suggestions to this level."),
+        typer.Option(metavar="NAME=LEVEL", help="Use this level in half of the suggestions."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="CONDITION", help="Never propose what meets this condition."),
+        typer.Option(metavar="CONDITION", help="Never suggest runs that meet this condition."),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Choose like this from now on.", show_default=False)
+        str | None, typer.Option(help="Strategy from now on.", show_default=False)
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the strategy.")
@@ -125,29 +125,29 @@ def steer(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of suggestions inside regions, 0 to 1; none to split no more.",
+            help="Share of suggestions inside regions, 0 to 1; none ends the split.",
         ),
     ] = None,
     weigh: Annotated[
         list[str] | None,
-        typer.Option(metavar="REGION=WEIGHT", help="How much a region counts; 1 as it is found."),
+        typer.Option(metavar="REGION=WEIGHT", help="Weight of a region; new regions have 1."),
     ] = None,
     replicate: Annotated[
         list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
     ] = None,
     confirm: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Queue N runs that confirm what is recommended."),
+        typer.Option(metavar="N", help="Queue N runs to confirm the recommended configuration."),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Answer a warning; change the SLA, levels or strategy of a stored experiment: all or none.
+    """Answer a warning, or change the SLA, levels or strategy of a stored experiment.
 
-    Options may be repeated, and take effect in the order of this list; the answer to a warning
-    comes first, and what accepting suggests is run next. The word none takes a term of the
-    agreement away. Nothing is run, only queued: go on with copperline resume. Without options the
-    open warning is shown, with the numbers of its alternatives.
+    All changes take effect, or none. Options may be repeated, and are applied in the order of this
+    list after the answer to a warning. The suggestions of an accepted alternative run next. The
+    word none removes a term of the SLA. Runs are only queued: go on with copperline resume.
+    Without options, the open warning is shown with its numbered alternatives.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -187,8 +187,8 @@ def steer(
     if finished is not None and not terms.is_given and is_asked:
         n = session.experiment.n_charged
         raise SettingsError(
-            f"experiment '{session.id}' is finished ({finished.reason}); give it a budget of more "
-            f"than {n} runs to go on with, for example --runs {n + 10}"
+            f"experiment '{session.id}' is finished ({finished.reason}); to continue, give it a "
+            f"budget of more than {n} runs, for example --runs {n + 10}"
         )
     for run_id in replicate or []:
         session.replicate(run_id)
@@ -200,8 +200,8 @@ def steer(
             _show_warning(stored, store, as_json)
             return 0
         raise SettingsError(
-            "nothing was said to change; say what, for example --prefer order=sjf or --runs 80 "
-            "(copperline steer --help has all)"
+            "no change was given; give one, for example --prefer order=sjf or --runs 80 "
+            "(see copperline steer --help)"
         )
     moved = _moved(stored, session) if is_answered else None
     stored.take(events)  # after the runs that ended meanwhile, if a sweep is running
@@ -215,7 +215,7 @@ def _moved(before: Session, after: Session) -> str | None:
     was, now = (None if goal is None else goal.chance for goal in goals)
     if was is None or now is None:
         return None
-    return f"The chance to reach the goal: {percent(was)} before, {percent(now)} now."
+    return f"Chance to reach the goal: {percent(was)} before, {percent(now)} now."
 
 
 def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
@@ -256,9 +256,9 @@ def _answer(session: Session, accept: int | None, change: float | None, ignore: 
     n = 1 if warning is None or warning.basis == "paper" else len(warning.alternatives)
     if warning is not None and not 1 <= accept <= n:
         raise SettingsError(
-            f"--accept {accept}: the warning proposes {n}, numbered from 1"
+            f"--accept {accept}: the alternatives of the warning are numbered from 1 to {n}"
             if n
-            else f"--accept {accept}: the warning proposes nothing; --ignore or --change it"
+            else f"--accept {accept}: the warning has no alternatives; give --ignore or --change"
         )
     is_paper = warning is not None and warning.basis == "paper"
     session.answer_warning("accepted", alternative=None if is_paper else accept - 1)
@@ -269,7 +269,7 @@ def weight_of(text: str) -> tuple[int, float]:
     name, value = pair(text, "--weigh", "2=0.5")
     region, weight = parse_number(name), parse_number(value)
     if not isinstance(region, int) or weight is None:
-        raise SettingsError(f"--weigh '{text}' is not a region's number and a weight, as in 2=0.5")
+        raise SettingsError(f"--weigh '{text}' is not a region number and a weight, as in 2=0.5")
     return region, float(weight)
 
 
@@ -323,8 +323,8 @@ def _sentence(session: Session, event: Event) -> str | None:
             return f"From now on: {steering}."
         case BudgetChanged(sla=sla):
             runs = f"The budget is {sla.max_runs or 'without a limit of'} runs."
-            agreed = f"Agreed: {', '.join(sla_words(session.experiment))}."
-            return runs if sla == Sla(max_runs=sla.max_runs) else agreed
+            terms = f"SLA: {', '.join(sla_words(session.experiment))}."
+            return runs if sla == Sla(max_runs=sla.max_runs) else terms
     return None
 
 
@@ -336,40 +336,40 @@ def what_if(
             metavar="SHARE", help="Share of suggestions inside regions, 0 to 1; none for no split."
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs in all.", show_default=False)] = None,
+    runs: Annotated[int | None, typer.Option(help="Budget of runs.", show_default=False)] = None,
     deadline: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time from now, such as 30m.")
+        str | None, typer.Option(metavar="TIME", help="Deadline as time from now, e.g. 30m.")
     ] = None,
     cost_limit: CostLimit = None,
     goal: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Value to reach; none for no goal.")
+        str | None, typer.Option(metavar="VALUE", help="Target of the objective; none for no goal.")
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Choose like this.", show_default=False)
+        str | None, typer.Option(help="Strategy to use.", show_default=False)
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the strategy.")
     ] = None,
     close: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Without this level.")
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Close this level.")
     ] = None,
     weigh: Annotated[
         list[str] | None,
-        typer.Option(metavar="REGION=WEIGHT", help="How much a region counts; 1 as it is found."),
+        typer.Option(metavar="REGION=WEIGHT", help="Weight of a region; new regions have 1."),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Say what a change would come to: the chance, where runs would go, what would come next.
+    """Preview a change: chance to reach the goal, runs inside regions, next suggestions.
 
-    Nothing is changed and nothing recorded; copperline steer makes the change.
+    Nothing is changed or stored; copperline steer makes the change.
     """
     session = stored_session(experiment, store)
     changes = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
     if all(change is None or change == [] for change in changes):
         raise SettingsError(
-            "nothing was said to change; say what, for example --runs 80 or --exploitation 0.7 "
-            "(copperline what-if --help has all)"
+            "no change was given; give one, for example --runs 80 or --exploitation 0.7 "
+            "(see copperline what-if --help)"
         )
     current = session.experiment
     options: dict[str, OptionValue] = {}
@@ -403,7 +403,7 @@ def _goal(text: str | None) -> float | Literal["none"] | None:
 def _moment_s(text: str) -> float:
     seconds = check_settings({"deadline": text.strip()}, "--deadline").deadline
     if seconds is None:
-        raise SettingsError(f"--deadline '{text}' is no time from now, such as 90s, 30m or 2h")
+        raise SettingsError(f"--deadline '{text}' is not a time from now, such as 90s, 30m or 2h")
     return time.time() + seconds
 
 
@@ -431,16 +431,16 @@ def _print_what_if(session: Session, outcome: WhatIf) -> None:
     OUT.print(outcome.sentence, soft_wrap=True)
     table = table_of("", "now", "then")
     for name, before, after in zip(
-        ("chance to reach the goal", "runs that are left", "best at the end"),
+        ("chance to reach the goal", "runs left", "best value at the end"),
         _cells(outcome.before), _cells(outcome.after), strict=True,
     ):  # fmt: skip
         table.add_row(name, before, after)
     OUT.print(table)
     space = session.experiment.space
     if not outcome.suggestions:
-        OUT.print("Nothing would be suggested: no run is left.")
+        OUT.print("There are no suggestions: no run is left.")
         return
-    OUT.print("What would come next:")
+    OUT.print("Next suggestions:")
     following = table_of(*space.names, left=len(space.names))
     for suggestion in outcome.suggestions:
         following.add_row(*map(level, space.values(suggestion.configuration).values()))
@@ -458,7 +458,7 @@ def _cells(forecast: Forecast) -> tuple[str, str, str]:
 def resume(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     runs: Annotated[
-        int | None, typer.Option(help="Another budget of runs.", show_default=False)
+        int | None, typer.Option(help="New budget of runs.", show_default=False)
     ] = None,
     deadline: Deadline = None,
     goal: GoalOption = None,
@@ -468,17 +468,16 @@ def resume(
     include: Include = None,
     warnings: WarningAnswer = None,
     no_hooks: Annotated[
-        bool, typer.Option("--no-hooks", help="Start none of the hooks of its sweep file.")
+        bool, typer.Option("--no-hooks", help="Start no hooks of its sweep file.")
     ] = False,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Go on with a sweep that was interrupted, by Ctrl-C or by anything else.
+    """Continue an interrupted sweep, for example after Ctrl-C.
 
-    No completed run and no decision is lost; runs that were under way are run again. The end is
-    the one that the unbroken sweep would have had. Configurations of one's own (--include) are run
-    first.
+    No completed run and no decision is lost; interrupted runs start again. The result is the same
+    as without the interruption. Your own configurations (--include) run first.
     """
     with embedded_service(existing(store)) as stores:
         session = session_in(stores, experiment)
@@ -533,7 +532,7 @@ def _own_hooks(session: Session) -> HookCommands:
     try:
         hooks.check()
     except SettingsError as error:
-        raise SettingsError(f"{error}; say --no-hooks to go on without") from error
+        raise SettingsError(f"{error}; give --no-hooks to continue without hooks") from error
     return hooks
 
 
@@ -550,6 +549,6 @@ def _check_room(session: Session, runs: int | None, n_more: int) -> None:
     needed = session.experiment.n_charged + n_more
     if n_more and budget is not None and budget < needed:
         raise SettingsError(
-            f"{n_more} included configurations need a budget of {needed} runs and it has {budget}; "
-            f"say --runs {needed}"
+            f"{n_more} included configurations need a budget of {needed} runs, but it is {budget}; "
+            f"give --runs {needed}"
         )

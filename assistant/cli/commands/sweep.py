@@ -83,7 +83,7 @@ DEMO: dict[str, Any] = {
 
 def demo(
     runs: Annotated[int, typer.Option(help="Budget of runs.")] = 40,
-    seed: Annotated[int, typer.Option(help="Of the workload and of every choice.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the workload and of all random choices.")] = 3,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -91,7 +91,7 @@ def demo(
     """Steer the built-in example: a generated job log on a cluster of 128 processors.
 
     Which part of the cluster should be kept for small jobs, which jobs are small, and in which
-    order should jobs wait? Thousands of combinations; the demo tries a few dozen of them.
+    order should jobs wait? There are thousands of combinations; the demo runs a few dozen.
     """
     tables = {**DEMO, "runs": runs, "seed": seed}
     target = report or Path("copperline-out") / "demo.html"
@@ -103,7 +103,7 @@ def sweep(
     log: JobLog = None,
     table: Annotated[
         Path | None,
-        typer.Option(help="Measured table (CSV) to look up instead.", show_default=False),
+        typer.Option(help="Measured table (CSV) to use instead of a log.", show_default=False),
     ] = None,
     first: FirstJobs = None,
     procs: Procs = None,
@@ -118,14 +118,14 @@ def sweep(
     include: Include = None,
     runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
     initial: Annotated[
-        int | None, typer.Option(help="First runs, before results decide.  [default: 10]")
+        int | None, typer.Option(help="First runs, chosen without results.  [default: 10]")
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(help="Suggestions at a time.  [default: what suits the strategy]"),
+        typer.Option(help="Suggestions in a batch.  [default: set by the strategy]"),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help=f"How to choose.  [default: {DEFAULT_STRATEGY}]")
+        str | None, typer.Option(help=f"Strategy of the sweep.  [default: {DEFAULT_STRATEGY}]")
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -137,15 +137,15 @@ def sweep(
             metavar="'minimise MEASURE'", help="A second measure: find the trade-offs of both."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of every random choice.  [default: 0]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of random choices.  [default: 0]")] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
     executor: Annotated[
         str | None,
         typer.Option(
             metavar="NAME[=WHERE]",
-            help="Where runs are executed: serial, process_pool, slurm (jobs of the cluster), dask "
-            "(workers of its own), dask=tcp://HOST:PORT (of a scheduler) or dask=slurm (its "
-            "workers in jobs of the cluster).",
+            help="Where to execute runs: serial, process_pool, slurm (cluster jobs), dask (its own "
+            "workers), dask=tcp://HOST:PORT (workers of a scheduler) or dask=slurm (dask workers "
+            "in cluster jobs).",
             show_default=False,
         ),
     ] = None,
@@ -167,19 +167,19 @@ def sweep(
     warnings: WarningAnswer = None,
     results: Annotated[
         list[Path] | None,
-        typer.Option(help="Results from before (CSV: parameters, measures); they cost no run."),
+        typer.Option(help="Earlier results (CSV: parameters, measures); they use no run."),
     ] = None,
     replicates: Annotated[
         bool | None,
         typer.Option(
             "--replicates",
-            help="Other results of the same configuration are replicates of it.",
+            help="Import further results of a configuration as replicates.",
             show_default=False,
         ),
     ] = None,
     start_from: Annotated[
         str | None,
-        typer.Option("--from", help="Take over the results of a stored experiment; no run spent."),
+        typer.Option("--from", help="Import the results of a stored experiment; they use no run."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
     on_warning: OnWarning = None,
@@ -190,9 +190,9 @@ def sweep(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Steer a sweep: today's configuration, a few first runs, then what the strategy says.
+    """Steer a sweep: the current configuration, a few first runs, then suggested runs.
 
-    Options overrule the file. Without a log or a table the built-in example workload is used.
+    Options override the file. Without a log or a table, the built-in example workload is used.
     """
     tables = sweep_tables(file)
     where = str(file) if file is not None else "options"

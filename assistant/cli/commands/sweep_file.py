@@ -47,7 +47,7 @@ def init(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="What is swept: command (the default), function, scheduling, ai_platform or "
+            help="Application: command (the default), function, scheduling, ai_platform or "
             "placement.",
             show_default=False,
         ),
@@ -55,7 +55,7 @@ def init(
     adapter: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="A program over HTTP that says what it can set.", show_default=False
+            metavar="URL", help="HTTP program that describes its parameters.", show_default=False
         ),
     ] = None,
     as_json: Json = False,
@@ -63,18 +63,18 @@ def init(
     """Write a commented sweep file that runs as it is; nothing is overwritten.
 
     For a program of your own (command, the default) or a Python function, a small example to
-    replace is written beside it. With --adapter a program that speaks HTTP is asked for its
-    parameters, and the file holds what it answered.
+    replace is written beside it. With --adapter, an HTTP program is asked for its parameters, and
+    its answer is written to the file.
     """
     if adapter is not None and kind is not None:
         raise SettingsError(
-            f"--adapter names a program that speaks HTTP, and --kind {kind} another; give one"
+            f"--adapter and --kind {kind} name different applications; give only one of them"
         )
     kind = kind or "command"
     if kind not in KINDS:
-        raise SettingsError(f"there is no kind '{kind}' to begin with; take {', '.join(KINDS)}")
+        raise SettingsError(f"there is no kind '{kind}'; choose from {', '.join(KINDS)}")
     if file.suffix != ".toml":
-        raise SettingsError(f"the name of a sweep file ends in .toml, not as in '{file}'")
+        raise SettingsError(f"the name of a sweep file must end in .toml, but it is '{file}'")
     texts = _texts(file, kind) if adapter is None else {file: _adapter_text(adapter, file)}
     _write_new_files(texts)
     command = f"copperline sweep {shlex.quote(str(file))}"
@@ -123,7 +123,7 @@ def _write_new_files(texts: dict[Path, str]) -> None:
             path.unlink(missing_ok=True)
         if isinstance(error, FileExistsError):
             raise SettingsError(
-                f"'{error.filename}' exists already and is left as it is; name another file"
+                f"'{error.filename}' already exists and is not changed; name another file"
             ) from error
         raise SettingsError(f"cannot write '{error.filename}': {error.strerror}") from error
 
@@ -145,8 +145,8 @@ def described_sweep(url: str) -> str:
     strange = sorted(description.keys() - set(_KEYS))
     if strange:
         raise SettingsError(
-            f"{source} describes itself with '{strange[0]}'; it may say {', '.join(_KEYS)}, as the "
-            "sweep file of a program of your own does"
+            f"{source} describes itself with '{strange[0]}'; it may give {', '.join(_KEYS)}, as in "
+            "the sweep file of a command"
         )
     tables = {
         "application": {
@@ -160,7 +160,7 @@ def described_sweep(url: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise SettingsError(f"{source} describes itself with half a character") from error
+        raise SettingsError(f"{source} describes itself with an invalid character") from error
     return text
 
 
@@ -172,7 +172,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def tabulate(
-    out: Annotated[Path, typer.Option("--out", help="Write the table (CSV) here.")],
+    out: Annotated[Path, typer.Option("--out", help="Path of the table (CSV).")],
     file: SweepFile = None,
     log: JobLog = None,
     first: FirstJobs = None,
@@ -186,21 +186,21 @@ def tabulate(
     too_wide: TooWide = None,
     exclude: Exclude = None,
     feasible: Annotated[
-        bool, typer.Option("--feasible", help="Leave out what violates a constraint.")
+        bool, typer.Option("--feasible", help="Leave out rows that violate a constraint.")
     ] = False,
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Simulations at once.  [default: one per core; of flood and maze one]", min=1
+            help="Simulations at once.  [default: one per core; one for flood and maze]", min=1
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Simulate every allowed combination of a scheduling sweep, of flood or of maze.
 
-    The table has a column per parameter and ``objective``, which is to be minimised: what
-    ``copperline sweep --table`` takes, and the truth to compare a search with. What was
-    interrupted goes on where it stopped.
+    The table has a column for each parameter and the column ``objective``, which is minimised. It
+    is input of ``copperline sweep --table``, and the truth to compare a search with. After an
+    interruption, the same command continues.
     """
     tables: dict[str, Any] = sweep_tables(file)
     where = str(file) if file is not None else "options"
@@ -216,12 +216,12 @@ def tabulate(
     application = built.application
     if not isinstance(application, Scheduling | Flood | MazeRunner):
         raise SettingsError(
-            f"tabulate simulates; the application '{application.name}' is a program or a table, "
-            "and every combination would be a run of it: use copperline sweep"
+            f"tabulate needs a simulation, but the application '{application.name}' is a program "
+            "or a table; use copperline sweep"
         )
     question = TabulationTask(application, built.space, built.objective)
     if is_folder(out) or not is_folder(out.absolute().parent):
-        raise SettingsError(f"--out '{out}' cannot be written: its folder is missing, or it is one")
+        raise SettingsError(f"--out '{out}': its folder is missing, or it is a folder")
     return _write_table(question, out, threads, feasible, as_json)
 
 
@@ -238,7 +238,7 @@ def _write_table(
                 progress=lambda done: progress.update(task, completed=done),
             )  # fmt: skip
     except KeyboardInterrupt:
-        say(f"Stopped; what was measured is kept in {out}.part, and the same command goes on.")
+        say(f"Stopped; the results are kept in {out}.part. Repeat the command to continue.")
         raise
     objective, best = question.objective, tabulated.best
     reached = None
@@ -253,10 +253,8 @@ def _write_table(
             }
         )  # fmt: skip
         return 0
-    told_rows = (
-        f"{out}: {tabulated.rows:,} combinations, {tabulated.feasible:,} meet every constraint"
-    )
-    OUT.print(told_rows, soft_wrap=True)
+    counts = f"{tabulated.rows:,} combinations, {tabulated.feasible:,} meet every constraint"
+    OUT.print(f"{out}: {counts}", soft_wrap=True)
     if tabulated.taken_up:
         OUT.print(f"  {tabulated.taken_up:,} of them were measured before an interruption")
     if best is not None:

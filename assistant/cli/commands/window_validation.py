@@ -36,7 +36,7 @@ def headline(report: CloudReport) -> str:
     """Return a sentence on which training and test windows were compared."""
     return (
         f"{report.test} ({report.n_jobs[1]:,} jobs in {report.n_batches[1]:,} batches, "
-        f"{report.days[1]:.1f} days) foreseen from {report.train} ({report.n_jobs[0]:,} jobs in "
+        f"{report.days[1]:.1f} days) predicted from {report.train} ({report.n_jobs[0]:,} jobs in "
         f"{report.n_batches[0]:,} batches, {report.days[0]:.1f} days); {report.n_windows} windows "
         f"of each generator, seed {report.seed}"
     )
@@ -75,7 +75,7 @@ def tables(report: CloudReport) -> dict[str, Table]:
     }
     for attribute, title in (
         ("batches", "Batches that begin in a period"), ("jobs", "Jobs that begin in a period"),
-        ("cores", "Demand: processors in use if nobody waits"),
+        ("cores", "Demand: processors in use if no job waits"),
     ):  # fmt: skip
         courses = [
             (generated.name, getattr(generated, attribute)) for generated in report.generators
@@ -134,7 +134,7 @@ def packing_words(report: CloudReport) -> str:
         for window in packing.windows
         if window.every.n_failed < window.every.n_tuples
     ]
-    more = f" In some packings every job found room, and they tell nothing: {', '.join(missing)}."
+    more = f" In some packings every job fits, so they give no result: {', '.join(missing)}."
     return (
         f"{len(packing.tuples):,} packings of each, on {servers} server"
         f"{'' if servers == '1' else 's'} of {cores} cores with {low:.3g} to {high:.3g} GiB a "
@@ -180,10 +180,10 @@ def _share(value: float | None) -> str:
 
 
 Train = Annotated[
-    Path | None, typer.Option(help="Learn from this log, and foresee --test.", show_default=False)
+    Path | None, typer.Option(help="Log that the generators are fitted to.", show_default=False)
 ]
 Test = Annotated[
-    Path | None, typer.Option(help="A later log, which is foreseen.", show_default=False)
+    Path | None, typer.Option(help="A later log, to be predicted.", show_default=False)
 ]
 Lifetimes = Annotated[
     Path | None,
@@ -198,11 +198,11 @@ HowMany = Annotated[
 ]
 HowManyPackings = Annotated[
     int,
-    typer.Option(help="With --train: packings of each onto servers; 0 leaves them out.", min=0),
+    typer.Option(help="With --train: packings of each onto servers; 0 for none.", min=0),
 ]
 Knob = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="With --train: how it is fitted; see the guide."),
+    typer.Option(metavar="NAME=VALUE", help="With --train: option of the fit; see the guide."),
 ]
 Page = Annotated[
     Path | None,
@@ -360,7 +360,7 @@ def _course(
 ) -> tuple[str, str, str, list[tuple[str, Markup]]]:
     real = getattr(report, attribute)
     every = max(1, -(-len(real) // MOST_MOMENTS))
-    thinned = "" if every == 1 else f" One period of every {every} is drawn."
+    thinned = "" if every == 1 else f" The chart shows one period in {every}."
     drawings = []
     for at, generator in enumerate(report.generators):
         course = getattr(generator, attribute)

@@ -44,12 +44,12 @@ from sim.api import (
     ServerSize,
     Workload,
     WorkloadProfile,
-    generators,
     is_model,
     load_model,
     load_workload,
     parse_duration,
     plan_capacity,
+    registered_generators,
     rules_from_texts,
 )
 
@@ -115,33 +115,31 @@ def describe(
     log: Log,
     first: First = None,
     leave_out: Annotated[
-        int, typer.Option(help="Leave the first N jobs out, while the machine fills.", min=0)
+        int, typer.Option(help="Leave out the first N jobs, which fill the machine.", min=0)
     ] = 0,
     begin: Annotated[
-        str, typer.Option("--from", help="Only jobs from this long after the first on: 7d.")
+        str, typer.Option("--from", help="Use jobs from this time after the first on: 7d.")
     ] = "0s",
     end: Annotated[
         str | None,
-        typer.Option("--to", help="Only jobs up to this long after the first.", show_default=False),
+        typer.Option("--to", help="Use jobs up to this time after the first.", show_default=False),
     ] = None,
     procs: Annotated[
         int | None,
-        typer.Option(
-            help="Processors to tell loads against; the log's own number if not given.", min=1
-        ),
+        typer.Option(help="Processors for the load (default: the number in the log).", min=1),
     ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Time zone of the log, such as Europe/Paris; its own word if not given.",
+            help="Time zone of the log, such as Europe/Paris (default: that in the log).",
             show_default=False,
         ),
     ] = None,
     reading: ReadingRule = None,
     as_json: Json = False,
 ) -> int:
-    """Say what a job log or a model holds, what stands out, and what reading it had to decide."""
+    """Describe a job log or a model: contents, notable figures, and choices made in reading."""
     if is_model(log):
         return _describe_model(log, as_json)
     window = ProfileWindow(
@@ -204,7 +202,7 @@ def _percentile_lines(profile: WorkloadProfile) -> list[str]:
     ]  # fmt: skip
 
 
-_GENERATOR_NAMES = ", ".join(generator.name for generator in generators())
+_GENERATOR_NAMES = ", ".join(generator.name for generator in registered_generators())
 
 
 def capacity(
@@ -212,7 +210,7 @@ def capacity(
         str,
         typer.Argument(
             metavar="MODEL|LOG", show_default=False,
-            help="A model (.json), a log that one is fitted to, or a published generator.",
+            help="A model (.json), a log to fit a model to, or a published generator.",
         ),
     ],
     cores_per_server: Annotated[
@@ -220,56 +218,56 @@ def capacity(
     ],
     memory_per_server: Annotated[
         int | None,
-        typer.Option(help="Bytes of memory of a server; not looked at if not given.", min=1,
+        typer.Option(help="Bytes of memory of a server; without it memory is ignored.", min=1,
                      show_default=False),
     ] = None,
-    days: Annotated[float, typer.Option(help="The servers shall suffice for so many days.")] = 7.0,
-    futures: Annotated[int, typer.Option(help="Generated for each case.", min=1)] = 200,
+    days: Annotated[float, typer.Option(help="Days for which the servers must suffice.")] = 7.0,
+    futures: Annotated[int, typer.Option(help="Generated futures of each case.", min=1)] = 200,
     share: Annotated[
-        float, typer.Option(help="Of the futures, in which the servers shall suffice.")
+        float, typer.Option(help="Share of the futures in which the servers must suffice.")
     ] = 0.95,
     scale: Annotated[
         list[float] | None,
-        typer.Option(help="Factor on the rate of arrivals; several give a case each [default: 1]."),
+        typer.Option(help="Factor on the rate of arrivals; each gives one case [default: 1]."),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="What if a parameter had another value."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Case with another value of a parameter."),
     ] = None,
     warm_up: Annotated[
         float | None,
-        typer.Option(help="Days generated before those that count; chosen by the lifetimes if not "
-                     "given.", show_default=False),
+        typer.Option(help="Generated days before the days that count (default: from the "
+                     "lifetimes).", show_default=False),
     ] = None,
     first_fit: Annotated[
-        bool, typer.Option(help="Place the jobs too; without it only the fluid bound is told.")
+        bool, typer.Option(help="Also place the jobs; otherwise print only the fluid bound.")
     ] = True,
     generator: Annotated[
-        str, typer.Option(help=f"Fitted to a log: {_GENERATOR_NAMES}.")
+        str, typer.Option(help=f"Generator to fit to a log: {_GENERATOR_NAMES}.")
     ] = "three_stage",
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="How it is fitted; see the guide."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the guide."),
     ] = None,
-    leave_out: Annotated[int, typer.Option(help="Leave the log's first N jobs out.", min=0)] = 0,
+    leave_out: Annotated[int, typer.Option(help="Leave out the log's first N jobs.", min=0)] = 0,
     begin: Annotated[
-        str, typer.Option("--from", help="Only jobs of the log from this long after the first on.")
+        str, typer.Option("--from", help="Use jobs of the log from this time after the first on.")
     ] = "0s",
     end: Annotated[
         str | None,
-        typer.Option("--until", help="Only jobs up to this long after the first.",
+        typer.Option("--until", help="Use jobs up to this time after the first.",
                      show_default=False),
     ] = None,
     reading: ReadingRule = None,
-    seed: Annotated[int, typer.Option(help="Of the first future.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the first future.", min=0)] = 0,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Draw in how many futures so many servers suffice: .svg, .png, .html.",
+        typer.Option(help="Chart of the futures in which N servers suffice: .svg, .png, .html.",
                      show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> int:  # fmt: skip
-    """Say how many servers suffice in 95 % of the futures of a model, with intervals."""
+    """Estimate how many servers suffice in 95 % of the futures of a model, with intervals."""
     if picture is not None:
         check_picture(picture)
     server = ServerSize(cores_per_server, memory_per_server)
@@ -322,21 +320,21 @@ def pack(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="LOG|MODEL", help="Another workload, or a model that windows are drawn from.",
+            metavar="LOG|MODEL", help="Another workload, or a model to draw windows from.",
             show_default=False,
         ),
     ] = None,
-    tuples: Annotated[int, typer.Option(help="Packings that are drawn.", min=1)] = 500,
-    seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 1,
+    tuples: Annotated[int, typer.Option(help="Number of packings to draw.", min=1)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 1,
     tuples_file: Annotated[
         Path | None,
         typer.Option(
-            help="Take the packings of this CSV file; if it is not there, write them to it.",
+            help="Read the packings from this CSV file; if it does not exist, write them to it.",
             show_default=False,
         ),
     ] = None,
     algorithm: Annotated[
-        list[str] | None, typer.Option(help=f"Only this one, or these: {_PACKING_RULE_NAMES}.")
+        list[str] | None, typer.Option(help=f"Only these algorithms: {_PACKING_RULE_NAMES}.")
     ] = None,
     departures: Annotated[
         bool, typer.Option("--departures/--no-departures", help="Whether jobs leave.")
@@ -346,17 +344,17 @@ def pack(
     ] = False,
     servers: Annotated[
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="How many.  [default: 40:200]", show_default=False),
+        typer.Option(metavar="LOW:HIGH", help="Number.  [default: 40:200]", show_default=False),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="Of each.  [default: 32:96]", show_default=False),
+        typer.Option(metavar="LOW:HIGH", help="Per server.  [default: 32:96]", show_default=False),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="GiB a core.  [default: 2:4]", show_default=False),
+        typer.Option(metavar="LOW:HIGH", help="GiB per core.  [default: 2:4]", show_default=False),
     ] = None,
-    windows: Annotated[int, typer.Option(help="Drawn from a model.", min=1, max=1000)] = 10,
+    windows: Annotated[int, typer.Option(help="Windows drawn from a model.", min=1, max=1000)] = 10,
     demand: Annotated[
         float, typer.Option(help="Factor on the arrivals of a model: 10 is ten times the jobs.")
     ] = 1.0,
@@ -364,10 +362,10 @@ def pack(
     reading: ReadingRule = None,
     as_json: Json = False,
 ) -> int:  # fmt: skip
-    """Say how full servers are when the first job fits nowhere (FFAR), by four algorithms."""
+    """Measure how full servers are when the first job fits nowhere (FFAR), by four algorithms."""
     is_generated = against is not None and is_model(against)
     if demand != 1.0 and not is_generated:
-        raise SettingsError("--demand is for what is drawn: give --against a model (.json)")
+        raise SettingsError("--demand is for drawn windows: give --against a model (.json)")
     names = list(algorithm or (CORES_ONLY if cores_only else ()))
     packings = tuples_of(tuples, seed, tuples_file, ranges_of(servers, cores, memory), names)
     with progress_spinner(f"Reading {log.name} …"):
@@ -398,10 +396,10 @@ def pack(
             }
         )  # fmt: skip
         return 0
-    resource = "cores" if cores_only else "the resource that limits"
+    resource = "cores" if cores_only else "limiting resource"
     OUT.print(
-        f"How much of {resource} is allocated when the first job fits nowhere; {len(packings):,} "
-        f"packings{'' if departures else ', nobody leaves'}",
+        f"Share of the {resource} allocated when the first job fits nowhere; {len(packings):,} "
+        f"packings{'' if departures else ', no departures'}",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     headings = [""]
@@ -418,5 +416,5 @@ def pack(
     for note in packing_notes(results):
         OUT.print(f"  note: {note}", soft_wrap=True)
     if tuples_file is not None:
-        OUT.print(f"  the packings are those of {tuples_file}", soft_wrap=True)
+        OUT.print(f"  the packings are in {tuples_file}", soft_wrap=True)
     return 0

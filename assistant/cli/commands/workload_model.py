@@ -45,9 +45,9 @@ from sim.api import (
     Workload,
     format_by_name,
     generator_named,
-    generators,
     load_workload,
     parse_duration,
+    registered_generators,
     save_model,
     write_workload,
 )
@@ -56,7 +56,7 @@ from sim.api import fit as fit_model
 from sim.api import generate as draw
 from sim.api import make_shareable as share_log
 
-_GENERATOR_NAMES = ", ".join(generator.name for generator in generators())
+_GENERATOR_NAMES = ", ".join(generator.name for generator in registered_generators())
 ToModel = Annotated[
     Path, typer.Option("--to", help="Write the model here (.json; arrays beside it, .npz).")
 ]
@@ -64,18 +64,18 @@ ToWorkload = Annotated[
     Path,
     typer.Option(
         "--to",
-        help="Write it here: .swf or .jsonl, also .gz; an ending that is not given is chosen.",
+        help="Write the jobs here: .swf or .jsonl, also .gz; without an ending one is chosen.",
     ),
 ]
-LeaveOut = Annotated[int, typer.Option(help="Leave the first N jobs out.", min=0)]
+LeaveOut = Annotated[int, typer.Option(help="Leave out the first N jobs.", min=0)]
 From = Annotated[
-    str, typer.Option("--from", help="Only jobs from this long after the first on: 30d.")
+    str, typer.Option("--from", help="Use jobs from this time after the first on: 30d.")
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", help="Only jobs up to this long after the first.", show_default=False),
+    typer.Option("--until", help="Use jobs up to this time after the first.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(help="Another one gives another future of the same kind.")]
+Seed = Annotated[int, typer.Option(help="Seed; another seed gives another future.")]
 
 
 def fit(
@@ -86,7 +86,7 @@ def fit(
     to: ToModel,
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="How the generator fits; see the guide."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the guide."),
     ] = None,
     leave_out: LeaveOut = 0,
     begin: From = "0s",
@@ -126,7 +126,7 @@ def generate(
     ],
     to: ToWorkload,
     duration: Annotated[
-        str, typer.Option(help="Jobs are submitted for so long from the first midnight on.")
+        str, typer.Option(help="Time in which jobs are submitted, from the first midnight on.")
     ] = "7d",
     seed: Seed = 1,
     scale: Annotated[
@@ -136,12 +136,12 @@ def generate(
         list[str] | None,
         typer.Option(
             "--set", metavar="NAME=VALUE",
-            help="Another value of a parameter; batch.pa=0 and hours.3=1.5 name an entry of it.",
+            help="Another value of a parameter; batch.pa=0 and hours.3=1.5 change one entry.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:  # fmt: skip
-    """Draw a workload from a model; the same for the same model, seed, duration and scale."""
+    """Draw a workload from a model; equal model, seed, duration and scale give equal jobs."""
     if to.suffix:
         format_by_name(to)
     check_place(to)
@@ -172,13 +172,11 @@ def generate(
 def convert(
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="IN", help="A workload in any format that is read.", show_default=False
-        ),
+        typer.Argument(metavar="IN", help="A workload in any readable format.", show_default=False),
     ],
     target: Annotated[
         Path,
-        typer.Argument(metavar="OUT", help="Where it goes: .swf, .swf.gz or .jsonl."),
+        typer.Argument(metavar="OUT", help="File to write: .swf, .swf.gz or .jsonl."),
     ],
     leave_out: LeaveOut = 0,
     begin: From = "0s",
@@ -187,7 +185,7 @@ def convert(
     reading: ReadingRule = None,
     as_json: Json = False,
 ) -> int:
-    """Write a workload, or a part of it, in another format, and say what is lost."""
+    """Write a workload, or a part of it, in another format, and list what is lost."""
     format_by_name(target)
     check_place(target)
     window = _window(leave_out, begin, end)
@@ -204,7 +202,7 @@ def convert(
     for sentence in losses:
         OUT.print(f"  lost: {sentence}", soft_wrap=True)
     if not losses:
-        OUT.print("  nothing is lost: it is read back as it was")
+        OUT.print("  nothing is lost: the file reads back unchanged")
     for sentence in notes:
         OUT.print(f"  note from reading: {sentence}", soft_wrap=True)
     return 0
@@ -212,19 +210,20 @@ def convert(
 
 def validate(
     one: Annotated[
-        Path | None, typer.Argument(metavar="LOG", help="The measure: a log.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="LOG", help="The log to compare with.", show_default=False),
     ] = None,
     two: Annotated[
         Path | None,
-        typer.Argument(metavar="OTHER", help="Generated, or held back.", show_default=False),
+        typer.Argument(metavar="OTHER", help="Generated or held-back jobs.", show_default=False),
     ] = None,
     procs: Annotated[
         int | None,
-        typer.Option(help="Processors to tell both loads against; the log's own if not given."),
+        typer.Option(help="Processors for both loads (default: the number in each log)."),
     ] = None,
     reading: ReadingRule = None,
     seed: Annotated[
-        int, typer.Option(help="Of the bootstrap over days, or of what is drawn.", min=0)
+        int, typer.Option(help="Seed of the bootstrap over days, or of the drawn windows.", min=0)
     ] = 0,
     train: Train = None,
     test: Test = None,
@@ -236,9 +235,9 @@ def validate(
     html: Page = None,
     as_json: Json = False,
 ) -> int:
-    """Say how like a workload is to a log: distances, quantiles, hours, load, with intervals.
+    """Compare a workload with a log: distances, quantiles, hours, load, with intervals.
 
-    With --train and --test: how well generators that learnt from one window foresee the other.
+    With --train and --test: how well generators fitted to one window predict the other.
     """
     if train is not None or test is not None:
         if train is None or test is None or one is not None:
@@ -248,7 +247,7 @@ def validate(
         )
         return validate_windows(request, rules_of(reading), as_json=as_json)
     if one is None or two is None:
-        raise SettingsError("name LOG and OTHER to compare, or --train and --test to foresee")
+        raise SettingsError("name LOG and OTHER to compare, or --train and --test to predict")
     if procs is not None and procs < 1:
         raise SettingsError(f"--procs is {procs}; allowed are whole numbers from 1")
     with progress_spinner(f"Reading {one.name} and {two.name} …"):
@@ -323,40 +322,40 @@ def _in_words(workload: Workload) -> str:
 def check_model_file(path: Path) -> None:
     """Raise SettingsError for a path that no model can be written to."""
     if path.suffix != ".json":
-        raise SettingsError(f"--to '{path}': a model is written to a file whose name ends in .json")
+        raise SettingsError(f"--to '{path}': the name of a model file ends in .json")
     check_place(path)
 
 
 def check_place(path: Path) -> None:
     """Raise SettingsError for a path that no file can be written to."""
     if is_folder(path) or not is_folder(path.absolute().parent):
-        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is one")
+        raise SettingsError(f"'{path}' cannot be written: its folder is missing, or it is a folder")
 
 
 def share(
     log: Log,
     to: ToModel,
     strength: Annotated[
-        float, typer.Option(help="Of the noise, 0 to 1: rates and shares vary by about so much.")
+        float, typer.Option(help="Strength of the noise, 0 to 1: rates and shares vary this much.")
     ] = 0.1,
     least_users: Annotated[
-        int, typer.Option(help="Requests and contexts of fewer users are rounded or taken out.")
+        int, typer.Option(help="Round or remove requests and contexts of fewer users.")
     ] = 5,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Of the noise; keep it to yourself. Drawn if not given.", show_default=False
+            help="Seed of the noise; keep it secret (default: random).", show_default=False
         ),
     ] = None,
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="How three_stage is fitted; see the guide."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the fit of three_stage; see the guide."),
     ] = None,
     first: First = None,
     reading: ReadingRule = None,
     as_json: Json = False,
 ) -> int:
-    """Make a slightly fictitious model of a log, to give away, and say what that costs."""
+    """Make a slightly fictitious model of a log for sharing, and show the loss of accuracy."""
     check_model_file(to)
     knobs = knobs_of(knob or [])
     with progress_spinner(f"Reading {log.name} …"):
@@ -385,5 +384,5 @@ def _lines(loss: SharingLoss) -> list[str]:
         f"contexts: {loss.contexts:.1%} taken out",
         f"next flavour: {loss.flavour_nll:+.3f} nats, total variation {loss.flavour_tv:.3f}",
         f"lifetimes: {loss.lifetime_nll:+.3f} nats per job, total variation {loss.lifetime_tv:.3f}",
-        f"arrivals: {loss.rate:.2f} times the real rate; this and the above are not to be shared",
+        f"arrivals: {loss.rate:.2f} times the real rate; do not share this or the lines above",
     ]

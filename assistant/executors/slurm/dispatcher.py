@@ -40,7 +40,7 @@ LEASE_S = 15.0  # Seconds without a message after which a pilot is lost
 
 UNPLUGGED_S = 5.0  # Seconds without a connection after which a connected pilot is lost
 
-STOPPED = "the run was ended early, as was asked"
+STOPPED = "the run was stopped early on request"
 
 Answer = dict[str, Any]
 
@@ -49,9 +49,8 @@ END: Mapping[str, Any] = {"do": "end"}
 Why = Literal["died", "ended"]
 
 _WHYS = {
-    "died": "worker processes died while this run was under way (killed, or out of memory)",
-    "ended": "its Slurm jobs were ended while this run was under way; does a run fit into their "
-    "walltime?",
+    "died": "worker processes died during this run (killed, or out of memory)",
+    "ended": "its Slurm jobs ended during this run; is their walltime long enough for a run?",
 }
 
 
@@ -210,7 +209,7 @@ class PilotDispatcher:
             pilot = self._pilots[header.pilot]
             if header.kind == "hello":
                 if header.session in pilot.hellos:
-                    raise ReplayError("this hello was said before")
+                    raise ReplayError("this hello was sent before")
                 pilot.hellos.add(header.session)
                 if len(pilot.hellos) > MOST_HELLOS:
                     self.revoke(header.pilot)
@@ -250,8 +249,8 @@ class PilotDispatcher:
         for name, expected in self._about_us.items():
             if body.get(name) != expected:
                 self.broken = (
-                    f"a pilot has {name} {str(body.get(name))[:60]}, and here is {expected}; "
-                    "results would not compare, so install the same"
+                    f"a pilot has {name} {str(body.get(name))[:60]}, this machine has {expected}; "
+                    "install the same version on both"
                 )
                 return self._end(pilot, {})
         self._put_back(pilot, "died")  # fences off the session before
@@ -343,8 +342,8 @@ class PilotServer:
             self._socket = socket.create_server((host, 0), family=family, backlog=256)
         except OSError as error:
             raise SettingsError(
-                f"cannot listen at '{host}' ({error.strerror or error}); host of [executor] is an "
-                "address of this machine that the nodes of the cluster reach"
+                f"cannot listen at '{host}' ({error.strerror or error}); set host in [executor] to "
+                "an address of this machine that the nodes of the cluster can reach"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._strangers = 0
@@ -354,7 +353,7 @@ class PilotServer:
         self._thread = threading.Thread(target=self._run, name="slurm gate", daemon=True)
         self._thread.start()
         if not self._ready.wait(30.0):
-            raise ExecutorError("the gate for Slurm's pilots did not start within 30 s")
+            raise ExecutorError("the server for Slurm pilots did not start within 30 s")
         desk.on_change = self._changed
 
     def close(self) -> None:
@@ -443,10 +442,10 @@ class PilotServer:
         try:
             header = decode_header((await reader.readuntil(b"\n"))[:-1])
         except asyncio.LimitOverrunError as error:
-            raise FrameError("no header of a frame") from error
+            raise FrameError("the message header is not valid") from error
         secret = self._view_model.secret(header.pilot)
         if secret is None or not header.is_signed(secret, "ask"):
-            raise FrameError("nobody's signature")
+            raise FrameError("the signature is not valid")
         return header, secret
 
     async def _answer(
@@ -465,4 +464,4 @@ class PilotServer:
                 async with asyncio.timeout(left_s):
                     await change.wait()
             if reader.at_eof():
-                raise FrameError("it has gone")
+                raise FrameError("the pilot has disconnected")

@@ -49,7 +49,7 @@ NEVER = frozenset(
         "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed",
     }
 )  # fmt: skip
-"""Reasons of Slurm for which a job waits until somebody changes the cluster or the job."""
+"""Reasons of Slurm for which a job waits until a person changes the cluster or the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class SlurmExecutor:
                     if self._reported is not None:
                         self._reported(run_id, measures)
                 except Exception as error:
-                    _log.warning("whoever listens to reports failed: %s", error)
+                    _log.warning("the listener of intermediate results failed: %s", error)
 
     # Pilots; in a thread
 
@@ -321,8 +321,8 @@ class SlurmExecutor:
         )
         if verdict.never is not None:
             raise ExecutorError(
-                f"Slurm never starts the jobs of this sweep; its reason is {verdict.never}: see "
-                "[executor] and what a run needs"
+                f"Slurm never starts the jobs of this sweep; its reason is {verdict.never}; see "
+                "[executor] and [environment]"
             )
         for name, missing in verdict.missing.items():
             self._expected[name] = self._expected[name][0], missing
@@ -338,11 +338,11 @@ class SlurmExecutor:
             self._said_why = True
             _log.warning("a job of this sweep waits in Slurm; its reason is %s", verdict.waits)
         if self._fruitless >= FRUITLESS + self.capacity:
-            last_message = f"; the last one said: {self._last_lost}" if self._last_lost else ""
+            last_message = f"; the last output is: {self._last_lost}" if self._last_lost else ""
             raise ExecutorError(
-                f"{self._fruitless} jobs of Slurm in a row ended before their pilot came to "
-                f"{self._gate.host}:{self._gate.port}{last_message}. What was finished is kept; go "
-                "on with: copperline resume"
+                f"{self._fruitless} jobs of Slurm in a row ended before their pilot connected to "
+                f"{self._gate.host}:{self._gate.port}{last_message}. Finished runs are stored; "
+                "continue with: copperline resume"
             )
         return len({*verdict.lost, *verdict.on_hold})
 
@@ -367,9 +367,9 @@ class SlurmExecutor:
             del self._expected[pilot]
             if not self._view_model.pilot_states():
                 raise ExecutorError(
-                    f"Slurm takes no job of this sweep ({error}); see [executor]"
+                    f"Slurm refuses the jobs of this sweep ({error}); see [executor]"
                 ) from error
-            _log.warning("Slurm takes no further job of this sweep: %s", error)
+            _log.warning("Slurm refuses further jobs of this sweep: %s", error)
             self._again_s = time.monotonic() + MOST_BACK_OFF_S
 
     def _options(self, pilot: str) -> list[str]:
@@ -386,8 +386,8 @@ class SlurmExecutor:
             self._away_since_s = now_s
         elif now_s - self._away_since_s > COMES_BACK_S and self._view_model.n_runs:
             raise ExecutorError(
-                f"Slurm's controller has not answered for {COMES_BACK_S:.0f} s ({error}). What was "
-                "finished is kept; go on with: copperline resume"
+                f"Slurm's controller has not answered for {COMES_BACK_S:.0f} s ({error}). Finished "
+                "runs are stored; continue with: copperline resume"
             )
         self._again_s = time.monotonic() + self._back_off_s
         self._back_off_s = min(2 * self._back_off_s, MOST_BACK_OFF_S)

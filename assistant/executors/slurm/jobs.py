@@ -77,8 +77,8 @@ def check_commands() -> None:
     lacking = [name for name in PROGRAMS if shutil.which(name) is None]
     if lacking:
         raise SettingsError(
-            f"there is no '{lacking[0]}' on this machine; start the sweep where Slurm's commands "
-            "are, or choose another executor"
+            f"there is no '{lacking[0]}' on this machine; start the sweep on a machine with "
+            "Slurm's commands, or choose another executor"
         )
 
 
@@ -87,14 +87,14 @@ def check_options(options: Sequence[str]) -> None:
     for option in options:
         if not option.startswith("-") or any(ord(character) < 32 for character in option):
             raise SettingsError(
-                f"the option '{option}' of [executor] does not begin with '-'; give each with its "
-                "value in one text, such as '--constraint=fast'"
+                f"the option '{option}' of [executor] does not begin with '-'; write each with its "
+                "value as one text, such as '--constraint=fast'"
             )
         name = option.partition("=")[0]
         if option in ("-", "--") or _is_ours(name):
             raise SettingsError(
-                f"the option '{option}' of [executor] is not for the job of a pilot; it has its "
-                "own name, output, size and environment"
+                f"the option '{option}' of [executor] is not allowed; Copperline sets the name, "
+                "output, size and environment of its jobs"
             )
 
 
@@ -219,13 +219,13 @@ def host_of(batch: BatchSystem) -> str:
         if is_local_slurm(batch.partition):
             return "127.0.0.1"
         raise SettingsError(
-            "the nodes of this cluster are other machines: say in [executor] as host the address "
-            "of this machine that they reach, and as folder one that they share"
+            "the nodes of this cluster are other machines: in [executor], set host to the address "
+            "of this machine that they can reach, and folder to a shared folder"
         )
     if batch.host in ("0.0.0.0", "::", "*", ""):  # noqa: S104 - refused
         raise SettingsError(
-            f"host '{batch.host}' of [executor] is no address that jobs could go to; give the "
-            "address of this machine that the nodes of the cluster reach"
+            f"host '{batch.host}' of [executor] is not an address that jobs can connect to; give "
+            "the address of this machine that the nodes of the cluster can reach"
         )
     return batch.host
 
@@ -239,7 +239,7 @@ def slurm_errors_translated() -> Iterator[None]:
         raise ExecutorError(f"Slurm does not answer ({error}); is it running?") from error
     except SlurmRefusedError as error:
         raise SettingsError(
-            f"Slurm takes no job of this sweep ({error}); see [executor] (partition, account, "
+            f"Slurm refuses the jobs of this sweep ({error}); see [executor] (partition, account, "
             "walltime, options) and [environment] (cores, memory)"
         ) from error
 
@@ -266,8 +266,8 @@ class PilotFolder:
             mode = base.stat().st_mode
             if mode & 0o022 and not mode & stat.S_ISVTX:
                 raise SettingsError(
-                    f"others may write into '{base}', where the tickets of Slurm's pilots would "
-                    f"lie; chmod go-w '{base}', or name another folder in [executor]"
+                    f"others may write to '{base}', the folder for the tickets of Slurm's "
+                    f"pilots; run chmod go-w '{base}', or name another folder in [executor]"
                 )
             self.path = Path(tempfile.mkdtemp(prefix=MARK, dir=base.resolve()))
             self.script = self.path / "pilot.sh"

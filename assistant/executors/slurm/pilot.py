@@ -184,7 +184,7 @@ class Pilot:
         try:
             about = {"version": version("copperline"), "python": platform.python_version()}
             if self._line.hello(about)["do"] != "go":
-                return "its ticket does not count any more"
+                return "its ticket is not valid any more"
             self._beside.start()
             return self._serve()
         except ApplicationLoadError as error:
@@ -276,7 +276,7 @@ class Pilot:
         """Send a message on the current run; raise if the ticket is not valid any more."""
         answer = self._line.ask(kind, {"attempt": self._attempt, **more})
         if answer["do"] == "end":
-            raise _PilotFinishedError(str(answer.get("why", "its ticket does not count any more")))
+            raise _PilotFinishedError(str(answer.get("why", "its ticket is not valid any more")))
         return answer
 
     def _last_words(self, why: str) -> None:

@@ -87,14 +87,14 @@ def read_ticket(path: Path) -> PilotTicket:
         secret, folders = bytes.fromhex(body.pop("secret")), tuple(body.pop("path"))
         return PilotTicket(secret=secret, path=folders, **body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ExecutorError(f"'{path}' is no ticket ({error})") from error
+        raise ExecutorError(f"'{path}' is not a ticket ({error})") from error
 
 
 def pickle_application(application: Application, folder: Path) -> tuple[Path, str]:
     """Pickle an application; return the file path and its SHA-256, or raise SettingsError."""
     try:
         if type(application).__module__ == "__main__":
-            raise pickle.PicklingError("its class is part of the program that was started")
+            raise pickle.PicklingError("its class is defined in the main program")
         content = pickle.dumps(application)
     except Exception as error:
         raise SettingsError(
@@ -124,13 +124,13 @@ def _read_own(path: Path, forbidden: int, most_bytes: int | None) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
-            raise ExecutorError(f"'{path}' is no plain file of this user's")
+            raise ExecutorError(f"'{path}' is not a regular file of this user")
         if about.st_mode & forbidden:
             mode = stat.S_IMODE(about.st_mode)
-            raise ExecutorError(f"'{path}' is open to others (mode {mode:04o})")
+            raise ExecutorError(f"'{path}' is accessible to other users (mode {mode:04o})")
         content = file.read(-1 if most_bytes is None else most_bytes + 1)
     if most_bytes is not None and len(content) > most_bytes:
-        raise ExecutorError(f"'{path}' is longer than {most_bytes} bytes: not a file of ours")
+        raise ExecutorError(f"'{path}' is longer than {most_bytes} bytes: not a Copperline file")
     return content
 
 
@@ -202,7 +202,7 @@ def encode(
     header = FrameHeader(*about, len(content), hashlib.sha256(content).hexdigest())
     if len(content) > header.most_bytes:
         raise FrameError(
-            f"{len(content)} bytes are too many to send; at most {header.most_bytes} may go"
+            f"{len(content)} bytes are too many to send; the limit is {header.most_bytes}"
         )
     signed = replace(header, signature=header.sign(secret, direction))
     line = json.dumps({name: getattr(signed, name) for name in FrameHeader.__slots__})
@@ -215,7 +215,7 @@ def decode_header(line: bytes) -> FrameHeader:
         body = json.loads(line) if len(line) <= MOST_HEADER else None
         header = FrameHeader(**body)  # type: ignore[arg-type]
     except (ValueError, TypeError, RecursionError) as error:
-        raise FrameError("no header of a frame") from error
+        raise FrameError("the message header is not valid") from error
     texts: list[object] = [header.pilot, header.session, header.digest, header.signature]
     numbers: list[object] = [header.counter, header.length]
     if (
@@ -224,7 +224,7 @@ def decode_header(line: bytes) -> FrameHeader:
         or header.kind not in KINDS
         or header.length > header.most_bytes
     ):
-        raise FrameError("no header of a frame")
+        raise FrameError("the message header is not valid")
     return header
 
 
@@ -235,13 +235,13 @@ def _is_count(value: object) -> bool:
 def decode_body(header: FrameHeader, content: bytes) -> dict[str, Any]:
     """Decode the body of a message, or raise FrameError if it does not match its header."""
     if hashlib.sha256(content).hexdigest() != header.digest:
-        raise FrameError("the body is not the one that was signed")
+        raise FrameError("the body does not match its signature")
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"the body is no JSON: {error}") from error
+        raise FrameError(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise FrameError("the body is no object")
+        raise FrameError("the body is not an object")
     return body
 
 
@@ -274,9 +274,9 @@ def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
             duration_s=float(fields.pop("duration_s")), stopped=bool(fields.pop("stopped")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
-        raise FrameError(f"no result of a run: {error}") from error
+        raise FrameError(f"not a valid result: {error}") from error
     if completion.failure is not None and not isinstance(completion.failure, str):
-        raise FrameError("no result of a run: its failure is no text")
+        raise FrameError("not a valid result: its failure is not text")
     return completion
 
 
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
     """Return a NumPy number or array as plain Python."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 ANSWER_S = 20.0  # Seconds of one try; an answer that says wait takes some seconds
@@ -345,7 +345,7 @@ class PilotConnection:
                 if time.monotonic() + AGAIN_S > until_s:
                     gate = f"{self._ticket.host}:{self._ticket.port}"
                     raise DispatcherUnreachableError(
-                        f"the gate {gate} does not answer ({error})"
+                        f"the server {gate} does not answer ({error})"
                     ) from error
                 time.sleep(AGAIN_S)
 
@@ -372,7 +372,7 @@ class PilotConnection:
                 question = decode_header(frame.partition(b"\n")[0])
                 signed = header.is_signed(self._ticket.secret, "answer")
                 if not signed or not header.answers(question):
-                    raise FrameError("an answer that is not the gate's to this question")
+                    raise FrameError("the answer does not match the request")
                 return decode_body(header, file.read(header.length))
             except FrameError as error:
                 raise _ConnectionBrokenError(

@@ -150,8 +150,8 @@ class PlatformComparison:
         alike = sum(comparison.is_alike for comparison in several)
         furthest = max(several, key=lambda comparison: comparison.ks)
         return (
-            f"{alike} of {len(several)} samples are as like the log as two samples of one law "
-            f"(KS, 5 %); furthest is '{furthest.name}', KS {furthest.ks:.3f}."
+            f"{alike} of {len(several)} samples differ from the log only by chance (KS test, 5 %); "
+            f"the largest difference is in '{furthest.name}', KS {furthest.ks:.3f}."
         )
 
 
@@ -248,7 +248,7 @@ def week_chart(bands: WeekBands) -> Spec:
     }  # fmt: skip
 
     def line(name: str, width: float) -> Spec:
-        y = {"field": name, "type": "quantitative", "title": "arrivals an hour, mean"}
+        y = {"field": name, "type": "quantitative", "title": "mean arrivals per hour"}
         return {
             "mark": {"type": "line", "strokeWidth": width},
             "encoding": {"x": x, "y": y, "color": {**colour, "datum": name}},

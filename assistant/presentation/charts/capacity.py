@@ -145,7 +145,7 @@ def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> S
         },
     }
     x = {
-        "field": "day", "type": "quantitative", "title": "days since the begin of the window",
+        "field": "day", "type": "quantitative", "title": "days since the start of the window",
         "axis": {"grid": False}, "scale": {"nice": False},
     }  # fmt: skip
     y: dict[str, Any] = {"type": "quantitative", "title": title}
@@ -251,7 +251,7 @@ def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most:
         "encoding": {
             "x": {
                 "field": "distance", "type": "ordinal", "sort": labels, "axis": {"labelAngle": 0},
-                "title": "other flavours since a flavour was asked for last",
+                "title": "other flavours since the last request for a flavour",
             },
             "xOffset": {"field": "line", "sort": names},
             "y": {
@@ -343,7 +343,7 @@ def servers(
         "axis": {"grid": False, "format": "d", "tickMinStep": 1},
     }  # fmt: skip
     y = {
-        "field": "share", "type": "quantitative", "title": "futures for which they suffice",
+        "field": "share", "type": "quantitative", "title": "futures with enough servers",
         "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
     }  # fmt: skip
     return {

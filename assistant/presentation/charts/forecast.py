@@ -234,7 +234,7 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
     """
     rows = [{"runs": m.runs, "chance": m.chance, "low": m.low, "high": m.high} for m in marks]
     axis = {"grid": False, "format": "d", "tickMinStep": 1}
-    x = {"field": "runs", "type": "quantitative", "title": "runs over", "axis": axis}
+    x = {"field": "runs", "type": "quantitative", "title": "ended runs", "axis": axis}
     x["scale"] = {"zero": False}
     y = chance_axis("y")
     layers: list[Spec] = [
@@ -314,7 +314,7 @@ def fan_layers(
     tooltip = [
         *first,
         {"field": "to", "title": "1 in 10 better than"},
-        {"field": "median", "title": "middle"},
+        {"field": "median", "title": "median"},
         {"field": "high", "title": "1 in 10 worse than"},
     ]
     return [
@@ -618,7 +618,7 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
     A filled disc is a result inside the interval, a cross outside, a square had no interval.
     ``title`` is the name of the value with its unit. Only the latest `MOST_PREDICTIONS` are drawn.
     """
-    kinds = ["came as stated", "came outside", "came, no interval stated"]
+    kinds = ["inside the interval", "outside the interval", "no interval"]
     latest = marks[-MOST_PREDICTIONS:]
     rows = [
         {

@@ -140,7 +140,7 @@ Kind = Literal[
     "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
     "evaluated", "best", "baseline", "closed", "excluded",
 ]  # fmt: skip
-"""Kind of a mark on a map, also its text in the legend."""
+"""Kind of a mark on a map; the legend shows ``baseline`` as *current*."""
 
 _SHAPES: Mapping[Kind, str] = {
     "measured": "circle",
@@ -163,6 +163,7 @@ _OF_RUNS: tuple[Kind, ...] = (
 )  # fmt: skip
 _WIDE, _TALL, _MOST_STEP = 800, 420, 34  # space for a map with labels beside a list of pages
 _NARROW, _SPARSE = 8, 10
+_LABELS: Spec = {"labelExpr": "datum.label == 'baseline' ? 'current' : datum.label"}
 _BLANK, _SHUT = "#7b879426", "#7b879473"
 
 
@@ -275,7 +276,7 @@ def response_map(
                 "tooltip": [
                     {"field": "what", "title": "configuration"},
                     *tooltip,
-                    {"field": "may", "title": "may be proposed"},
+                    {"field": "may", "title": "may be suggested"},
                 ],
             },
         },
@@ -403,10 +404,7 @@ def _drawn_marks(
     groups: tuple[tuple[tuple[Kind, ...], Spec], ...] = (
         (shut, {"filled": False, "stroke": TEXT, "strokeWidth": 1, "size": side**2}),
         (_OF_RUNS, {"fill": "white", "stroke": INK, "strokeWidth": 1.4, "size": side**2}),
-        (
-            _ABOVE,
-            {"fill": ACCENT, "stroke": "white", "strokeWidth": 1.2, "size": 3 * side**2},
-        ),
+        (_ABOVE, {"fill": ACCENT, "stroke": "white", "strokeWidth": 1.2, "size": 3 * side**2}),
     )
     layers: list[Spec] = []
     for group, look in groups:
@@ -415,7 +413,7 @@ def _drawn_marks(
             "field": "kind",
             "type": "nominal",
             "scale": {"domain": kinds, "range": [_SHAPES[kind] for kind in kinds]},
-            "legend": {"symbolSize": 230 if group is _ABOVE else 100, "columns": 6},
+            "legend": {"symbolSize": 230 if group is _ABOVE else 100, "columns": 6, **_LABELS},
         }
         if kinds:
             layers.append(

@@ -179,7 +179,7 @@ def _shaded(shades: Sequence[DensityCell], x: Spec, y: Spec) -> Spec:
         "encoding": {
             "x": x, "x2": {"field": "end"}, "y": y, "y2": {"field": "high"},
             "opacity": {**share, "legend": None, "scale": opacity},
-            "tooltip": [{**share, "title": "taken by smaller jobs", "format": ".0%"}],
+            "tooltip": [{**share, "title": "used by smaller jobs", "format": ".0%"}],
         },
     }  # fmt: skip
 
@@ -336,7 +336,7 @@ def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, othe
         "scale": {"type": "symlog", "constant": 60, "domain": [-max(most, 60.0), max(most, 60.0)]},
         "axis": {"values": values, "labelExpr": _WAIT_LABEL, "labelOverlap": True, **_ALIGNED},
     }  # fmt: skip
-    x = {**_time_x("start_s", from_s, to_s), "title": "submitted, as above"}
+    x = {**_time_x("start_s", from_s, to_s), "title": "submission, as above"}
     span = {"x": x, "x2": {"field": "end_s"}}
     statistics = [{"field": name, "title": f"{title} [s]", "format": ",.0f"} for name, title in (
         ("low", "1 in 10 below"), ("median", "median"), ("high", "1 in 10 above"))]  # fmt: skip

@@ -114,7 +114,7 @@ def maze_picture(drawing: MazeDrawing) -> Spec:
         "$schema": SCHEMA,
         "config": CONFIG,
         "title": _title(
-            drawing.title, "red: enemies, each from its diamond; light squares: rubble"
+            drawing.title, "red: enemies, starting at the diamonds; light squares: rubble"
         ),
         "width": edge * drawing.columns,
         "height": edge * drawing.rows,
@@ -137,7 +137,7 @@ def flood_picture(drawing: FloodDrawing) -> Spec:
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
-        "title": _title(drawing.title, "blue: the deepest water of the storm; lines: streams"),
+        "title": _title(drawing.title, "blue: maximum depth of the water; lines: streams"),
         "spacing": 40,
         "hconcat": [_map(drawing), {"vconcat": [_rain(drawing), *lower], "spacing": 12}],
         "resolve": {"scale": {"color": "independent"}},
@@ -208,7 +208,7 @@ def _way(maze: MazeDrawing) -> Spec:
         "field": "at_s",
         "type": "quantitative",
         "scale": {"scheme": "plasma", "domainMax": max([1.0, *(s.at_s for s in maze.way)]) * 1.15},
-        "legend": {"title": "the runner's way, seconds", "orient": "bottom", "gradientLength": 220,
+        "legend": {"title": "path of the runner, s", "orient": "bottom", "gradientLength": 220,
                    "titleColor": TEXT},
     }  # fmt: skip
     drawing = _lines(maze.way, maze, strokeWidth=6, strokeCap="round")
@@ -280,7 +280,7 @@ def _map(drawing: FloodDrawing) -> Spec:
                 "field": "water",
                 "type": "quantitative",
                 "scale": {"type": "sqrt", "range": ["#9fd0f0", "#08306b"], "domain": [0, most]},
-                "legend": {"title": "deepest water, mm", "orient": "bottom", "titleColor": TEXT,
+                "legend": {"title": "maximum depth, mm", "orient": "bottom", "titleColor": TEXT,
                            "gradientLength": 220},
             },
             "opacity": {

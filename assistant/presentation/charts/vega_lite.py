@@ -147,7 +147,7 @@ def best_so_far(
     if baseline is not None:
         layers.append(
             {
-                "data": {"values": [{"baseline": baseline, "label": "baseline"}]},
+                "data": {"values": [{"baseline": baseline, "label": "current"}]},
                 "layer": [
                     {
                         "mark": {"type": "rule", "strokeDash": [5, 4], "color": MUTED},
@@ -238,7 +238,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
             "second": p.second,
             "kind": "on the front" if p.on_front else "dominated",
             "constraints": "met" if p.feasible else "violated",
-            "label": "baseline" if p.is_baseline else "",
+            "label": "current" if p.is_baseline else "",
         }
         for p in sorted(points, key=lambda p: p.on_front)  # the front is on top
     ]

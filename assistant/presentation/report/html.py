@@ -225,7 +225,7 @@ def check_target(path: Path) -> Path:
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(target.parent, os.W_OK):
-            raise PermissionError(f"no right to write in {target.parent}")
+            raise PermissionError(f"no permission to write in {target.parent}")
     except OSError as error:
         raise StoreError(f"the report '{path}' cannot be written: {error}") from error
     return target
@@ -292,7 +292,7 @@ def comparison_rows(likeness: PlatformComparison) -> list[tuple[str, ...]]:
 
 
 LIKENESS = (
-    "what", "log", "simulated", "median in the log", "simulated median", "KS", "by chance up to",
+    "sample", "log", "simulated", "median in the log", "simulated median", "KS", "KS limit",
     "Wasserstein", "apart", "verdict",
 )  # fmt: skip
 

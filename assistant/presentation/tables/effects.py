@@ -130,27 +130,25 @@ def headline(report: EffectsReport, strengths: TermShares) -> str:
     """Return one or two sentences on the strongest effects, or on why none is known."""
     measured = [strength for strength in strengths.main if strength.share is not None]
     if not measured:
-        return f"No effect on {report.value_name} can be told yet: {report.error.reason}"
+        return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
     measured.sort(key=lambda strength: -(strength.share or 0.0))
     most = measured[0]
     text = (
-        f"{most.parameters[0]} matters most: it explains {_share(most)} of how {report.value_name} "
-        f"varies over the {report.n_runs} runs."
+        f"{most.parameters[0]} matters most: it explains {_share(most)} of the variation of "
+        f"{report.value_name} over the {report.n_runs} runs."
     )
     if not most.share:
-        text = f"No parameter explains more of {report.value_name} than chance would."
+        text = f"No parameter explains more of the variation of {report.value_name} than chance."
     tested = [strength for strength in measured if strength.test.p is not None]
     if tested:
         clear = [strength.parameters[0] for strength in tested if (strength.test.p or 0.0) < CLEAR]
         names = f": {', '.join(clear)}" if clear else ""
-        text += (
-            f" Clear beyond chance, one by one: {len(clear)} of {len(tested)} parameters{names}."
-        )
+        text += f" Significant in single tests: {len(clear)} of {len(tested)} parameters{names}."
     pair = next((strength for strength in strengths.pairs if strength.share is not None), None)
     if pair is not None and (pair.share or 0.0) < LITTLE:
-        text += f" No pair is known to explain {LITTLE:.0%} beyond that."
+        text += f" No interaction is known to explain {LITTLE:.0%} more."
     elif pair is not None:
-        text += f" The strongest pair is {' x '.join(pair.parameters)} with {_share(pair)}."
+        text += f" The strongest interaction is {' x '.join(pair.parameters)} with {_share(pair)}."
     return text
 
 
@@ -201,8 +199,8 @@ def margins_text(margins: Margins, n_unknown: int) -> str:
         text = margins.reason or ""
     else:
         text = (
-            f"Lenth's margins: an effect beyond {number(margins.margin)} stands out by itself "
-            f"(ME), one beyond {number(margins.simultaneous)} among all (SME); the pseudo standard "
+            f"Lenth's margins: {number(margins.margin)} for a single effect (ME), "
+            f"{number(margins.simultaneous)} for all effects at once (SME); the pseudo standard "
             f"error is {number(margins.pse)}."
         )
     if n_unknown:

@@ -40,7 +40,7 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     best = None if experiment.best is None else experiment.summary(experiment.best)
     if best is None:
         failed = len(experiment.runs)
-        text = f"None of {failed} runs gave a result." if failed else "Nothing has been run yet."
+        text = f"None of {failed} runs gave a result." if failed else "There are no runs yet."
         return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
     baseline_run = experiment.baseline
     baseline = None if baseline_run is None else experiment.summary(baseline_run)
@@ -62,7 +62,7 @@ def _found(
         return BaselineFinding(
             "no_baseline",
             f"Best found: {_value(experiment, best.outcome)} ({_named(best)}).",
-            (f"There is no today's configuration to compare with. {why}",),
+            (f"There is no current configuration to compare with. {why}",),
             None,
             best.run.id,
         )
@@ -73,11 +73,11 @@ def _nothing_feasible(
     experiment: Experiment, best: ConfigurationSummary, baseline: ConfigurationSummary | None
 ) -> BaselineFinding:
     new = best.outcome
-    headline = "No configuration tried meets every constraint"
+    headline = "No tried configuration meets every constraint"
     closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
     if baseline is not None and baseline.configuration == best.configuration:
         headline, sentence = (
-            f"{headline}; today's comes closest.",
+            f"{headline}; the current one comes closest.",
             f"{closest[0].upper()}{closest[1:]}.",
         )
     elif baseline is None:
@@ -87,12 +87,12 @@ def _nothing_feasible(
         )
     else:
         old = baseline.outcome
-        headline = f"{headline}; {_named(best)} comes closer than today."
+        headline = f"{headline}; {_named(best)} comes closer than the current one."
         sentence = (
             f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
-            f"{_value(experiment, new)} against today's {_value(experiment, old)}."
+            f"{_value(experiment, new)} (current: {_value(experiment, old)})."
         )
-    more = "A later sweep may find one that does: try more runs, other levels, or a looser bound."
+    more = "Try more runs, other levels, or a looser bound."
     return BaselineFinding("nothing_feasible", headline, (sentence, more), None, best.run.id)
 
 
@@ -103,19 +103,19 @@ def _against_baseline(
     if best.rank <= baseline.rank:
         return BaselineFinding(
             "baseline_is_best",
-            "Today's configuration is the best of those tried.",
+            "The current configuration is the best so far.",
             (f"It gives {_value(experiment, old)}; no other run was better.",),
             0.0,
             best.run.id,
         )
     improvement = (new.quality - old.quality) / abs(old.quality) if old.quality else None
-    values = f"{_value(experiment, new)} against today's {_value(experiment, old)}"
+    values = f"{_value(experiment, new)} instead of {_value(experiment, old)}"
     name = _named(best)
     name = f"{name[0].upper()}{name[1:]}"
     if not old.feasible:
         return BaselineFinding(
             "improved",
-            f"{name} meets every constraint, today's configuration does not.",
+            f"{name} meets every constraint; the current configuration does not.",
             (f"It gives {values}.",),
             improvement,
             best.run.id,
@@ -128,7 +128,7 @@ def _against_baseline(
         share = f"{quantity(abs(new.value - old.value), unit)} {better}"
     return BaselineFinding(
         "improved",
-        f"{name} is {share} than today.",
+        f"{name} is {share} than the current configuration.",
         (f"It gives {values}, and meets every constraint.",),
         improvement,
         best.run.id,
@@ -147,10 +147,9 @@ def _traded(experiment: Experiment, best: ConfigurationSummary) -> tuple[str, ..
     also = f"{second.wrapper} = {quantity(best.outcome.second_value, second.unit)}"
     n = len(experiment.front)
     front = (
-        f"{n} configurations are on the front, on which neither gets better without the other "
-        "getting worse"
+        f"{n} configurations are on the Pareto front"
         if n > 1
-        else "nothing tried is better in either"
+        else "no tried configuration is better in either"
     )
     return (f"It is the best by {objective.wrapper}, the first of two measures; {also}; {front}.",)
 
@@ -167,7 +166,7 @@ def _why_failed(experiment: Experiment) -> tuple[str, ...]:
     ((failure, n),) = failures.most_common(1)
     shortened = failure if len(failure) <= LONGEST_FAILURE else f"{failure[:LONGEST_FAILURE]} ..."
     total = failures.total()
-    subject = "The failed run says" if total == 1 else f"Of {total} failed runs {n} say"
+    subject = "Error of the failed run" if total == 1 else f"Error of {n} of {total} failed runs"
     return (f"{subject}: {shortened.rstrip('.')}.",)
 
 
@@ -243,7 +242,7 @@ class ExperimentSummary:
             return ""
         if self.deadline_s is not None:
             left_s = self.deadline_s - now_s
-            return "the deadline is over" if left_s <= 0 else f"{duration(left_s)} to the deadline"
+            return f"{duration(left_s)} to the deadline" if left_s > 0 else "deadline has passed"
         return "" if self.left_s is None else f"{lasting(self.left_s)} of runs"
 
 
@@ -289,7 +288,7 @@ def gain_words(experiment: Experiment) -> str:
     if best is None or baseline is None:
         return ""
     if best.configuration == baseline.configuration:
-        return "as today"
+        return "same as current"
     old = baseline.outcome
     if not old.feasible or not old.quality:
         return "" if old.feasible else "meets all constraints"
@@ -303,11 +302,11 @@ def _state(experiment: Experiment) -> tuple[State, str]:
     if experiment.finished is not None:
         return "finished", "finished"
     if running:
-        return "running", f"running, {running} under way"
+        return "running", f"{running} running"
     if waiting:
         return "waiting", f"{waiting} run{'' if waiting == 1 else 's'} waiting"
     if not experiment.runs:
-        return "new", "nothing run yet"
+        return "new", "no runs yet"
     if experiment.remaining_runs == 0:
         return "used up", "budget used up"
     return "ready", "ready for suggestions"

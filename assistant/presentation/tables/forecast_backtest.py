@@ -226,7 +226,7 @@ def review_sentences(
     if len(goals_agreed) > 1:
         goals = ", ".join(subject.value(goal) for goal in sorted(goals_agreed))
         sentences_so_far.append(
-            f"The goal was changed on the way ({goals}); each chance is of the goal then."
+            f"The goal changed during the sweep ({goals}); each chance is for the goal then."
         )
         return tuple(sentences_so_far)
     verdict = verdict_of(forecast)
@@ -238,7 +238,7 @@ def review_sentences(
     sentences_so_far += _judged([p for p in course if p.verdict == "on_track"], "on track", came)
     if len(sentences_so_far) == 1:
         sentences_so_far.append(
-            "No verdict was given on the way: the chance was too even, or it was too late for one."
+            "The forecast gave no verdict: the chance was near 50 %, or the budget nearly used."
         )
     return tuple(sentences_so_far)
 
@@ -246,10 +246,10 @@ def review_sentences(
 def _told(course: Sequence[ChancePoint]) -> str:
     first, last = course[0], course[-1]
     if len(course) == 1:
-        return f"The chance was told once: {percent(first.chance)} after {first.runs} runs."
+        return f"There was one forecast: {percent(first.chance)} after {first.runs} runs."
     low = min(course, key=lambda point: point.chance)
     high = max(course, key=lambda point: point.chance)
-    when = f"now, after {last.runs}" if last.is_now else f"after {last.runs}, when it was told last"
+    when = f"now, after {last.runs}" if last.is_now else f"after {last.runs}, in the last forecast"
     return (
         f"The chance was {percent(first.chance)} after {first.runs} runs and "
         f"{percent(last.chance)} {when}; {percent(low.chance)} "
@@ -263,20 +263,21 @@ def _judged(points: Sequence[ChancePoint], verdict: str, was_right: bool) -> lis
         return []
     n, first, last = len(points), points[0].runs, points[-1].runs
     times = f"once, after {first} runs" if n == 1 else f"{n} times, after {first} to {last} runs"
-    return [f"It was called {verdict} {times}: that was {'right' if was_right else 'wrong'}."]
+    result = "right" if was_right else "wrong"
+    return [f"The verdict '{verdict}' was given {times}; it was {result}."]
 
 
 FEW = 10  # Fewer runs are not judged: if all 10 are inside, Wilson's interval begins at 72 %
 
 NAMES: dict[Group, str] = {
-    "suggested": "suggested, taken as it was",
+    "suggested": "suggested, unchanged",
     "edited": "suggested, then edited",
     "left out": "suggested, left out",
     "own": "the analyst's own",
     "initial": "first runs",
-    "baseline": "today's configuration",
+    "baseline": "current configuration",
     "repeated": "repeated",
-    "from before": "results from before",
+    "from before": "imported results",
 }
 
 
@@ -323,29 +324,26 @@ def prediction_sentences(trust: PredictionScoreboard) -> tuple[str, ...]:
         single = trust.unanswered == 1
         parts.append(
             f"{trust.unanswered} more suggestion{' was' if single else 's were'} replaced before "
-            f"anything of {'its' if single else 'their'} batch was submitted, and count as nothing."
+            f"a run of {'its' if single else 'their'} batch was submitted; they do not count."
         )
     return tuple(part for part in parts if part)
 
 
 def _held(coverage: IntervalCoverage | None) -> str:
     if coverage is None:
-        return (
-            "No suggestion with a stated interval has come to a result yet, so nothing can be said "
-            "of how far to trust them."
-        )
-    count_text = f"{coverage.inside} of {coverage.n} results lie in the interval that was stated"
+        return "No suggestion with a predicted interval has a result yet: coverage is unknown."
+    count_text = f"{coverage.inside} of {coverage.n} results lie in their predicted interval"
     if coverage.n < FEW:
-        return f"{count_text}; that is too little to judge, {FEW} are needed."
+        return f"{count_text}; at least {FEW} results are needed to judge."
     count_text += (
         f" ({coverage.share:.0%}, 95 % interval {coverage.low:.0%} to {coverage.high:.0%}; "
-        f"{CONFIDENCE:.0%} are promised)"
+        f"{CONFIDENCE:.0%} are expected)"
     )
     if coverage.high < CONFIDENCE:
-        return f"{count_text}: the intervals are too narrow, so trust them less than they say."
+        return f"{count_text}: the intervals are too narrow; expect larger errors."
     if coverage.low > CONFIDENCE:
-        return f"{count_text}: the intervals are wider than they need be."
-    return f"{count_text}: nothing speaks against them."
+        return f"{count_text}: the intervals are wider than necessary."
+    return f"{count_text}: the intervals agree with the results."
 
 
 def _leaned(trust: PredictionScoreboard) -> str:
@@ -354,30 +352,28 @@ def _leaned(trust: PredictionScoreboard) -> str:
         return ""
     unit = f" {trust.unit}" if trust.unit else ""
     text = (
-        f"On average {trust.value_name} came {number(abs(error.value))}{unit} "
-        f"{'above' if error.value > 0 else 'below'} what was expected (95 % interval "
+        f"On average {trust.value_name} was {number(abs(error.value))}{unit} "
+        f"{'above' if error.value > 0 else 'below'} its prediction (95 % interval "
         f"{number(error.low)} to {number(error.high)})"
     )
     if error.low <= 0 <= error.high:
-        return f"{text}: that may be chance."
+        return f"{text}: this may be chance."
     good = (error.value < 0) == (trust.goal == "minimise")
-    return f"{text}: expectations are too {'cautious' if good else 'hopeful'}."
+    return f"{text}: the predictions are too {'cautious' if good else 'optimistic'}."
 
 
 def _improved(trust: PredictionScoreboard) -> str:
     parts = [
-        f"{score.improved} of {score.completed} that were {word}"
+        f"{score.improved} of {score.completed} {word}"
         for group, word in (
-            ("suggested", "suggested"), ("edited", "edited"), ("own", "the analyst's own"),
+            ("suggested", "suggested"), ("edited", "edited"), ("own", "added by the analyst"),
         )
         for score in trust.scores
         if score.group == group and score.completed
     ]  # fmt: skip
     if not parts:
         return ""
-    return (
-        f"The best so far was improved by {', '.join(parts)}; the later a run, the harder that is."
-    )
+    return f"Runs that improved the best: {', '.join(parts)}. This is harder late in a sweep."
 
 
 def _row(score: GroupScore) -> PredictionRow:

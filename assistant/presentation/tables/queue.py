@@ -81,7 +81,7 @@ class QueueSnapshot:
             parts.append("held until it is released")
         else:
             turn = "next, " if run.id == self.waiting[0].id else ""
-            how = f"by its priority {run.priority:g}" if run.priority else "as submitted"
+            how = f"by priority {run.priority:g}" if run.priority else "in order of submission"
             parts.append(f"{turn}{how}")
         if run.lost:
             parts.append(f"lost {run.lost} worker{'' if run.lost == 1 else 's'}, waits again")
@@ -171,7 +171,7 @@ def reported_words(run: Run, objective: Objective) -> str:
     if parts:
         return ", ".join(parts)
     n = len(run.reported)
-    return f"{n} measure{'' if n == 1 else 's'}, none of them counts"
+    return f"{n} measure{'' if n == 1 else 's'}, none is in the objective"
 
 
 def age_words(run: Run, now_s: float) -> str:
@@ -197,8 +197,8 @@ KINDS: Mapping[SuggestionKind, str] = {
 
 KIND_WORDS = (
     "explore: where little is known; improve: likely to beat the best; neighbour: one step from a "
-    "good run; construction: put together of good levels; inside region: where good results lie "
-    "close together; confirmation: a repeat that makes a result surer; yours: added by you"
+    "good run; construction: combined from good levels; inside region: where good results lie "
+    "close together; confirmation: a replicate of a good result; yours: added by you"
 )
 
 
@@ -231,17 +231,17 @@ def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuratio
     n = len(numbered)
     runs = "1 run" if n == 1 else f"{n:,} runs"
     if not n:
-        return "Your list: nothing is taken."
+        return "Your list is empty."
     predictions = [(at, expected_measure(experiment, prediction)) for at, prediction in numbered]
     known_predictions = [
         (at, prediction) for at, prediction in predictions if prediction is not None
     ]
     if not known_predictions:
-        return f"Your list: {runs}; what they give cannot be predicted yet."
+        return f"Your list: {runs}, without a prediction yet."
     minimise = experiment.opened.objective.goal == "minimise"
     known_predictions.sort(key=lambda pair: pair[1].value if minimise else -pair[1].value)
     at, best = known_predictions[0]
-    first = f"no. {at} the best with {_value(experiment, best.value)} ({_ends(best)})"
+    first = f"best: no. {at} with {_value(experiment, best.value)} ({_ends(best)})"
     if n == 1:
         return f"Your list: 1 run, predicted {_value(experiment, best.value)} ({_ends(best)})."
     values = sorted(prediction.value for _, prediction in known_predictions)
@@ -282,13 +282,11 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
     prediction = expected_measure(experiment, configuration)
     n = len(experiment.measured)
     if prediction is None:
-        sentences.append(
-            f"What it gives cannot be predicted: {n} of at least {FEW} results are known."
-        )
+        sentences.append(f"There is no prediction yet: {n} of at least {FEW} results are known.")
     else:
         sentences.append(
-            f"Expected: {expected_text(experiment, configuration)}, with a 95 % interval, by the "
-            f"model of {n:,} results."
+            f"Prediction with 95 % interval: {expected_text(experiment, configuration)}, from "
+            f"{n:,} results."
         )
     if suggestion.chance is not None:
         sentences.append(
@@ -315,7 +313,7 @@ def _nearness(experiment: Experiment, configuration: Configuration, near: Config
         if here[p.name] != there[p.name]
     ]
     run = next((run for run in experiment.runs if run.configuration == near), None)
-    which = "a configuration that was not run" if run is None else f"run {run.id}"
+    which = "a configuration without a run" if run is None else f"run {run.id}"
     value = None if run is None or run.outcome is None else run.outcome.value
     gave = (
         "" if value is None else f", which gave {quantity(value, experiment.opened.objective.unit)}"

@@ -23,7 +23,7 @@ TITLES: dict[AgreedTerm, str] = {
     "runs": "Runs",
     "deadline": "Deadline",
     "cost": "Cost",
-    "run_limit": "A single run",
+    "run_limit": "Run limit",
     "goal": "Goal",
 }
 
@@ -124,12 +124,12 @@ def unknown_cost(experiment: Experiment, run: Run) -> str:
     if cost_of(run, experiment.space.values, tariff) is not None:
         return ""
     name = tariff.measure or tariff.resources
-    lacks = f"it gave no number as '{name}'"
+    lacks = f"it returned no number '{name}'"
     if run.duration_s is None:
-        lacks = "how long it took is unknown"
+        lacks = "its duration is unknown"
     limit = ""
     if sla.max_cost is not None and experiment.cost is None:
-        limit = f"; while no cost is known the limit of {sla.cost_text} ends nothing"
+        limit = f"; the cost limit of {sla.cost_text} has no effect until a cost is known"
     return f"the cost of run {run.id} is unknown, since {lacks}{limit}"
 
 
@@ -139,7 +139,7 @@ def _cost_told(sla: Sla, spent: Spending) -> str:
         return f"unknown: the cost of {_counted(spent.n_unknown)} is not known"
     text = f"{quantity(spent.total, unit)} used"
     if spent.n_unknown:
-        text += f", of which {_counted(spent.n_unknown)} of unknown cost at the mean of the others"
+        text += f"; {_counted(spent.n_unknown)} of unknown cost counted at the mean of the others"
     return text
 
 
@@ -155,7 +155,7 @@ def _run_limit(experiment: Experiment) -> TermUsage | None:
     if longer:
         failed = all(run.state is RunState.FAILED for run in longer)
         outcome = f"{_counted(len(longer))} took longer{', and failed' if failed else ''}"
-    agreed = f"{number_text(limit)} s a run"
+    agreed = f"{number_text(limit)} s per run"
     verdict = _kept(experiment, over)
     return TermUsage("run_limit", limit, longest, over, verdict, None, agreed, outcome)
 
@@ -176,7 +176,7 @@ def _goal(experiment: Experiment) -> TermUsage | None:
         )
     verdict: TermVerdict = "open" if experiment.finished is None else "missed"
     if best_outcome is None:
-        outcome = "not reached; nothing that meets every constraint is known"
+        outcome = "not reached; no result meets every constraint"
         return TermUsage("goal", limit, None, None, verdict, None, agreed, outcome)
     over = abs(best_outcome.value - limit)
     unit = objective.unit
@@ -268,7 +268,7 @@ def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
     rows = []
     for warning in experiment.warnings:
         reply = experiment.answer_to(warning)
-        answer = "not answered" if experiment.open_warning == warning else "overtaken, not answered"
+        answer = "not answered" if experiment.open_warning == warning else "replaced, not answered"
         if reply is not None:
             level = reply.exploitation
             answer = reply.answer + (f" to {level:.0%}" if reply.answer == "changed" else "")

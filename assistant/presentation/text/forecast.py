@@ -1,7 +1,7 @@
 """The forecast as text: a verdict, a headline, sentences, and the terms of the SLA.
 
 Unknown values are called unknown, never shown as a number. Chances come from studies that looked
-alike; no sentence promises a result, and none gives a single number of runs. Times are UTC.
+alike; no sentence guarantees a result or gives a single number of runs. Times are UTC.
 """
 
 import datetime
@@ -117,8 +117,8 @@ def headline(subject: ForecastSubject, forecast: Forecast) -> str:
         return _missed(subject, forecast, goal_value)
     if goal.chance is None:
         return (
-            f"No chance to reach {goal_value} is told yet: "
-            f"{forecast.silence or 'too little is known'}."
+            f"The chance to reach {goal_value} is not known yet: "
+            f"{forecast.silence or 'there are too few results'}."
         )
     chance = f"Chance to reach {goal_value} {_horizon(forecast)}: {_banded(forecast)}."
     return f"{_judged(verdict, goal.chance)} {chance}".strip()
@@ -128,9 +128,9 @@ def _missed(subject: ForecastSubject, forecast: Forecast, goal_value: str) -> st
     if subject.is_finished:
         return f"The goal of {goal_value} was not reached."
     if not forecast.under_way:
-        return f"Nothing is left to run, and the goal of {goal_value} is not reached."
-    late = "nothing can end within the agreement any more"
-    return f"{_going(forecast.under_way)}, and {late}; the goal of {goal_value} is not reached."
+        return f"No run is left, and the goal of {goal_value} is not reached."
+    late = "no run can end within the SLA"
+    return f"{_going(forecast.under_way)}, but {late}; the goal of {goal_value} is not reached."
 
 
 def _judged(verdict: GoalVerdict, chance: float) -> str:
@@ -147,10 +147,10 @@ def _judged(verdict: GoalVerdict, chance: float) -> str:
 
 def _without_goal(subject: ForecastSubject, forecast: Forecast) -> str:
     if forecast.best is not None and not forecast.is_over:
-        return f"No goal is agreed, so no chance is told. {best_words(subject, forecast)}"
+        return f"No goal is set, so no chance is shown. {best_words(subject, forecast)}"
     if forecast.is_over or not forecast.silence:
-        return "No goal is agreed, so no chance is told."
-    return f"No goal is agreed, and nothing can be foreseen yet: {forecast.silence}."
+        return "No goal is set, so no chance is shown."
+    return f"No goal is set, and there is no forecast yet: {forecast.silence}."
 
 
 def _horizon(forecast: Forecast) -> str:
@@ -189,7 +189,7 @@ def forecast_sentences(subject: ForecastSubject, forecast: Forecast) -> tuple[st
         best = best_words(subject, forecast)
         parts += [best] if best and goal is not None else []
         if forecast.under_way:
-            parts.append(f"{_going(forecast.under_way)}, and counted as left until over.")
+            parts.append(f"{_going(forecast.under_way)} and counted as left.")
         parts += [end_words(forecast)] if forecast.remaining is not None else []
         if forecast.binding is not None and len(forecast.terms) > 1:
             parts.append(f"The tightest term: {TERMS[forecast.binding]}.")
@@ -216,13 +216,13 @@ def _far(forecast: Forecast) -> list[str]:
     if goal.runs_needed is None:
         return parts
     if needed is None or needed > MOST_LEFT:
-        parts.append(f"More likely than not: not within {MOST_LEFT} further runs.")
+        parts.append(f"The goal is probably not reached within {MOST_LEFT} further runs.")
     else:
         time_s = None if goal.seconds_needed is None else goal.seconds_needed.median
         n = math.ceil(needed)
         further = "1 further run" if n == 1 else f"{n} further runs"
         lasting = "" if time_s is None else f", {duration(time_s)} at the pace so far"
-        parts.append(f"More likely than not: within {further}{lasting}.")
+        parts.append(f"The goal is probably reached within {further}{lasting}.")
     return parts
 
 
@@ -238,17 +238,17 @@ def end_words(forecast: Forecast) -> str:
     """Return a sentence on the expected end of the runs left, as an interval of times of day."""
     left = forecast.seconds_left
     if left is None or left.low is None:
-        return "When the runs left are over is unknown."
+        return "The end of the runs left is unknown."
     first = clock(forecast.at_s + left.low, forecast.at_s)
     if left.high is None or left.median is None:
-        return f"The runs left are over at {first} or later."
+        return f"The runs left end at {first} or later."
     if left.high < 60:
-        return "The runs left are over within a minute."
+        return "The runs left end within a minute."
     last, middle = (clock(forecast.at_s + s, forecast.at_s) for s in (left.high, left.median))
     if first == last:
-        return f"The runs left are over by about {last}."
+        return f"The runs left end by about {last}."
     return (
-        f"The runs left are over between {first.removesuffix(' UTC')} and {last}, "
+        f"The runs left end between {first.removesuffix(' UTC')} and {last}, "
         f"most likely about {middle}."
     )
 
@@ -271,7 +271,7 @@ def term_words(subject: ForecastSubject, term: TermForecast, now_s: float) -> st
     if term.term == "deadline" and term.limit <= now_s:
         return f"{name}: {clock(term.limit, now_s)} has passed"
     if left is None or left.low is None:
-        return f"{name}: {used}, how many more runs that leaves is unknown"
+        return f"{name}: {used}, the number of runs left is unknown"
     if term.term == "max_runs":
         return f"{name}: {used}, {figures(left)} left"
     number_of, _, likely = figures(left).partition(" (")
@@ -313,10 +313,10 @@ def left_words(left: Interval | None) -> str:
     >>> left_words(Interval(38.0, 38.0, 38.0)), left_words(Interval(25.0, 28.0, 31.0))
     ('38 runs left', '25 to 31 runs left (28 most likely)')
     >>> left_words(Interval(25.0, None, None)), left_words(None)
-    ('25 or more runs left', 'runs left, whose number is unknown')
+    ('25 or more runs left', 'runs left (number unknown)')
     """
     if left is None or left.low is None:
-        return "runs left, whose number is unknown"
+        return "runs left (number unknown)"
     if left.high is None or left.median is None:
         return f"{count(left.low)} or more runs left"
     if left.high <= 0:
@@ -353,14 +353,13 @@ def paper_words(forecast: PaperForecast) -> str:
     """Return whether the budget suffices by the (uncalibrated) rule of the Copper paper."""
     rule = "By the paper's rule (uncalibrated)"
     if forecast.remaining is None and forecast.remaining_by_runs is None:
-        terms = "neither a number of runs nor a deadline nor a cost"
-        return f"{rule}: unknown, since {terms} tells how many are left."
+        return f"{rule}: unknown, since no budget of runs, deadline or cost limit is set."
     if forecast.basis != "plan" and not forecast.regions:
         return f"{rule}: unknown. There is no region of good results yet."
     if forecast.pending is None:
-        return f"{rule}: unknown. What is pending cannot be counted."
+        return f"{rule}: unknown. The pending runs cannot be counted."
     if forecast.shortfall is None or forecast.remaining is None:
-        return f"{rule}: unknown. {_runs(forecast.pending)} pending; what remains is not known yet."
+        return f"{rule}: unknown. {_runs(forecast.pending)} pending; the number left is unknown."
     n = len(forecast.regions)
     where = "of your plan" if forecast.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
     pending = f"{_runs(forecast.pending)} pending {where}, {forecast.remaining:,} left"
@@ -370,7 +369,7 @@ def paper_words(forecast: PaperForecast) -> str:
 
 
 def _going(n: int) -> str:
-    return "1 run is under way" if n == 1 else f"{n:,} runs are under way"
+    return "1 run is running" if n == 1 else f"{n:,} runs are running"
 
 
 def _runs(n: int) -> str:

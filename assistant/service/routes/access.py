@@ -50,7 +50,7 @@ from assistant.service.schemas import (
 from assistant.store.queue import LeaseAttempt, RunLease
 
 lease_router = APIRouter(
-    prefix="/v1", tags=["working"], dependencies=[WORKER], responses=responses(409, 422)
+    prefix="/v1", tags=["leases"], dependencies=[WORKER], responses=responses(409, 422)
 )
 
 NO_WISHES = schemas.LeaseRequestIn()
@@ -66,7 +66,7 @@ T = TypeVar("T")
     response_model=RunLeaseOut,
     responses={
         200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
-        204: {"description": "Nothing may start now; Retry-After says when to ask again"},
+        204: {"description": "No run may start now; Retry-After has the seconds to wait"},
         **responses(410),
     },
 )
@@ -77,15 +77,15 @@ async def lease(
     body: schemas.LeaseRequestIn = NO_WISHES,
     accept: Annotated[str, Header()] = "application/json",
 ) -> RunLeaseOut | Response:
-    """Take the next run, by priority, then by age; 204 if nothing may start.
+    """Lease the next run, by priority, then by age; 204 if no run may start.
 
-    Sent again under the same Idempotency-Key, it gives the same run for as long as it is held.
-    Runs of an experiment whose program asks for them itself are given to its adapter, or to who
-    names the experiment; 410 tells that it is finished. ``Accept: text/plain`` gives lines of
+    A repeated request with the same Idempotency-Key returns the same run while it is leased.
+    Runs of an experiment with an external client go only to its adapter and to requests that
+    name the experiment. 410 means that it is finished. ``Accept: text/plain`` returns lines of
     ``name=value``.
     """
     if context.drain.has_begun:
-        raise refusal(503, "the service is ending; claim again when it is back")
+        raise refusal(503, "the service is shutting down; request a lease when it is back")
     service, caller = context.service, caller_of(request)
     worker, only = body.worker or caller.name, body.experiment or caller.experiment_id
     if worker is None:
@@ -125,7 +125,7 @@ def _nothing(service: ExperimentService, only: str | None) -> Response:
             raise refusal(
                 410,
                 f"experiment '{only}' is finished: {reason}",
-                f"end; GET /v1/experiments/{only} tells what was found",
+                f"stop; GET /v1/experiments/{only} returns the results",
             )
         service.session(only)  # loads the session, so that it is finished in its time
         wait_s = WAIT_S if service.queue.is_active(only) else PAUSED_S
@@ -134,7 +134,7 @@ def _nothing(service: ExperimentService, only: str | None) -> Response:
 
 @lease_router.post("/leases/{token}/heartbeat", responses=responses(404))
 async def heartbeat(token: Token, request: Request, context: ContextOf) -> LeaseOut:
-    """Renew a lease. 409 tells the worker to stop: the run is not its own any more."""
+    """Renew a lease. 409 means that the worker must stop: it does not hold the run any more."""
 
     def beat() -> float:
         _tell(request, context, token)
@@ -151,7 +151,7 @@ async def heartbeat(token: Token, request: Request, context: ContextOf) -> Lease
 async def report(
     token: Token, body: schemas.IntermediateResultIn, request: Request, context: ContextOf
 ) -> None:
-    """Tell what a run that goes on has measured so far."""
+    """Record an intermediate result of a running run."""
 
     def record() -> None:
         _tell(request, context, token)
@@ -164,9 +164,9 @@ async def report(
 async def result(
     token: Token, body: schemas.RunResultIn, request: Request, context: ContextOf
 ) -> ResultReceiptOut:
-    """Tell how a run ended. Told again it is the same answer; another result is refused (409)."""
+    """Record the end of a run. A repeated result gets the same answer, another result gets 409."""
     if (body.measures is None) == (body.failure is None):
-        raise refusal(422, "a result has measures, or a failure that says why there are none")
+        raise refusal(422, "a result needs either 'measures' or 'failure' with the reason")
     queue, counts = context.service.queue, context.service.counts
 
     def record() -> bool:
@@ -193,11 +193,11 @@ async def result(
 async def give_back(
     token: Token, body: schemas.ReasonIn, request: Request, context: ContextOf
 ) -> None:
-    """Let a run wait again that this worker cannot end."""
+    """Return a run to the queue that this worker cannot finish."""
 
     def given_back() -> None:
         _tell(request, context, token)
-        context.service.queue.give_back(token, body.reason or "its worker gave it back")
+        context.service.queue.give_back(token, body.reason or "its worker returned it")
 
     await _at_work(context, given_back)
 
@@ -207,12 +207,12 @@ async def give_back(
     responses=responses(404),
 )
 async def application(token: Token, request: Request, context: ContextOf) -> ApplicationSnapshotOut:
-    """Return what is needed to build the application of a run that this worker holds."""
+    """Return the data from which the worker of a leased run builds the application."""
 
     def needed() -> ApplicationSnapshotOut:
         attempt = _tell(request, context, token)
         if not attempt.is_current:
-            raise LeaseLostError(f"run {attempt.run_id} is not held under this token any more")
+            raise LeaseLostError(f"run {attempt.run_id} is not leased under this token any more")
         opened = context.service.store.opened(attempt.experiment_id)
         return ApplicationSnapshotOut(
             experiment=attempt.experiment_id,
@@ -251,7 +251,7 @@ def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt
     if caller.role is not Role.OWNER and caller.name != (
         name if context.service.book.has(name) else None
     ):
-        raise refusal(403, "this run was claimed by another token", "claim a run of your own")
+        raise refusal(403, "this run was leased with another API token", "lease another run")
     context.service.client_liveness.note(attempt.experiment_id)
     return attempt
 
@@ -262,11 +262,11 @@ def _refuse_name(book: ApiTokenStore, caller: Caller, worker: str) -> None:
     if caller.name is not None and name != caller.name:
         raise refusal(
             403,
-            f"a worker with the token '{caller.name}' cannot call itself '{worker}'",
-            f"call it '{caller.name}', or '{caller.name}/' and what you like",
+            f"a worker with the token '{caller.name}' cannot have the name '{worker}'",
+            f"use the name '{caller.name}', or '{caller.name}/' and any text",
         )
     if caller.name is None and book.has(name):
-        raise refusal(403, f"'{name}' is the name of a token; a worker without it has another name")
+        raise refusal(403, f"'{name}' is the name of a token; choose another name for the worker")
 
 
 def _lease(lease: RunLease) -> RunLeaseOut:
@@ -289,7 +289,7 @@ TokenName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 
 @token_router.get("/caller", dependencies=[ANYBODY])
 def caller(request: Request) -> CallerOut:
-    """Say whose token this request has come by, and what that is for."""
+    """Return the role, name, experiment and expiry of the token of this request."""
     asking = caller_of(request)
     return CallerOut(
         role=asking.role,
@@ -301,7 +301,7 @@ def caller(request: Request) -> CallerOut:
 
 @token_router.get("/tokens", dependencies=[STEERER])
 def tokens(service: ServiceOf) -> list[ApiTokenOut]:
-    """List the tokens with names, latest first; the tokens themselves are kept nowhere."""
+    """List the named tokens, latest first. The secrets themselves are not stored."""
     return [ApiTokenOut(**_told(holder)) for holder in service.book.holders()]
 
 
@@ -309,10 +309,10 @@ def tokens(service: ServiceOf) -> list[ApiTokenOut]:
 def make(
     body: ApiTokenIn, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> NewApiTokenOut:
-    """Make a token with a name, and tell it this once.
+    """Create a named token. Only this answer contains the token.
 
-    Sent again under the same Idempotency-Key, because the answer was lost, it gives another token
-    in the place of the one that nobody received.
+    A repeated request with the same Idempotency-Key, after a lost answer, creates another token
+    that replaces the first one.
     """
     asking, role = caller_of(request), Role(body.role)
     _refuse_more(asking, role)
@@ -320,7 +320,7 @@ def make(
     if ends_s is not None and (body.expires_s is None or body.expires_s > ends_s):
         raise refusal(
             403,
-            "a token ends no later than the one by which it is made",
+            "a new token cannot expire later than the token that creates it",
             f"send an expires_s of at most {ends_s:.0f}",
         )
     again = service.once(keyed_request)
@@ -336,7 +336,7 @@ def make(
     annotate_request(request.scope, made=body.name)
     holder = service.book.holder_of(token.encode())
     if holder is None:
-        raise refusal(409, f"the token '{body.name}' was revoked while it was made")
+        raise refusal(409, f"the token '{body.name}' was revoked during its creation")
     return NewApiTokenOut(token=token, **_told(holder))
 
 
@@ -346,12 +346,12 @@ def make(
 def revoke(
     name: TokenName, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> None:
-    """Let nobody in by a token any more, from now on; the runs that it holds wait again."""
+    """Revoke a token at once; the runs that it has leased return to the queue."""
     if service.once(keyed_request):
         return
     there = service.book.get(name)
     if there is None:
-        raise refusal(404, f"there is no token '{name}'", "GET /v1/tokens lists what there is")
+        raise refusal(404, f"there is no token '{name}'", "GET /v1/tokens lists the tokens")
     _refuse_more(caller_of(request), there.role)
     service.revoke_token(name)
     service.remember(keyed_request)
@@ -363,8 +363,8 @@ def _refuse_more(asking: Caller, role: Role) -> None:
     if not asking.role.hands_out(role):
         raise refusal(
             403,
-            f"a {asking.role} does not hand out the token of a {role}",
-            "use the command line where the store lies",
+            f"the role {asking.role} may not create or revoke tokens of the role {role}",
+            "use the command line on the machine of the store",
         )
 
 
@@ -380,7 +380,7 @@ def _told(holder: ApiToken) -> dict[str, Any]:
 
 
 registration_router = APIRouter(
-    prefix="/v1", tags=["registering"], responses=responses(406, 409, 422)
+    prefix="/v1", tags=["external clients"], responses=responses(406, 409, 422)
 )
 
 
@@ -397,12 +397,11 @@ def register_program(
     caller: Annotated[Caller, Depends(RoleRequirement(Role.STEERER))],
     accept: Annotated[str, Header()] = "application/json",
 ) -> RegistrationOut | Response:
-    """Register a program: opens its experiment, and returns the token with which it asks for runs.
+    """Register an external client: open its experiment and return its API token.
 
-    With ``resume`` it goes on with the latest experiment of its name that is not finished, if
-    there is one. Sent again under the same Idempotency-Key it is the same registration, and the
-    token of the first answer is worth nothing any more. ``Accept: text/plain`` gives lines of
-    ``name=value``.
+    With ``resume`` it continues the latest unfinished experiment of its name, if there is one. A
+    repeated request with the same Idempotency-Key is the same registration, but the token of the
+    first answer is no longer valid. ``Accept: text/plain`` returns lines of ``name=value``.
     """
     how = body.auto_steering
     auto_steering = (

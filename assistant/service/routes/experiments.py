@@ -60,10 +60,10 @@ from assistant.service.schemas import execution as execution_of
 from assistant.session.session import Session
 
 query_router = APIRouter(
-    prefix="/v1", tags=["reading"], dependencies=[VIEWER], responses=responses(404, 422)
+    prefix="/v1", tags=["queries"], dependencies=[VIEWER], responses=responses(404, 422)
 )
 state_router = APIRouter(
-    prefix="/v1", tags=["reading"], dependencies=[VIEWER_OR_ADAPTER], responses=responses(404, 422)
+    prefix="/v1", tags=["queries"], dependencies=[VIEWER_OR_ADAPTER], responses=responses(404, 422)
 )
 
 PAGE = 1000
@@ -73,7 +73,7 @@ ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 @query_router.get("/experiments")
 def experiments(service: ServiceOf) -> list[ExperimentItemOut]:
-    """List what is stored, latest first."""
+    """List the stored experiments, latest first."""
     return [
         ExperimentItemOut(
             experiment=stored.id, name=stored.name, opened_s=stored.opened_s, events=stored.n_events
@@ -99,9 +99,9 @@ def experiment(
     response: Response,
     accept: Annotated[str, Header()] = "application/json",
 ) -> OverviewOut | Response:
-    """Return one experiment in a few numbers; ETag is its version, for If-Match.
+    """Return a summary of an experiment; ETag is its version, for If-Match.
 
-    ``Accept: text/plain`` gives how far it is and what is best as lines of ``name=value``.
+    ``Accept: text/plain`` returns the progress and the best run as lines of ``name=value``.
     """
     body = overview(service, service.look(experiment))
     tag = {"ETag": f'"{body.version}"'}
@@ -119,7 +119,7 @@ def runs(
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
 ) -> list[RunOut]:
-    """Return runs in the order of their submission, from the one behind ``after``."""
+    """Return runs in the order of their submission, starting after the run ``after``."""
     view = service.look(experiment)
     matches = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
     return [run_out(view, run) for run in matches[:limit]]
@@ -127,14 +127,14 @@ def runs(
 
 @query_router.get("/experiments/{experiment}/queue")
 def queue(experiment: ExperimentId, service: ServiceOf) -> list[RunOut]:
-    """Return the runs that may start, the next one in front; at most 1,000 of them."""
+    """Return the runs that may start, at most 1,000, with the next run first."""
     view = service.look(experiment)
     return [run_out(view, run) for run in view.experiment.waiting[:PAGE]]
 
 
 @query_router.get("/experiments/{experiment}/execution")
 def execution(experiment: ExperimentId, service: ServiceOf) -> ExecutionOut:
-    """Say who executes the runs: whether workers may have them, and what could not be done."""
+    """Return the state of execution: whether workers may take runs, and notes on problems."""
     service.session(experiment)  # 404 where there is none
     return execution_of(service, experiment)
 
@@ -162,9 +162,9 @@ async def events(
     accept: Annotated[str, Header()] = "application/json",
     last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,15}$")] = None,
 ) -> Any:
-    """Return the journal: a page of it as JSON, or all that comes as a stream of events.
+    """Return the event log: one page as JSON, or the further events as a stream.
 
-    A stream (``Accept: text/event-stream``) goes on behind ``Last-Event-ID``, else from ``since``.
+    A stream (``Accept: text/event-stream``) starts after ``Last-Event-ID``, or else at ``since``.
     """
     store, caller = context.service.store, caller_of(request)
     if "text/event-stream" in accept:
@@ -186,14 +186,14 @@ async def events(
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
 def export(experiment: ExperimentId, service: ServiceOf) -> StreamingResponse:
-    """Return the whole journal, one JSON object a line."""
+    """Return the whole event log, one JSON object per line."""
     service.store.lines(experiment, 0, 1)  # raises before anything is sent
     return StreamingResponse(_exported(service, experiment), media_type="application/x-ndjson")
 
 
 @query_router.get("/experiments/{experiment}/forecast")
 def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
-    """Say what comes of the experiment, now."""
+    """Return the current forecast of the experiment."""
     return service.look(experiment).forecast()
 
 
@@ -202,7 +202,7 @@ def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
     responses=responses(409),
 )
 def what_if(experiment: ExperimentId, body: WhatIfIn, service: ServiceOf) -> WhatIf:
-    """Say what a change would come to, and change nothing."""
+    """Return the forecast after a change, without making the change."""
     return service.look(experiment).what_if(**body.model_dump())
 
 
@@ -256,7 +256,7 @@ health_router = APIRouter(tags=["operations"])
 
 @health_router.get("/health")
 async def health(context: ContextOf) -> HealthOut:
-    """Say that the service answers. The only path that asks for no token."""
+    """Return the state of the service. This is the only path that needs no token."""
     return HealthOut(
         status="draining" if context.drain.has_begun else "ok", version=context.version
     )
@@ -269,7 +269,7 @@ def metrics(context: ContextOf) -> Response:
 
 
 command_router = APIRouter(
-    prefix="/v1", tags=["deciding"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
+    prefix="/v1", tags=["commands"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
 )
 
 _WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
@@ -292,9 +292,9 @@ def _answer(decided: CommandResult) -> Response:
 def open_experiment(
     body: schemas.OpenIn, request: IdempotentRequestOf, service: ServiceOf
 ) -> Response:
-    """Open an experiment: by the tables of a sweep file, or described, if it runs elsewhere."""
+    """Open an experiment from sweep file tables, or from a description if it runs elsewhere."""
     if (body.settings is None) == (body.described is None):
-        raise refusal(422, "an experiment is opened by settings or as described: send one of them")
+        raise refusal(422, "an experiment needs either 'settings' or 'described'; send one of them")
     if body.settings is not None:
         return _answer(service.open_settings(body.settings, body.name, request))
     try:
@@ -303,7 +303,7 @@ def open_experiment(
     except CodecError as error:
         raise refusal(422, f"the description is wrong: {error}") from error
     if not isinstance(described, ExperimentOpened):
-        raise refusal(422, "the description is not one of an experiment")
+        raise refusal(422, "the description is not that of an experiment")
     return _answer(service.open_described(described, request))
 
 
@@ -316,7 +316,7 @@ def append(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Store what a session of the owner's has decided elsewhere, if it follows the journal."""
+    """Append the events of a session in another process, if they continue the event log."""
     try:
         events = tuple(decode_event(json.dumps(record)) for record in body.events)
     except CodecError as error:
@@ -331,7 +331,7 @@ def suggest(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Propose a batch; with it comes the warning, if the agreement is about to be missed."""
+    """Suggest a batch, with a warning if the SLA will probably be missed."""
     acts: dict[str, SessionAction] = {
         "next": lambda session: session.suggest(body.n),
         "initial": lambda session: session.initial_evaluation(body.n),
@@ -350,7 +350,7 @@ def submit(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit a batch, or what is taken of it, with edits; the rest is rejected by that."""
+    """Submit a batch or a part of it, with edits; this rejects the other suggestions."""
 
     def act(session: Session) -> None:
         batches = session.experiment.batches
@@ -369,7 +369,7 @@ def include(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit a configuration of one's own."""
+    """Submit a configuration that the user has chosen."""
     act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -381,7 +381,7 @@ def replicate(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit more runs of a configuration that has one."""
+    """Submit replicates of a configuration that already has a run."""
     act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -390,7 +390,7 @@ def replicate(
 def submit_baseline(
     experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Submit today's configuration, once."""
+    """Submit the current configuration, once."""
     return _answer(service.decide(experiment, request, lambda session: session.submit_baseline()))
 
 
@@ -402,7 +402,7 @@ def reprioritise(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Let a waiting run start earlier or later; it holds from the next claim on."""
+    """Set the priority of a waiting run, which counts from the next lease on."""
 
     def act(session: Session) -> None:
         if body.priority == "first":
@@ -417,7 +417,7 @@ def reprioritise(
 def hold(
     experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Let a waiting run wait until it is released."""
+    """Put a waiting run on hold until it is released."""
     return _answer(service.decide(experiment, request, lambda session: session.hold(run)))
 
 
@@ -427,7 +427,7 @@ def hold(
 def release(
     experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Let a run that is held start in its turn."""
+    """Release a run on hold, so that it may start again."""
     return _answer(service.decide(experiment, request, lambda session: session.release(run)))
 
 
@@ -439,7 +439,7 @@ def cancel(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Give a run up, whether it waits or goes on."""
+    """Cancel a waiting or running run."""
     act: SessionAction = lambda session: session.cancel(run, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -452,7 +452,7 @@ def stop(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """End a run that goes on; what it has reported last is its result, unless it is not kept."""
+    """Stop a running run; with ``keep``, its last intermediate result becomes its result."""
     act: SessionAction = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -465,7 +465,7 @@ def rate(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Call a result good or bad, or take the verdict back."""
+    """Rate a result good or bad, or withdraw the rating."""
     return _answer(
         service.decide(experiment, request, lambda session: session.rate(run, body.good))
     )
@@ -478,7 +478,7 @@ def steer(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Choose in another way from now on."""
+    """Change the strategy, its options or the exploitation level."""
     return _answer(
         service.decide(
             experiment,
@@ -492,7 +492,7 @@ def steer(
 def agree(
     experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Agree on other terms from now on: all of them."""
+    """Replace the SLA with all its terms."""
     sla = body.sla()
     return _answer(service.decide(experiment, request, lambda session: session.change_budget(sla)))
 
@@ -504,7 +504,7 @@ def change_warning_policy(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Count regions or pending runs, or warn, in another way from now on."""
+    """Replace the rules for warnings, regions and pending runs."""
     try:
         policy = _WARNING_POLICY.validate_python(body.warning_policy)
     except ValidationError as error:
@@ -546,7 +546,7 @@ def exclude(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Never propose what meets a condition."""
+    """Exclude all configurations that meet a condition from suggestions."""
     return _answer(
         service.decide(experiment, request, lambda session: session.exclude(body.condition))
     )
@@ -556,7 +556,7 @@ def exclude(
 def plan(
     experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Declare a range of values as the pending strategy."""
+    """Set the levels that the user plans to try."""
     return _answer(service.decide(experiment, request, lambda session: session.plan(body.levels)))
 
 
@@ -567,7 +567,7 @@ def weigh(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Let a region count more or less."""
+    """Set the weight of a region."""
     act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -579,7 +579,7 @@ def answer(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Answer the open warning; accepting makes the change and the batch that follows from it."""
+    """Answer the open warning; accepting it makes the change and suggests a new batch."""
     return _answer(
         service.decide(
             experiment,
@@ -598,7 +598,7 @@ def import_results(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Take in results from before; they cost nothing of the budget. All or none."""
+    """Import earlier results, all or none; they do not count against the budget."""
     results = [
         (result.values, schemas.measures_of(result.measures) or {}) for result in body.results
     ]
@@ -610,7 +610,7 @@ def import_results(
 
 @command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
 def recover(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
-    """Return runs to the queue that a process which is gone had started without a lease."""
+    """Return the running runs of an ended process to the queue if they have no lease."""
     return _answer(service.decide(experiment, request, lambda session: session.recover()))
 
 
@@ -621,7 +621,7 @@ def set_auto_steering(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Let it steer itself while it is active, or give it back to the person."""
+    """Turn auto-steering on or off; it acts only while the experiment is active."""
     how = None if body.auto_steering is None else AutoSteering(**body.auto_steering.model_dump())
     act: SessionAction = lambda session: session.set_auto_steering(how, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
@@ -634,24 +634,24 @@ def finish(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Close the experiment."""
+    """Finish the experiment."""
     act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
 
 @command_router.post("/experiments/{experiment}/reopen", response_model=CommandResultOut)
 def reopen(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
-    """Go on with a finished experiment."""
+    """Reopen a finished experiment."""
     return _answer(service.decide(experiment, request, lambda session: session.reopen()))
 
 
 @command_router.post("/experiments/{experiment}/start", status_code=204)
 def start(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
-    """Let workers have the runs of an experiment."""
+    """Allow workers to take the runs of an experiment."""
     service.activate(experiment, True, request)
 
 
 @command_router.post("/experiments/{experiment}/pause", status_code=204)
 def pause(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
-    """Let workers have no more runs of an experiment; what goes on may end."""
+    """Stop workers from taking runs of an experiment; running runs continue."""
     service.activate(experiment, False, request)

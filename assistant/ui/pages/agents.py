@@ -65,7 +65,7 @@ _APPLICATIONS: Mapping[str, str] = {
 }
 _INSIGHTS = ("good", "none", "bad")
 _LEVELS = (NO_ADVICE, "0", "0.33", "0.66", "1")
-_ENDS: Mapping[Ends, str] = {"optimum": "at the optimum", "budget": "with a budget of runs"}
+_ENDS: Mapping[Ends, str] = {"optimum": "at the optimum", "budget": "after a budget of runs"}
 _ACCEPTS: tuple[Accepts, ...] = ("always", "never", "sometimes")
 
 
@@ -79,8 +79,8 @@ def from_file() -> None:
     """Draw the file upload that fills the form from a valid study file."""
     with st.expander("Begin with a study file", icon=":material/upload_file:"):
         st.caption(
-            "What `copperline agents run` reads. Its paths are relative to the folder that the app "
-            "runs in."
+            "The format is that of `copperline agents run`. Paths are relative to the folder that "
+            "the app runs in."
         )
         uploaded = st.file_uploader(
             "A study (TOML)", type=("toml",), key="agents-upload",
@@ -93,11 +93,11 @@ def from_file() -> None:
             except ValueError:
                 st.session_state[_FAULT] = "The uploaded file is not UTF-8 text."
         st.text_area("or paste it", key=_PASTED, height=140, placeholder='applications = ["maze"]')
-        st.button("Fill the fields in with it", key="agents-fill", on_click=_pasted)
+        st.button("Fill in the fields", key="agents-fill", on_click=_pasted)
         if st.session_state.get(_FAULT):
             st.error(escape_markdown(st.session_state[_FAULT]), icon=":material/error:")
         elif st.session_state.get(_TOLD):
-            st.success("The fields below say what the file says.", icon=":material/check:")
+            st.success("The fields below contain the values of the file.", icon=":material/check:")
 
 
 def _pasted() -> None:
@@ -131,14 +131,14 @@ def draw_study_fields(beside: FieldMessages) -> StudyDraft:
     study_draft = current_study_draft()
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("What is searched")
+        st.subheader("Search spaces")
         study_draft = _spaces(study_draft, beside)
         st.subheader("When an episode ends")
         study_draft = _ends(study_draft, beside)
-        st.subheader("How much is played")
+        st.subheader("Size of the study")
         study_draft = _field_amount(study_draft, beside)
     with right:
-        st.subheader("Who searches")
+        st.subheader("Analysts")
         study_draft = _analysts(study_draft, beside)
     if study_draft.extra_tables:
         st.caption(
@@ -165,7 +165,7 @@ def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
         f"{KEY}applications", "Applications", draft.applications,
         [name for name in _APPLICATIONS if name in NAMES], accept_new=False,
         format_func=lambda name: _APPLICATIONS.get(name, name),
-        help="Measured whole before the first episode, once for all studies. "
+        help="All configurations are measured before the first episode, once for all studies. "
         + " ".join(f"{preset.name}: {preset.summary}" for preset in presets()
                        if preset.name in NAMES),
     )  # fmt: skip
@@ -178,19 +178,19 @@ def _spaces(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
             help="SWF, plain or gzipped. A path is relative to the folder that the app runs in.",
         )  # fmt: skip
         first = new_fields.count(
-            f"{KEY}first", "Only its first jobs", draft.first, 1, placeholder="all of them"
+            f"{KEY}first", "Number of first jobs", draft.first, 1, placeholder="all"
         )
         beside.at(f"{KEY}log")
         draft = replace(draft, log=log, first=first)
     tables = new_fields.area(
-        f"{KEY}tables", "Measured tables (CSV), one path a line", draft.tables, height=68,
+        f"{KEY}tables", "Measured tables (CSV), one path per line", draft.tables, height=68,
         placeholder="none",
-        help="A row per configuration: parameter columns, then `objective`, which is minimised. "
-        "`copperline tabulate` makes one.",
+        help="One row per configuration: parameter columns, then `objective` (minimised). "
+        "`copperline tabulate` writes such a table.",
     )  # fmt: skip
     beside.at(f"{KEY}tables")
     strategies = new_fields.several(
-        f"{KEY}strategies", "Strategies that make the suggestions", draft.strategies,
+        f"{KEY}strategies", "Strategies", draft.strategies,
         [*strategy_names(), *map(str, draft.file_strategies)], accept_new=False,
         help=" ".join(f"{name}: {strategy_entry(name).summary}" for name in strategy_names()),
     )  # fmt: skip
@@ -208,8 +208,8 @@ def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     if draft.has("insight"):
         insights = new_fields.several(
             f"{KEY}insights", "Insight", draft.insights, _INSIGHTS, accept_new=False,
-            help="What she believes of the space: good ones hold the optimum, bad ones are from "
-            "the worse half, and none is a draw from everything.",
+            help="Where the analyst expects the optimum. `good`: a set that contains it; `bad`: "
+            "a set from the worse half; `none`: anywhere.",
         )  # fmt: skip
         beside.at(f"{KEY}insights")
         draft = replace(draft, insights=insights)
@@ -217,14 +217,14 @@ def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
         confidences = new_fields.several(
             f"{KEY}confidences", "Confidence [%]", draft.confidences,
             [str(entry) for entry in range(0, 101, 10)],
-            help="How many of the runs are Copperline's suggestions; the others are her own.",
+            help="Share of the runs that are suggestions; the analyst chooses the others.",
         )  # fmt: skip
         beside.at(f"{KEY}confidences")
         draft = replace(draft, confidences=confidences)
     if draft.has("learning"):
         learning = new_fields.several(
             f"{KEY}learning", "Learning", draft.learning, (LEARNS_NOT, LEARNS), accept_new=False,
-            help="Whether results change what she tries next.",
+            help="Whether results change the next choices of the analyst.",
         )  # fmt: skip
         beside.at(f"{KEY}learning")
         draft = replace(draft, learning=learning)
@@ -234,17 +234,17 @@ def _analysts(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
 def _manner(draft: StudyDraft) -> StudyDraft:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         accepts = new_fields.choice(
-            f"{KEY}accepts", "Accepts advice", draft.accepts, _ACCEPTS, width=160
+            f"{KEY}accepts", "Accepts warnings", draft.accepts, _ACCEPTS, width=160
         )
         share = draft.share
         if accepts == "sometimes":
-            percent = new_fields.count(f"{KEY}share", "in so many of 100", share, 0, 100, width=150)
+            percent = new_fields.count(f"{KEY}share", "Accepted [%]", share, 0, 100, width=150)
             share = share if percent is None else percent
         key = f"{KEY}reaction"
         seed(key, draft.reaction_s)
         reaction_s = st.number_input(
-            "Seconds to react", 0.0, 1e9, value=None, step=1.0, key=key, width=170,
-            help="Simulated seconds before she answers; they matter where there is a deadline.",
+            "Reaction time [s]", 0.0, 1e9, value=None, step=1.0, key=key, width=170,
+            help="Simulated seconds until the analyst answers. They matter only with a deadline.",
         )  # fmt: skip
     return replace(
         draft, accepts=accepts, share=share,
@@ -257,21 +257,21 @@ def _ends(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     seed(key, draft.ends)
     ends: Ends = st.radio(
         "An episode ends", list(_ENDS), format_func=_ENDS.__getitem__, horizontal=True, key=key,
-        help="At the optimum, runs are counted (the paper's figure 6). With a budget, the best "
-        "result is held against the optimum (figures 7 to 9).",
+        help="At the optimum: the study counts the runs (figure 6 of the paper). After a budget: "
+        "it compares the best result with the optimum (figures 7 to 9).",
     )  # fmt: skip
     if ends == "optimum":
         censored = new_fields.count(
-            f"{KEY}censored", "Given up after so many per cent of the space", draft.censored, 1, 100
+            f"{KEY}censored", "Give up after a share of the space [%]", draft.censored, 1, 100
         )
         return replace(draft, ends=ends, censored=draft.censored if censored is None else censored)
     runs = new_fields.several(f"{KEY}runs", "Budgets [runs]", draft.runs, ("10", "25", "50", "100"))
     beside.at(f"{KEY}runs")
     exploitation = new_fields.several(
-        f"{KEY}exploitation", "Levels of the clustering advice", draft.exploitation, _LEVELS,
-        placeholder="no advice",
-        help="The share of the rest that is spent inside regions of good results, proposed at 70 % "
-        "of the budget (the paper's exploitation).",
+        f"{KEY}exploitation", "Exploitation levels", draft.exploitation, _LEVELS,
+        placeholder="no level",
+        help="Share of the runs left that is spent inside regions of good results, set at 70 % of "
+        "the budget (exploitation in the paper).",
     )  # fmt: skip
     beside.at(f"{KEY}exploitation")
     return replace(draft, ends=ends, runs=runs, exploitation=exploitation)
@@ -281,9 +281,9 @@ def _field_amount(draft: StudyDraft, beside: FieldMessages) -> StudyDraft:
     with st.container(horizontal=True, vertical_alignment="top"):
         replications = new_fields.count(
             f"{KEY}replications", "Episodes per cell", draft.replications, 1, 100_000, width=160,
-            help="The paper plays 500.",
+            help="The paper uses 500.",
         )  # fmt: skip
-        batch = new_fields.count(f"{KEY}batch", "Runs at a time", draft.batch, 1, 1_000, width=160)
+        batch = new_fields.count(f"{KEY}batch", "Runs per batch", draft.batch, 1, 1_000, width=160)
         seed = new_fields.count(
             f"{KEY}seed", "Seed", draft.seed, 0, width=160,
             help="The same study with the same seed gives the same results.",
@@ -328,7 +328,7 @@ def study_results(study: StoredStudy) -> None:
         pd.DataFrame(outcome.table), hide_index=True, width="stretch",
         height="content" if len(outcome.table) <= _ROWS else "auto", alt="every cell of the study",
     )  # fmt: skip
-    st.subheader("What was played")
+    st.subheader("About this study")
     for name, text in outcome.facts.items():
         st.markdown(f"**{escape_markdown(name)}**: {escape_markdown(text)}")
 
@@ -336,8 +336,8 @@ def study_results(study: StoredStudy) -> None:
 def _sentences(findings: tuple[StudyFinding, ...]) -> None:
     if not findings:
         st.info(
-            "One value of each axis is no comparison: play it with two confidences, insights or "
-            "strategies to see what they change.",
+            "Each axis has one value, so there is nothing to compare. Select two confidences, "
+            "insights or strategies to see their effect.",
             icon=":material/compare_arrows:",
         )
         return
@@ -348,14 +348,14 @@ def _sentences(findings: tuple[StudyFinding, ...]) -> None:
         st.success(f"**{first}**\n\n{more}", icon=":material/insights:")
     else:
         st.info(
-            "These episodes show no difference that chance does not explain; more of them may.",
+            "No difference is larger than chance. More episodes may show one.",
             icon=":material/question_mark:",
         )
     rest = [*sure[_SENTENCES:], *(finding for finding in findings if not finding.sure)]
     if rest:
         with st.expander(f"{len(rest)} more comparisons" if len(rest) > 1 else "1 more comparison"):
             st.markdown("\n".join(f"- {escape_markdown(finding.text)}" for finding in rest))
-    st.caption("Each difference with its 95 % interval, by the bootstrap over episodes.")
+    st.caption("Each difference has a 95 % interval, from a bootstrap over episodes.")
 
 
 def _charts(outcome: StudyOutcome) -> None:
@@ -418,8 +418,8 @@ def page(store: Path) -> Intent | None:
     studies = shelf.studies()
     st.title("Agents")
     st.caption(
-        "Simulated analysts steer sweeps over spaces whose every configuration was measured: how "
-        "much do suggestions help people who know a lot, know nothing, or are wrong?"
+        "Simulated analysts steer sweeps over spaces with measured results. A study shows how "
+        "much suggestions help analysts who know much, know nothing, or are wrong."
     )
     _select_view(studies)
     view = st.segmented_control(
@@ -430,8 +430,8 @@ def page(store: Path) -> Intent | None:
         return _played(shelf, studies)
     if not studies:
         st.info(
-            "No study was played yet. What is filled in below is a small one: *Play* takes "
-            "seconds, and what came of it stays here.",
+            "There is no study yet. The fields below describe a small one. *Play* takes seconds "
+            "and keeps the results here.",
             icon=":material/groups:",
         )
     return _set_up(shelf)
@@ -517,10 +517,10 @@ def _check_inputs(draft: StudyDraft, document: StudyDocument) -> None:
 def _as_file(document: StudyDocument) -> None:
     with st.expander("The same study as a file", icon=":material/description:"):
         if document.text is None:
-            st.caption("It stands here once every field is as it should be.")
+            st.caption("The file appears here when all fields are valid.")
             return
         st.caption(
-            "It gives the same results on any command line of this machine: "
+            "This command gives the same results on this machine: "
             "`copperline agents run study.toml --to FOLDER`."
         )
         st.code(document.text, language="toml")
@@ -537,7 +537,7 @@ def _lead(view: View, name: str = "") -> None:
 def _played(shelf: StudyRepository, studies: Sequence[StoredStudy]) -> Intent | None:
     if not studies:
         st.info(
-            "No study was played yet. Set one up; what is filled in there takes seconds.",
+            "There is no study yet. Set one up; the predefined one takes seconds.",
             icon=":material/groups:",
         )
         answer_at(_ACT)
@@ -571,9 +571,9 @@ def _study_list(shelf: StudyRepository, drawn_states: Mapping[str, StudyState]) 
         {
             "study": study.title,
             "state": _STATES[study.state],
-            "how far": _how_far(study).removesuffix(" episodes"),
+            "progress": _how_far(study).removesuffix(" episodes"),
             **({"time left": _left(study)} if is_live else {}),
-            "begun": moment(study.begun_s),
+            "started": moment(study.begun_s),
         }
         for study in studies
     ]
@@ -585,7 +585,7 @@ def _how_far(study: StoredStudy) -> str:
     if study.state == "done":
         return "all"
     if progress is None:
-        return "beginning" if study.state == "playing" else "nothing yet"
+        return "starting" if study.state == "playing" else "nothing yet"
     of = "" if progress.total is None else f" of {progress.total:,}"
     unit = "episodes" if progress.stage == "playing" else f"combinations ({progress.stage})"
     return f"{progress.done:,}{of} {unit}"
@@ -600,14 +600,14 @@ def _left(study: StoredStudy) -> str:
 
 def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
     st.header(escape_markdown(study.title))
-    st.caption(f"Kept in `{study.folder}`.")
+    st.caption(f"Stored in `{study.folder}`.")
     if study.state == "playing":
         return _study_in_progress(shelf, study)
     if study.state == "done":
         study_results(study)
     elif study.state == "stopped":
         st.warning(
-            f"Stopped: {_how_far(study)}. What was played is kept, and playing goes on from there.",
+            f"Stopped: {_how_far(study)}. The results are kept; *Go on* continues the study.",
             icon=":material/pause_circle:",
         )
     else:
@@ -622,7 +622,7 @@ def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
         ):
             wish = _wish(lambda: shelf.go_on(study.name), "", "Starting the study")
         st.button(
-            "Set up one like it", key="agents-again", icon=":material/content_copy:",
+            "Set up a similar study", key="agents-again", icon=":material/content_copy:",
             on_click=_again, args=(study,),
         )  # fmt: skip
         if st.session_state.get(_SURE) == study.name:
@@ -641,7 +641,7 @@ def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
 def _study_in_progress(shelf: StudyRepository, study: StoredStudy) -> Intent | None:
     st.fragment(_bar, run_every=_EVERY_S)(shelf, study.name)
     st.caption(
-        "It is played by a process of its own: this page may be closed, and others see the same."
+        "The study has its own process. You can close this page; other users see the same state."
     )
     if st.button("Stop", key="agents-stop", icon=":material/stop:"):
         return _wish(lambda: shelf.stop(study.name), "", "Stopping")
@@ -654,7 +654,7 @@ def _bar(shelf: StudyRepository, name: str) -> None:
         st.rerun()
     progress = study.progress
     if progress is None:
-        st.progress(0.0, "Beginning")
+        st.progress(0.0, "Starting")
         return
     left = f", {_left(study)} left" if progress.left_s is not None else ""
     share = 0.0 if not progress.total else min(1.0, progress.done / progress.total)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 KEY = "agents-f-"
 PLAY = "agents-play"  # The place of messages that belong to no single field
-NO_ADVICE = "no advice"
+NO_ADVICE = "no level"
 LEARNS, LEARNS_NOT = "learns", "does not learn"
 MOST_LOOKED_AT_BYTES = 4 * 2**20
 """Largest table that is read while the page is drawn; a larger one is read at the start."""
@@ -46,8 +46,8 @@ class StudyDraft:
         strategies: names in the form of `StrategyChoice`.
         ends: whether an episode ends at the optimum or after a budget of runs.
         censored: per cent of the space after which the search for the optimum stops.
-        exploitation: shares of runs inside regions (clustering advice), or `NO_ADVICE`.
-        accepts: whether an analyst accepts a warning's proposal; ``sometimes`` is with probability
+        exploitation: shares of runs inside regions, or `NO_ADVICE`.
+        accepts: whether an analyst accepts a warning; ``sometimes`` is with probability
             ``share`` (in per cent).
         file_strategies: strategies with options from a study file.
         extra_tables: tables of a study file that no field shows.
@@ -207,7 +207,7 @@ def _tables(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
         ("strategies", draft.strategies, "strategy"), ("kinds", draft.kinds, "kind of analyst"),
     ):  # fmt: skip
         if not values:
-            faults.append(_missing(name, f"Choose one {noun} at least."))
+            faults.append(_missing(name, f"Choose at least one {noun}."))
     file_strategies = {str(entry): entry for entry in draft.file_strategies}
     tables["strategies"] = [
         {"name": file_strategies[entry].name, **dict(file_strategies[entry].options)}
@@ -240,12 +240,12 @@ def _spaces(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) 
     if draft.paths:
         tables["tables"] = [str(path) for path in draft.paths]
     if not draft.applications and not draft.paths:
-        faults.append(_missing("applications", "Choose an application, or name a measured table."))
+        faults.append(_missing("applications", "Choose an application, or enter a measured table."))
     log = draft.log_path
     if log is not None and not is_file(log):
         faults.append(FormFault(f"{KEY}log", f"There is no job log '{log}'."))
     if log is None and draft.first is not None and "scheduling" in draft.applications:
-        faults.append(FormFault(f"{KEY}log", "The first jobs are those of a log: name it."))
+        faults.append(FormFault(f"{KEY}log", "The number of first jobs needs a job log."))
     for path in draft.paths:
         try:
             if not is_file(path):
@@ -262,7 +262,7 @@ def _traits(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) 
     if draft.has("insight"):
         tables["insights"] = list(draft.insights)
         if not draft.insights:
-            faults.append(_missing("insights", "Choose one insight at least."))
+            faults.append(_missing("insights", "Choose at least one insight."))
     if draft.has("confidence"):
         tables["confidences"] = _each(
             draft.confidences, int, lambda entry: 0 <= entry <= 100, "confidences", faults,
@@ -271,7 +271,7 @@ def _traits(draft: StudyDraft, tables: dict[str, Any], faults: list[FormFault]) 
     if draft.has("learning"):
         tables["learning"] = [entry == LEARNS for entry in draft.learning]
         if not draft.learning:
-            faults.append(_missing("learning", "Choose whether she learns, or both."))
+            faults.append(_missing("learning", "Choose whether the analyst learns, or both."))
 
 
 def _stop(draft: StudyDraft, faults: list[FormFault]) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def _each(
             return []
         numbers.append(value)
     if not numbers and not may_lack:
-        faults.append(_missing(name, f"{requirement}; name one at least."))
+        faults.append(_missing(name, f"{requirement}; enter at least one."))
     return numbers
 
 

@@ -57,20 +57,18 @@ def pairs_section(
     response: AnalysedResponse, only: RunFilter,
 ) -> None:  # fmt: skip
     """Draw the variance shares of parameters and their pairs, and one pair's combinations."""
-    st.subheader("Which pairs act together")
+    st.subheader("Interactions of pairs")
     if not strengths.pairs:
-        st.caption("A pair needs two parameters with two levels or more that were run.")
+        st.caption("A pair needs two parameters, each with runs at two or more levels.")
         return
     st.caption(
-        "How much of the variation between the runs each parameter explains by itself (on the "
-        "diagonal) and each pair beyond that, less what chance would explain. A plus: only some of "
-        "its comparisons can be estimated yet. A question mark: none. Where runs are spread "
-        "unevenly the shares add up to less than all. Click a pair to see it."
+        "Share of the variation between runs, less the share expected by chance. Diagonal: each "
+        "parameter by itself; other cells: each pair beyond that. Plus: only some comparisons can "
+        "be estimated yet; question mark: none. With unevenly spread runs, the shares add up to "
+        "less than 100 %. Click a pair to see it."
     )
     if strengths.left_out:
-        st.caption(
-            f"Not paired, since weaker: {labels.escape_markdown(', '.join(strengths.left_out))}."
-        )
+        st.caption(f"Not paired (weaker): {labels.escape_markdown(', '.join(strengths.left_out))}.")
     experiment_id = experiment.opened.experiment_id
     left, right = st.columns([1, 1])
     names = [text_of(strength) for strength in strengths.pairs]
@@ -89,7 +87,7 @@ def pairs_section(
         picked = f"effects-pair-{experiment_id}"
         if st.session_state.get(picked) not in names:
             st.session_state.pop(picked, None)
-        pair_name = st.selectbox("Pair", names, key=picked, help="The strongest first.")
+        pair_name = st.selectbox("Pair", names, key=picked, help="The strongest pair comes first.")
         pair = strengths.pairs[names.index(pair_name)]
         pair_effect = _pair(experiment, pair, response, only)
         _lines(pair_effect, pair, report)
@@ -154,8 +152,8 @@ def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: Effec
     if pair_effect is None or len(combinations) < 2:
         why = "" if pair.test.reason is None else f" ({pair.test.reason})"
         st.info(
-            f"The runs do not say how these two act together{labels.escape_markdown(why)}. "
-            "Which runs would: *What is missing*, below."
+            f"The runs cannot show how these two interact{labels.escape_markdown(why)}. "
+            "*Missing runs* below lists the runs needed."
         )
         return
     changes = [
@@ -175,8 +173,7 @@ def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: Effec
         f"a line for each {pair_effect.parameters[1]}",
     )
     st.caption(
-        f"{labels.escape_markdown(f_text(pair_effect.test))}. Parallel lines would be "
-        "parameters that act each by itself."
+        f"{labels.escape_markdown(f_text(pair_effect.test))}. Parallel lines mean no interaction."
     )
 
 
@@ -212,7 +209,7 @@ def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.D
             first: level(combination.levels[0]),
             second: level(combination.levels[1]),
             "runs": combination.n,
-            f"change in all{in_unit}": number(combination.change),
+            f"total change{in_unit}": number(combination.change),
             "95 % interval": labels.interval(combination.low, combination.high),
             f"beyond the sum{in_unit}": number(beyond[combination.levels].change),
             "": combination.verdict or "",
@@ -229,9 +226,9 @@ def _share(strength: TermShare) -> str:
 
 def noise_section(report: EffectsReport, title: str) -> None:
     """Draw a Pareto chart and a half-normal plot of the contrasts against the noise."""
-    st.subheader("What stands out of the noise")
+    st.subheader("Effects against the noise")
     if len(report.contrasts) < 2:
-        st.caption("Fewer than two contrasts of levels can be estimated, so there is no noise yet.")
+        st.caption("Fewer than two contrasts can be estimated, so the noise is unknown.")
         return
     contrasts = standardised_effects(report)
     left, right = st.columns(2)
@@ -241,16 +238,16 @@ def noise_section(report: EffectsReport, title: str) -> None:
             spec = pareto_standardised(contrasts)
             beyond = sum(abs(t) > contrasts.bonferroni for _, t in contrasts.effects)
             caption = (
-                f"Each contrast in standard errors of {contrasts.df} degrees of freedom. Beyond "
-                f"the first line it is clear if it alone is looked at (|t| {contrasts.limit:.2f}), "
-                f"beyond the second among all {len(contrasts.effects)} "
-                f"({contrasts.bonferroni:.2f}); {beyond} are."
+                f"Each contrast in standard errors with {contrasts.df} degrees of freedom. Beyond "
+                f"the first line it is clear by itself (|t| {contrasts.limit:.2f}), beyond the "
+                f"second among all {len(contrasts.effects)} ({contrasts.bonferroni:.2f}). Beyond "
+                f"the second: {beyond}."
             )
         else:
             spec = pareto(report.contrasts, report.margins, effect)
             caption = (
-                "The error is unknown or 0, so the lines are Lenth's margins, which take the small "
-                "contrasts for noise."
+                "The error is unknown or 0, so the lines are Lenth's margins, which treat the "
+                "small contrasts as noise."
             )
         st.vega_lite_chart(
             low(spec), theme=None, width="stretch",
@@ -265,8 +262,8 @@ def noise_section(report: EffectsReport, title: str) -> None:
             alt="sizes of contrasts against half-normal quantiles",
         )
         st.caption(
-            "Half-normal plot: noise lies along the line, what matters leaves it to the right and "
-            "is named (Lenth's margin)."
+            "Half-normal plot: noise lies along the line. Effects lie to the right of it and are "
+            "named (Lenth's margin)."
         )
     with st.expander("As a table"):
         st.dataframe(
@@ -308,7 +305,7 @@ MOST_DRAWN = 60
 """Levels in a chart; of a parameter with more levels only those with a run are drawn."""
 
 _VIEW_KEY = "effects-kept"
-_EXPECT, _BY_ITSELF = "What to expect", "Change by itself"
+_EXPECT, _BY_ITSELF = "Expected value", "Change by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,16 +327,16 @@ class EffectsView:
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the effects page and return the intent to change a level or add missing runs."""
-    st.subheader("What matters")
+    st.subheader("Effects")
     if not experiment.measured:
         st.info(
-            "Nothing has completed yet, so no effect is known. Submit runs on the page "
-            "*Suggestions*; after a few of them this page says what matters."
+            "No run has completed yet, so no effect is known. Submit runs on the page "
+            "*Suggestions*; after a few runs this page shows the effects."
         )
         return None
     response, only = _scope(experiment)
     if not response_observations(experiment, response, only):
-        st.info("No completed run is left by this choice. Take a filter away.")
+        st.info("No completed run matches this choice. Remove a filter.")
         return None
     analysis = _effects_view(experiment, response, only)
     if analysis.report is None or analysis.strengths is None:
@@ -362,7 +359,7 @@ def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
         name = st.selectbox(
             "Effects on", names, key=f"effects-on-{experiment_id}", width=300,
             persist_state="session",
-            help="What the sweep optimises comes first, then every other measure of the runs.",
+            help="The objective comes first, then every other measure of the runs.",
         )  # fmt: skip
         feasible = False
         if experiment.opened.objective.constraints:
@@ -438,13 +435,13 @@ def _levels(
     by_itself = way == _BY_ITSELF
     title = labels.escape_markdown(analysis.title)
     st.caption(
-        f"The change of {title} against the mean of the levels, with the effects of the other "
-        "parameters taken out (least squares, main effects) and 95 % intervals; one that holds 0 "
-        "may be chance."
+        f"Change of {title} against the mean of the levels, without the effects of the other "
+        "parameters (least squares, main effects), with 95 % intervals. If an interval contains 0, "
+        "the change may be chance."
         if by_itself
-        else f"What {title} to expect of a typical configuration with each level, by the model "
-        "that the suggestions come from, with 95 % intervals; the widest range first. A level "
-        "without a run shows nothing: its effect is unknown."
+        else f"Expected {title} of a typical configuration with each level, by the model of the "
+        "suggestions, with 95 % intervals. The widest range comes first. A level without a run "
+        "shows nothing: its effect is unknown."
     )
     selection = effects_details.chooser(experiment)
     place, intent = None, None
@@ -533,7 +530,7 @@ def levels_table(analysis: EffectsView) -> pd.DataFrame:
                     f"expected{unit}": number(estimate.value),
                     "95 % interval": labels.interval(estimate.low, estimate.high),
                     f"change by itself{unit}": number(change.change if change else None),
-                    "95 % interval of it": labels.interval(
+                    "95 % interval of change": labels.interval(
                         change.low if change else None, change.high if change else None
                     ),
                     "": (change.verdict if change else None) or "",
@@ -543,6 +540,6 @@ def levels_table(analysis: EffectsView) -> pd.DataFrame:
 
 
 def _model_quality(report: EffectsReport) -> None:
-    st.subheader("How far to trust it")
+    st.subheader("Quality of the model")
     for sentence in effect_sentences(report):
         st.markdown(labels.escape_markdown(sentence))

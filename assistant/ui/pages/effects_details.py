@@ -181,12 +181,12 @@ def panel(
             if (
                 not is_closed
                 and is_preferred
-                and st.button("Prefer it no more", key="effects-unprefer")
+                and st.button("Stop preferring it", key="effects-unprefer")
             ):
                 intent = _intent(
                     selection,
                     lambda: session.unprefer_level(name, value),
-                    f"{text} is preferred no more.",
+                    f"{text} is not preferred any more.",
                 )
             if changed:
                 st.caption(f"{_changes(changed)} since this was shown.")
@@ -203,9 +203,9 @@ def consequences(selection: LevelSelection) -> str:
     """Describe the consequences of closing a level in words.
 
     >>> print(consequences(LevelSelection("x", 1, 0, (), 0)))
-    What was run with it stays. No waiting run has it.
+    Runs with it stay. No waiting run has it.
     """
-    parts = ["What was run with it stays."]
+    parts = ["Runs with it stay."]
     n = len(selection.waiting)
     ids = ", ".join(map(str, selection.waiting[:MOST_NAMED]))
     if n > MOST_NAMED:
@@ -241,7 +241,7 @@ def close(view_model: ExperimentView, selection: LevelSelection, cancelled: tupl
     if gone:
         message += f" {labels.runs(len(gone)).capitalize()} cancelled."
     if left:
-        message += f" Run {', '.join(map(str, left))} had started meanwhile and was left as it is."
+        message += f" Run {', '.join(map(str, left))} had started meanwhile and was not cancelled."
     return message
 
 
@@ -290,7 +290,7 @@ def section(
     view_model: ExperimentView, experiment: Experiment, strengths: TermShares
 ) -> Intent | None:
     """Draw the runs missing to estimate an effect and return the intent to add them."""
-    st.subheader("What is missing")
+    st.subheader("Missing runs")
     experiment_id = experiment.opened.experiment_id
     targets = targets_of(experiment, strengths)
     answer_at(PLACE)
@@ -299,7 +299,7 @@ def section(
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = st.selectbox(
-            "What shall be known", list(targets), key=f"effects-target-{experiment_id}", width=360,
+            "Effect to estimate", list(targets), key=f"effects-target-{experiment_id}", width=360,
             persist_state="session",
         )  # fmt: skip
         snapshot = _frozen_offer(experiment, target or ALL, targets)
@@ -343,7 +343,7 @@ def _frozen_offer(
     key = f"effects-missing-{experiment.opened.experiment_id}"
     snapshot: MissingRunsOffer | None = st.session_state.get(key)
     if snapshot is None or snapshot.target != target:
-        with st.spinner("Looking for the runs that are missing …"):
+        with st.spinner("Searching for the missing runs …"):
             try:
                 snapshot = MissingRunsOffer(
                     target, experiment.version, missing_report(experiment, targets[target])
@@ -363,22 +363,22 @@ def missing_text(report: MissingReport, target: str) -> str:
     """Describe the runs missing to estimate a target in one or two sentences."""
     result, parts = report.missing, []
     if result.n_waiting:
-        wait = "waiting run counts as if it were" if result.n_waiting == 1 else (
-            "waiting runs count as if they were")  # fmt: skip
-        parts.append(f"{result.n_waiting} {wait} over.")
+        wait = "waiting run counts as" if result.n_waiting == 1 else (
+            "waiting runs count as")  # fmt: skip
+        parts.append(f"{result.n_waiting} {wait} completed.")
     if not result.lacking:
         parts.append(f"Nothing is missing: the runs determine {target}.")
     elif report.runs:
         are = "is" if len(report.runs) == 1 else "are"
-        sure = "; fewer cannot do it" if result.is_smallest else ", found by greedy search"
-        parts.append(f"{labels.runs(len(report.runs))} {are} missing to know {target}{sure}.")
+        sure = "; fewer are not enough" if result.is_smallest else ", found by greedy search"
+        parts.append(f"{labels.runs(len(report.runs))} {are} missing to estimate {target}{sure}.")
     if result.left:
         why = (
-            "closed levels, exclusions or failed runs leave no configuration that would tell"
+            "closed levels, exclusions or failed runs leave no suitable configuration"
             if result.looked_at_all
-            else "no configuration near the runs would tell, and the space is too large to search"
+            else "no configuration near the runs is suitable, and the space is too large to search"
         )
-        parts.append(f"{result.left} of {result.lacking} comparisons cannot be had: {why}.")
+        parts.append(f"{result.left} of {result.lacking} comparisons cannot be estimated: {why}.")
     return " ".join(parts)
 
 
@@ -386,12 +386,12 @@ def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level],
     """Draw the choice between the fewest runs and a whole block, where both exist."""
     ways: dict[str, tuple[dict[str, Level], ...]] = {}
     if report.runs:
-        ways[f"The fewest ({len(report.runs)})"] = report.runs
+        ways[f"Fewest runs ({len(report.runs)})"] = report.runs
     same = all(values in report.runs for values in report.block_runs)
     # without parameters a block is only one level larger than the fewest runs
     if report.missing.target.parameters and not same:
         n = len(report.block_runs)
-        ways[f"A whole factorial block round the runs ({n})"] = report.block_runs
+        ways[f"Full factorial block around the runs ({n})"] = report.block_runs
     if not ways:
         return ()
     if len(ways) == 1 and report.runs:
@@ -399,7 +399,7 @@ def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level],
     way = st.radio(
         "Which runs", list(ways), horizontal=True, key=f"effects-ways-{experiment_id}-{len(ways)}",
         index=0 if report.runs else None,
-        help="A block holds every combination of some levels, so its effects mix with no others.",
+        help="A block has all combinations of some levels, so its effects do not mix with others.",
     )  # fmt: skip
     return ways[way] if way else ()
 
@@ -426,7 +426,7 @@ def _offer(
     if n < len(runs):
         label = f"Add the first {n} of {len(runs)} runs"
         why = (
-            "the budget leaves no more" if n == room else f"at most {MOST_ADDED} are added at once"
+            "the budget allows no more" if n == room else f"at most {MOST_ADDED} are added at once"
         )
         st.caption(f"Only {n}: {why}.")
     if not st.button(label, type="primary", key=f"effects-add-{snapshot.version}"):
@@ -453,7 +453,7 @@ def add(view_model: ExperimentView, target: str, runs: tuple[dict[str, Level], .
         if configuration in run_ids:
             raise ExperimentError(
                 f"run {run_ids[configuration]} has one of these configurations since they were "
-                "shown; nothing was added, look at what is missing now"
+                "shown; nothing was added, check the missing runs again"
             )
     room = experiment.remaining_runs
     if room is not None and room < len(runs):
@@ -461,7 +461,7 @@ def add(view_model: ExperimentView, target: str, runs: tuple[dict[str, Level], .
             f"the budget leaves {labels.runs(room)} since these were shown; nothing was added"
         )
     for values in runs:
-        session.include(values, f"to know {target}")
+        session.include(values, f"to estimate {target}")
     return f"{labels.runs(len(runs)).capitalize()} {'was' if len(runs) == 1 else 'were'} added."
 
 

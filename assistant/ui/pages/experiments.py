@@ -74,10 +74,10 @@ def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | N
         st.markdown(
             "An experiment tries settings of a program, learns which of them matter, and finds "
             "better ones within a budget of runs and time.\n\n"
-            "The built-in example asks how a cluster of 128 processors should be divided so that "
-            "jobs wait less. It makes "
-            f"{EXAMPLE.runs} runs by itself, which takes less than a minute; you watch, and may "
-            "take over at any time."
+            "The built-in example divides a cluster of 128 processors so that jobs wait less. "
+            "Auto-steering makes "
+            f"{EXAMPLE.runs} runs in less than a minute. You can watch, and turn auto-steering "
+            "off at any time."
         )
         answer_at(_PLACE)
         intent = None
@@ -88,8 +88,8 @@ def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | N
             intent = _example(store, opened)
     with st.container(border=True):
         st.markdown(
-            "Another example steers a platform for AI pipelines: the size of its clusters, its "
-            "scheduler, when deployed models are trained again. It makes "
+            "Another example tunes a platform for AI pipelines: the size of its clusters, its "
+            "scheduler, and when to train deployed models again. It makes "
             f"{PLATFORM.runs} runs, which takes about a minute."
         )
         if st.button(
@@ -97,9 +97,9 @@ def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | N
         ):
             intent = _example(store, opened, PLATFORM)
     with st.container(horizontal=True):
-        if st.button("Set up my own", icon=":material/add:", key="new-experiment"):
+        if st.button("Set up an experiment", icon=":material/add:", key="new-experiment"):
             intent = _new()
-    st.caption(f"Experiments are kept in `{store}`. Nothing is there yet.")
+    st.caption(f"Experiments are stored in `{store}`, which is empty.")
     return intent
 
 
@@ -150,7 +150,7 @@ def _summaries(store: Path, rows: Sequence[StoredExperiment]) -> dict[str, Exper
         experiment for experiment in rows if (experiment.id, experiment.n_events) not in cache
     ]
     if missing:
-        with st.spinner(f"Reading {len(missing)} journals …"):
+        with st.spinner(f"Reading {len(missing)} event logs …"):
             opened = open_store(store, take_key=False)
             try:
                 for experiment in missing:
@@ -190,7 +190,7 @@ def _table(
         "name": [entry.name for entry in glances],
         "state": [f"{_SIGNS[entry.state]} {entry.state_words}" for entry in glances],
         "best": [_best(entry) for entry in glances],
-        "against today": [entry.gain for entry in glances],
+        "compared with current": [entry.gain for entry in glances],
         "runs": [_done(entry) for entry in glances],
         "used": [None if entry.share is None else 100 * entry.share for entry in glances],
         "time left": [entry.time_left(now_s) for entry in glances],
@@ -218,7 +218,7 @@ def _table(
     )
     selected: list[int] = event["selection"]["rows"]
     st.caption(
-        "Tick the box at the left of a row to choose it; without a choice the first one is meant."
+        "Tick the box at the left of a row to select it. By default the first row is selected."
     )
     return rows[selected[0] if selected and selected[0] < len(rows) else 0]
 
@@ -249,7 +249,7 @@ def _actions(
             intent = _open(selected, choose)
         if st.button(
             "Duplicate", icon=":material/content_copy:", key=f"duplicate-{selected.id}",
-            help="Fills in *New* with what this experiment was made from; nothing is started.",
+            help="Fill in *New* with the settings of this experiment; nothing is started.",
         ):  # fmt: skip
             run_s = summaries[selected.id].run_s
             intent = Intent(
@@ -261,7 +261,7 @@ def _actions(
             intent = _example(store, opened)
         if st.button("Start the AI platform", icon=":material/hub:", key="start-platform"):
             intent = _example(store, opened, PLATFORM)
-    st.caption(f"{selected.id} · {summaries[selected.id].objective} · kept in `{store}`")
+    st.caption(f"{selected.id} · {summaries[selected.id].objective} · stored in `{store}`")
     return intent
 
 

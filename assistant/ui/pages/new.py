@@ -57,7 +57,7 @@ class DryRunJob(BackgroundJob):
         super().__init__([["try", "--json", str(file)]], folder)
 
     def result(self) -> DryRunResult | None:
-        """Return the result and remove the files, or return None while the dry run goes on."""
+        """Return the result and remove the files, or return None while it runs."""
         ended = self.ended()
         if ended is None:
             return None
@@ -75,8 +75,8 @@ def _parse_exit(ended: CommandExit) -> DryRunResult:
             return DryRunResult("tried", json.loads(ended.out))
     return DryRunResult(
         "broken",
-        sentence=f"Something in Copperline went wrong: trying ended with exit code {ended.code}; "
-        f"its last word: {ended.last_word}",
+        sentence=f"Error in Copperline: the dry run ended with exit code {ended.code}. Its last "
+        f"message: {ended.last_word}",
     )
 
 
@@ -103,7 +103,7 @@ _EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LatestDryRun:
-    """Latest dry run: digest of its sweep file, and its result (None while it goes on)."""
+    """Latest dry run: digest of its sweep file, and its result (None while it runs)."""
 
     digest: str
     tried: DryRunResult | None
@@ -166,7 +166,7 @@ def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
             st.fragment(_watch, run_every=_EVERY_S)()
             return
         if text is None or digest_of(text) != latest.digest:
-            st.caption("Of what was filled in before your last change.")
+            st.caption("This dry run used the values before your last change.")
         _result(latest.tried)
 
 
@@ -175,15 +175,15 @@ def _watch() -> None:
     if attempt is None or attempt.is_over:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/hourglass_top: Trying one run … {attempt.seconds:.0f} s")
-        if st.button("Stop trying", key="new-stop", icon=":material/stop:"):
+        st.markdown(f":material/hourglass_top: Dry run … {attempt.seconds:.0f} s")
+        if st.button("Stop the dry run", key="new-stop", icon=":material/stop:"):
             attempt.stop()
             st.rerun()
 
 
 def _result(tried: DryRunResult) -> None:
     if tried.state == "stopped":
-        st.info("The trial was stopped; nothing of it was kept.", icon=":material/stop_circle:")
+        st.info("The dry run was stopped. Nothing was stored.", icon=":material/stop_circle:")
     elif tried.output is None:
         st.error(labels.escape_markdown(tried.sentence), icon=":material/error:")
     elif tried.output["ok"]:
@@ -193,8 +193,8 @@ def _result(tried: DryRunResult) -> None:
 
 
 def _measured_run(output: Mapping[str, Any]) -> None:
-    subject = "Today's configuration" if output["baseline"] else "The first configuration"
-    st.success(f"{subject} was run once; nothing was stored.", icon=":material/check_circle:")
+    subject = "The current configuration" if output["baseline"] else "The first configuration"
+    st.success(f"{subject} was run once. Nothing was stored.", icon=":material/check_circle:")
     with st.container(horizontal=True):
         value = quantity(output["value"], output["unit"]).partition(" (")[0]
         st.metric(labels.escape_markdown(output["objective"]), value, border=True)
@@ -216,7 +216,7 @@ def _measured_run(output: Mapping[str, Any]) -> None:
                 "value": [_measured(name, value) for name, value in output["measures"].items()],
             },
             hide_index=True,
-            alt="Every measure that the run gave",
+            alt="All measures of the run",
         )
     with st.expander("The configuration"):
         st.dataframe(
@@ -225,7 +225,7 @@ def _measured_run(output: Mapping[str, Any]) -> None:
                 "level": [str(value) for value in output["configuration"].values()],
             },
             hide_index=True,
-            alt="The levels of the configuration that was run",
+            alt="The levels of the configuration",
         )
 
 
@@ -254,7 +254,7 @@ def _failed(failure: Mapping[str, Any]) -> None:
             st.code("\n".join(lines), language=None, height=min(320, 40 + 24 * len(lines)))
 
 
-STEPS = ("What is run", "Parameters", "Goal and agreement", "How it chooses", "Review")
+STEPS = ("Application", "Parameters", "Objective and SLA", "Strategy and steering", "Review")
 
 _PLACES = (
     r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
@@ -356,7 +356,7 @@ def _tabs(step: int) -> None:
         format_func=lambda name: f"{STEPS.index(name) + 1}  {name}",
     )  # fmt: skip
     if step < 4:
-        st.caption("Steps may be taken in any order; what is filled in stays.")
+        st.caption("You can fill in the steps in any order. Your entries are kept.")
 
 
 def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tuple[Form, Outline]:
@@ -399,7 +399,7 @@ def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
 def _duration_words(preview: Outline, run_s: float | None) -> str:
     runs = preview.tables.get("runs")
     if run_s is None:
-        return "*Try one run* tells how long the budget takes."
+        return "*Try one run* shows how long the budget takes."
     if not isinstance(runs, int):
         return f"One run takes {lasting(run_s)}."
     workers = preview.tables.get("workers", 1)
@@ -424,7 +424,7 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
         )  # fmt: skip
         trial = st.button(
             "Try one run", key="new-try", icon=":material/science:", disabled=is_trying,
-            help="Runs today's configuration once, and stores nothing.",
+            help="Runs the current configuration once and stores nothing.",
         )  # fmt: skip
         start = st.button(
             "Start the experiment", key="new-start", icon=":material/play_arrow:",
@@ -436,7 +436,7 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
 def _dry_run_text(form: Form, preview: Outline, text: str | None) -> str | None:
     """Return the sweep file of a dry run; None while the form is not ready for one.
 
-    If only names of measures are missing, the runtime is the objective; the output tells the names.
+    If only names of measures are missing, the runtime is the objective; the output has the names.
     """
     unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in preview.faults)
     if text is not None or not form.is_own_program or not unnamed:
@@ -457,7 +457,7 @@ def _dry_run_intent(text: str | None, faults: list[FormFault]) -> Intent:
         try:
             start_dry_run(text)
         except OSError as error:
-            raise FormFieldError("new-trial", f"The trial cannot be started: {error}.") from error
+            raise FormFieldError("new-trial", f"Cannot start the dry run: {error}.") from error
         return ""
 
     return Intent("new-trial", do, "Preparing")

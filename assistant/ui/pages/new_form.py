@@ -45,7 +45,7 @@ class ParameterRow:
         how: list of levels, or range by step or by ratio.
         step: step, or number of levels where they go by a ratio.
         is_integer: whether levels by a ratio are rounded to whole numbers.
-        today: level in the current configuration.
+        baseline: level in the current configuration.
     """
 
     uid: int = 0
@@ -172,7 +172,7 @@ class Form:
         runs: budget of runs; None is what the other limits allow, and 60 without any.
         deadline: time from now, such as ``30m``; none if empty.
         terms: the other fields of the SLA.
-        exclude: conditions, one a line; a configuration that meets one is never proposed.
+        exclude: conditions, one a line; a configuration that meets one is never suggested.
         exploitation: share of suggestions inside regions of good results; None is no split.
         initial: number of runs in the initial design.
         batch: suggestions at a time; empty is the default of the strategy.
@@ -340,12 +340,10 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
     third = "step" if row.how == "steps" else "count"
     ends = {"low": row.low, "high": row.high, third: row.step}
     if not all(text.strip() for text in ends.values()):
-        missing_value = "the step" if third == "step" else "how many levels there are"
-        raise MissingError(place, f"Say where the levels begin and end, and {missing_value}.")
+        missing_value = "the step" if third == "step" else "the number of levels"
+        raise MissingError(place, f"Enter the first level, the last level and {missing_value}.")
     if KINDS[row.kind][0] != "number":
-        raise FormFieldError(
-            place, "Levels between two ends are numbers; choose numbers, or a list."
-        )
+        raise FormFieldError(place, "A range of levels needs numbers. Choose numbers or a list.")
     numbers = {name: number_in(text, place) for name, text in ends.items()}
     if row.how == "steps":
         return {"range": numbers}
@@ -359,9 +357,9 @@ def _level(text: str, kind: Kind, place: str) -> Level:
     if family == "truth":
         truth = {"true": True, "yes": True, "false": False, "no": False}.get(text.strip().lower())
         if truth is None:
-            raise FormFieldError(place, f"'{text}' is neither yes nor no.")
+            raise FormFieldError(place, f"'{text}' is not yes or no.")
         return truth
-    return number_in(text, place, ", or say that the levels are names")
+    return number_in(text, place, ". Or set 'Levels are' to names")
 
 
 def number_in(text: str, place: str, more: str = "") -> int | float:
@@ -369,8 +367,7 @@ def number_in(text: str, place: str, more: str = "") -> int | float:
     number = parse_number(text.strip())
     if number is None:
         raise FormFieldError(
-            place,
-            f"'{text.strip()}' is no number; write it with a point, and without commas{more}.",
+            place, f"'{text.strip()}' is not a number; use a decimal point and no commas{more}."
         )
     return number
 
@@ -380,7 +377,10 @@ def baseline_level(row: ParameterRow) -> Level:
     place = f"new-p{row.uid}-baseline"
     name = row.name.strip() or "this parameter"
     if not row.baseline.strip():
-        raise MissingError(place, f"Choose today's level of {name}, or say that there is no today.")
+        raise MissingError(
+            place,
+            f"Choose the current level of {name}, or untick 'There is a current configuration'.",
+        )
     try:
         _, parameter = parameter_of(row)
     except FormFieldError:
@@ -389,4 +389,4 @@ def baseline_level(row: ParameterRow) -> Level:
     try:
         return parameter.levels[parameter.level_id(value)]
     except Exception as error:
-        raise FormFieldError(place, f"Today's level is none of them: {sentence(error)}") from error
+        raise FormFieldError(place, f"Current level not listed: {sentence(error)}") from error

@@ -248,8 +248,8 @@ class Outline:
         if kind_of(self.tables.get("application", {})) != "scheduling":
             return text
         return (
-            f"{text} Where the widest job of a log fills the whole cluster, no part of it can be "
-            "kept for others: let such jobs run narrower (*How the log is read*), name more "
+            f"{text} If the widest job of a log needs the whole cluster, no part of it can be kept "
+            "for other jobs. Let such jobs run narrower (*How the log is read*), enter more "
             "processors, or vary the order."
         )
 
@@ -272,7 +272,7 @@ def plain_application(form: Form) -> BuiltSweep | None:
     """Return a log's or table's sweep with default levels, or None if it cannot be built."""
     draft_tables = write_tables(form)
     application = dict(draft_tables.tables.get("application", {}))
-    for name in ("levels", "options", "baseline"):  # ``today`` only where it is at fault
+    for name in ("levels", "options", "baseline"):  # ``baseline`` only where it is at fault
         application.pop(name, None)
         built, _ = _sweep({"seed": form.seed, "application": application})
         if isinstance(built, BuiltSweep):
@@ -318,7 +318,7 @@ _OF_SOURCE = ("kind", "log", "table", "first", "reading")
 """Settings that decide what is read; all others are quick to change."""
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner="Reading what is named …")
+@st.cache_resource(max_entries=_KEPT, show_spinner="Reading the files …")
 def _source(
     tables: str,
     stamp: tuple[str, int, int] | None,  # noqa: ARG001 - a part of the key

@@ -50,8 +50,8 @@ def keep_upload(store: Path, name: str, data: bytes) -> Path:
         raise SettingsError(f"the uploaded file '{clean_name(name)}' is empty")
     if len(data) > MOST_BYTES:
         raise SettingsError(
-            f"the uploaded file '{clean_name(name)}' has {len(data) / 2**20:,.0f} MB, and at most "
-            f"{MOST_BYTES // 2**20} MB are taken; put it on this machine and name its path"
+            f"the uploaded file '{clean_name(name)}' has {len(data) / 2**20:,.0f} MB, but the "
+            f"limit is {MOST_BYTES // 2**20} MB; copy it to this machine and enter its path"
         )
     folder = store.absolute().parent / _FOLDER
     digest = hashlib.sha256(data).hexdigest()[:_DIGITS]
@@ -70,7 +70,7 @@ def keep_upload(store: Path, name: str, data: bytes) -> Path:
                 Path(part).unlink()
             raise
     except OSError as error:
-        raise SettingsError(f"cannot keep the upload in '{folder}': {error.strerror}") from error
+        raise SettingsError(f"cannot store the upload in '{folder}': {error.strerror}") from error
     return path
 
 
@@ -84,19 +84,19 @@ SOURCES: Mapping[Source, str] = {
     "file": "Sweep file (TOML)",
 }
 _SAYS: Mapping[Source, str] = {
-    "example": "A generated job log on a cluster of 128 processors: which part should be kept for "
-    "small jobs, which jobs are small, and in which order should jobs wait? Nothing to fill in.",
-    "log": "Your own log in the Standard Workload Format, simulated: which part of the "
-    "cluster is kept for small jobs, or which policy suits, is what can be asked.",
-    "platform": "A simulated platform for AI pipelines: how large are its clusters, who is next, "
-    "when is a deployed model trained again, and how good must it be? Nothing to fill in; the page "
-    "*AI platform* sets another future.",
-    "table": "Runs that are measured already, looked up instead of executed: parameter columns, "
-    "then `objective`.",
-    "command": "A program of your own. Each run starts it once with one level of every parameter, "
-    "and reads what it prints.",
-    "function": "A function of yours in a Python module, called once for each run.",
-    "file": "Everything is said in the file: application, levels, goal, budget and strategy.",
+    "example": "A generated job log on 128 processors. The sweep varies the part of the cluster "
+    "kept for small jobs, the limit of a small job, and the queue order. Nothing to fill in.",
+    "log": "A simulation of your own log in the Standard Workload Format. The sweep can vary the "
+    "part of the cluster kept for small jobs, or the policies.",
+    "platform": "A simulated platform for AI pipelines. The sweep varies the cluster sizes, the "
+    "queue order, when a deployed model is trained again, and how good it must be. Nothing to fill "
+    "in; set another future on the page *AI platform*.",
+    "table": "A table of measured runs: parameter columns, then `objective`. Results are looked "
+    "up; no run is executed.",
+    "command": "Your own program. Each run starts it once with one level of every parameter, and "
+    "reads its output.",
+    "function": "Your own function in a Python module, called once for each run.",
+    "file": "The file contains the application, levels, objective, budget and strategy.",
 }
 _PATHS: Mapping[Source, tuple[str, str, tuple[str, ...]]] = {
     "log": ("Path of the log", "logs/your.swf.gz", ("swf", "gz", "txt")),
@@ -104,11 +104,11 @@ _PATHS: Mapping[Source, tuple[str, str, tuple[str, ...]]] = {
     "file": ("Path of the sweep file", "sweep.toml", ("toml",)),
 }
 _MEASURES: Mapping[Measures, str] = {
-    "usual": "the last line it prints, as JSON",
-    "json": "all that it prints, as JSON",
+    "usual": "the last line of its output, as JSON",
+    "json": "its whole output, as JSON",
     "file": "a JSON file that it writes",
-    "pattern": "a pattern in what it prints",
-    "last_line": "the last line it prints, as JSON",
+    "pattern": "a pattern in its output",
+    "last_line": "the last line of its output, as JSON",
 }
 _NOISY: Mapping[str, bool | None] = {
     "not known": None,
@@ -131,7 +131,7 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
         settings = ", ".join(
             f"{name} {value}" for name, value in form.extra_tables["application"].items()
         )
-        st.caption(escape_markdown(f"Its future: {settings}; all else is as usual."))
+        st.caption(escape_markdown(f"Its future: {settings}. Other settings have defaults."))
     if source == "file":
         _to_fields(form)
     if source == "command":
@@ -146,7 +146,7 @@ def _source(form: Form) -> Source:
     if key not in st.session_state:
         st.session_state[key] = form.source
     selected: Source = st.radio(
-        "What shall be run", list(SOURCES), format_func=SOURCES.__getitem__, horizontal=True,
+        "Application", list(SOURCES), format_func=SOURCES.__getitem__, horizontal=True,
         key=key,
     )  # fmt: skip
     return selected
@@ -187,13 +187,13 @@ def _path_fields(form: Form, beside: FieldMessages, store: Path) -> Form:
         max_upload_size=MOST_BYTES // 2**20,
         help="Paths in an uploaded sweep file are relative to the folder that the app runs in."
         if form.source == "file"
-        else f"It is kept in the folder uploads beside {store}.",
+        else f"The file is stored in the folder uploads beside {store}.",
     )  # fmt: skip
     beside.at("new-upload")
     if fault is not None:
         beside.tell([fault], missing=True)
     if form.text is not None:
-        st.caption("The uploaded file counts; a path typed above replaces it.")
+        st.caption("The uploaded file is used. A path typed above replaces it.")
     return form
 
 
@@ -221,14 +221,14 @@ def _to_fields(form: Form) -> None:
     if draft_tables.faults:
         return
     pressed = st.button(
-        "Change it in the fields", key="new-fields", icon=":material/edit:",
-        help="Fills in the steps with what the file says; the file itself stays as it is.",
+        "Edit it in the fields", key="new-fields", icon=":material/edit:",
+        help="Fills in the steps from the file. The file itself does not change.",
     )  # fmt: skip
     if not pressed:
         return
     as_fields = form_of(draft_tables.tables)
     if as_fields.source == "file":
-        st.warning("It says what no field shows, so it is taken as it stands.")
+        st.warning("The file has settings without a field, so it is used unchanged.")
         return
     new_fields.begin(as_fields)
     st.rerun()
@@ -238,14 +238,14 @@ def _reading(cluster: ClusterFields, beside: FieldMessages) -> ClusterFields:
     with st.expander("How the log is read"):
         with st.container(horizontal=True):
             first = new_fields.text(
-                "new-first", "Only the first jobs", cluster.first, placeholder="all", width=240
+                "new-first", "Number of jobs to read", cluster.first, placeholder="all", width=240
             )
             below = new_fields.text(
-                "new-small-job-below", "Small jobs ask for less than", cluster.small_job_below,
+                "new-small-job-below", "Small jobs request less than", cluster.small_job_below,
                 placeholder="1h", width=240,
             )  # fmt: skip
             wait = new_fields.text(
-                "new-small-job-wait", "and shall wait at most", cluster.small_job_wait,
+                "new-small-job-wait", "Longest wait of a small job", cluster.small_job_wait,
                 placeholder="3h", width=240,
             )  # fmt: skip
         beside.at("new-first", "new-small-job-below", "new-small-job-wait")
@@ -254,15 +254,15 @@ def _reading(cluster: ClusterFields, beside: FieldMessages) -> ClusterFields:
                 "new-too-wide", "A job that fits no partition", cluster.too_wide,
                 ["reject", "clip"], width=370,
                 format_func={
-                    "reject": "is turned away", "clip": "runs narrower and longer",
+                    "reject": "is rejected", "clip": "runs narrower and longer",
                 }.__getitem__,
             )  # fmt: skip
             overrun = new_fields.choice(
-                "new-overrun", "A job that outlives its request", cluster.overrun,
+                "new-overrun", "A job that exceeds its request", cluster.overrun,
                 ["raise", "kill", "extend"], width=370,
                 format_func={
-                    "raise": "runs on, which is known", "kill": "is ended there",
-                    "extend": "runs on, which nobody knew",
+                    "raise": "runs on, known in advance", "kill": "is killed at the limit",
+                    "extend": "runs on, not known in advance",
                 }.__getitem__,
             )  # fmt: skip
     return replace(
@@ -276,46 +276,46 @@ def _command(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
         "new-command", "The command", program.words, height=80,
         placeholder="./program --size={size} --mode {mode}",
         help="{name} is the level of a parameter, {seed} a number that differs from run to run, "
-        "{scratch} an empty folder of the run's own. Quotes keep blanks together; there is no "
-        "shell, so no pipes and no $VARIABLES.",
+        "{scratch} an empty folder for the run. Quotes keep spaces together. There is no shell, "
+        "so pipes and $VARIABLES do not work.",
     )  # fmt: skip
     beside.at("new-command")
-    folder = _folder(program, "Folder that it runs in")
+    folder = _folder(program, "Working folder")
     with st.container(horizontal=True):
         measures: Measures = new_fields.choice(
-            "new-measures-how", "Its measures are", program.measures,
+            "new-measures-how", "Source of the measures", program.measures,
             [name for name in _MEASURES if name != _other(program.measures)],
             format_func=_MEASURES.__getitem__, width=370,
         )  # fmt: skip
         noisy = _varies(program)
     where, stream = program.where, program.stream
     if measures == "file":
-        where = new_fields.text("new-where", "The file", where, placeholder="{scratch}/result.json")
+        where = new_fields.text("new-where", "File", where, placeholder="{scratch}/result.json")
     elif measures == "pattern":
         where = new_fields.area(
-            "new-where", "Patterns, one a line", where, height=80,
+            "new-where", "Patterns, one per line", where, height=80,
             placeholder=r"time: (?P<time_ms>[0-9.]+)",
         )  # fmt: skip
-        stream = new_fields.choice("new-stream", "looked for in", stream, ["stdout", "stderr"])
+        stream = new_fields.choice("new-stream", "Search in", stream, ["stdout", "stderr"])
     else:
         st.caption(
-            'For example the line {"time_ms": 12.5, "memory_mb": 310}. '
-            "`wall_s`, the time of a run, is always there."
+            'Example of a line: {"time_ms": 12.5, "memory_mb": 310}. '
+            "`wall_s`, the duration of a run, is always measured."
         )
     beside.at("new-measures")
-    with st.expander("More: limit of a run, environment, standard input"):
+    with st.expander("More: run limit, environment, standard input"):
         limit = new_fields.text(
-            "new-limit", "Stop a run after", program.limit, placeholder="any time, or 1m"
+            "new-limit", "Stop a run after", program.limit, placeholder="no limit, or 1m"
         )
         beside.at("new-limit")
         environment = new_fields.area(
-            "new-environment", "Environment, NAME=value, one a line", program.environment,
+            "new-environment", "Environment: NAME=value, one per line", program.environment,
             height=80, placeholder="OMP_NUM_THREADS={threads}",
         )  # fmt: skip
         beside.at("new-environment")
         stdin = new_fields.area("new-stdin", "Standard input", program.stdin, height=80)
         unused = new_fields.tick(
-            "new-unused", "A parameter may stand nowhere in the command", program.unused
+            "new-unused", "Allow parameters that the command does not use", program.unused
         )
     return replace(
         program, words=words, folder=folder, measures=measures, where=where, stream=stream,
@@ -331,8 +331,8 @@ def _other(measures: Measures) -> Measures:
 def _function(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
     function = new_fields.text(
         "new-function", "The function", program.function, placeholder="module:function",
-        help="It is called with one level of every parameter by name, and with seed if it takes "
-        "one; it returns a number, or a mapping of names to numbers.",
+        help="Each run calls it with one level of every parameter by name, and with seed if it has "
+        "that argument. It returns a number, or a mapping of names to numbers.",
     )  # fmt: skip
     beside.at("new-function")
     folder = _folder(program, "Folder of the module")
@@ -347,6 +347,6 @@ def _varies(program: ProgramFields) -> bool | None:
     now = next(text for text, noisy in _NOISY.items() if noisy is program.noisy)
     selected = new_fields.choice(
         "new-noisy", "Results vary from run to run", now, list(_NOISY), width=370,
-        help="If they do, the last runs of the budget confirm the winner.",
+        help="If they do, the last runs of the budget confirm the best configuration.",
     )  # fmt: skip
     return _NOISY[selected]

@@ -42,31 +42,31 @@ from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
 
 _JUDGES = {
-    "mean": "their mean",
-    "quantile": "a quantile of them",
-    "worst": "the worst of them",
+    "mean": "the mean",
+    "quantile": "a quantile",
+    "worst": "the worst",
 }
 
 
 def futures_step(form: Form, beside: FieldMessages) -> Form:
     """Draw the form fields of the futures and return the changed form."""
-    st.markdown("**Judged on**")
+    st.markdown("**Evaluation**")
     extra = form.extra_tables.get("application", {}).get("futures")
     if extra is not None:
-        st.caption("Futures that are said by the sweep file, which stay as they are.")
+        st.caption("The sweep file defines the futures. They stay unchanged.")
         return form
     futures = form.cluster.futures
     generator_names = generators(fitted=form.source == "log")
-    as_given = "the jobs of the log, as they are" if form.source == "log" else "one generated log"
+    as_given = "the unchanged jobs of the log" if form.source == "log" else "one generated log"
     labels = {
         "": as_given,
         **{name: f"futures by {name}: {text}" for name, text in generator_names.items()},
     }
     generator = new_fields.choice(
-        "new-futures", "Every run is judged on", futures.generator, list(labels),
+        "new-futures", "Evaluate every run on", futures.generator, list(labels),
         format_func=lambda name: labels.get(name, name),
-        help="A sweep over one log learns that log by heart. Over futures every run simulates "
-        "several generated workloads, the same for all runs.",
+        help="A sweep over one log fits that log only. With futures, every run simulates several "
+        "generated workloads, the same for all runs.",
     )  # fmt: skip
     futures = replace(futures, generator=generator)
     if generator:
@@ -77,18 +77,18 @@ def futures_step(form: Form, beside: FieldMessages) -> Form:
 
 def _futures_fields(futures: FuturesFields) -> FuturesFields:
     with st.container(horizontal=True):
-        count = new_fields.text("new-futures-count", "Futures", futures.count, width=120)
+        count = new_fields.text("new-futures-count", "Number", futures.count, width=120)
         duration = new_fields.text(
-            "new-futures-duration", "Each as long as", futures.duration, width=160
+            "new-futures-duration", "Length of each", futures.duration, width=160
         )
         aggregate = new_fields.choice(
-            "new-futures-aggregate", "Judged by", futures.aggregate, list(_JUDGES), width=240,
+            "new-futures-aggregate", "Result of a run", futures.aggregate, list(_JUDGES), width=240,
             format_func=lambda name: _JUDGES.get(name, name),
         )  # fmt: skip
         quantile = futures.quantile
         if aggregate == "quantile":
             quantile = new_fields.text(
-                "new-futures-quantile", "Futures that are no worse", quantile, width=240,
+                "new-futures-quantile", "Share of futures no worse", quantile, width=240,
                 placeholder="0.9",
             )  # fmt: skip
     return replace(futures, count=count, duration=duration, aggregate=aggregate, quantile=quantile)
@@ -98,11 +98,11 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
     """Draw the form fields of a simulated cluster and return the changed form."""
     form = _preset_fields(form)
     names = policy_names()
-    st.markdown("**Today**")
+    st.markdown("**Current configuration**")
     with st.container(horizontal=True):
         procs = new_fields.text(
             "new-procs", "Processors of the cluster", form.cluster.procs, width=240,
-            placeholder="as the log says" if form.source == "log" else "128",
+            placeholder="from the log" if form.source == "log" else "128",
         )  # fmt: skip
         order = new_fields.choice(
             "new-order", "Order of waiting jobs", form.cluster.order, names["order"], width=240
@@ -128,7 +128,7 @@ def _preset_fields(form: Form) -> Form:
     preset_name = new_fields.choice(
         "new-preset", "Question", form.cluster.preset, list(summaries),
         format_func=lambda name: f"{name}: {summaries[name]}" if name in summaries else name,
-        help="Opens the parameters that belong to the question, with levels; each can be changed.",
+        help="Adds the parameters of the question, with levels. You can change each of them.",
     )  # fmt: skip
     if preset_name == form.cluster.preset:
         return form
@@ -138,8 +138,8 @@ def _preset_fields(form: Form) -> Form:
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
     st.caption(
-        "Computed from the log and the question. Take some away, or type others and press Enter. "
-        "Today's must be among them, so that there is something to compare with."
+        "Computed from the log and the question. Remove levels, or type others and press Enter. "
+        "Keep the current level: results are compared with it."
     )
     names, levels = policy_names(), dict(form.levels)
     for parameter in usual.parameters:
@@ -155,7 +155,7 @@ def _level_fields(form: Form, usual: ParameterSpace) -> Form:
         if parameter_field.name not in usual.names
     ]
     is_varied = any(parameter_field.name in levels for parameter_field in more)
-    with st.expander("More that can be varied: policies and their options", expanded=is_varied):
+    with st.expander("More parameters: policies and their options", expanded=is_varied):
         for parameter_field in more:
             texts = _chips(
                 parameter_field.name, parameter_field.unit, levels.get(parameter_field.name), (),
@@ -191,7 +191,7 @@ def _options(form: Form, fields_of_options: Sequence[OptionalParameter]) -> dict
     texts = {}
     present = form.cluster.options
     with (
-        st.expander("Told in every run: options of the policies", expanded=bool(present)),
+        st.expander("Fixed in every run: options of the policies", expanded=bool(present)),
         st.container(horizontal=True),
     ):
         for option in fields_of_options:
@@ -240,7 +240,7 @@ def _chips(
     return new_fields.several(
         f"new-level-{name}", labels.measure_title(name, unit), now, [*computed, *further],
         format_func=partial(_spoken, unit=unit),
-        placeholder="not varied; choose or type levels, today's among them",
+        placeholder="not varied; choose or type levels, with the current one",
         help=_sentence(description) if description else None,
     )  # fmt: skip
 
@@ -258,9 +258,9 @@ def _spoken(text: str, unit: str) -> str:
 
 
 _HOW: Mapping[How, str] = {
-    "list": "listed",
-    "steps": "in steps",
-    "ratio": "by a ratio",
+    "list": "a list",
+    "steps": "steps",
+    "ratio": "a ratio",
 }
 
 
@@ -278,7 +278,7 @@ def parameters_step(form: Form, beside: FieldMessages, preview: Outline) -> Form
         before, form = form, cluster_step(form, beside)
         preview = preview if form == before else outline(form)
     exclude = new_fields.area(
-        "new-exclude", "Never try what meets one of these conditions (one a line)", form.exclude,
+        "new-exclude", "Exclude combinations that meet a condition (one per line)", form.exclude,
         height=80, placeholder=_example_condition(preview.space),
         help="A condition on parameters, such as threads > 8 and layout == 'rows'.",
     )  # fmt: skip
@@ -295,9 +295,9 @@ def _example_condition(space: ParameterSpace | None) -> str:
 
 def _space_table(space: ParameterSpace | None) -> None:
     if space is None or not space.parameters:
-        st.info("The parameters are shown once the first step says what is run.")
+        st.info("Fill in step 1 to see the parameters.")
         return
-    st.caption("These come from what was named in the first step; conditions leave some out.")
+    st.caption("Parameters of the application in step 1. Conditions exclude combinations.")
     st.dataframe(
         {
             "parameter": [parameter.name for parameter in space.parameters],
@@ -322,9 +322,9 @@ def _own(form: Form, beside: FieldMessages) -> Form:
     if form.unsaid and all(row == ParameterRow(row.uid) for row in form.rows):
         form = form.with_unsaid()
     has_baseline = new_fields.tick(
-        "new-has-baseline", "There is a configuration of today, to compare with",
+        "new-has-baseline", "There is a current configuration",
         form.program.has_baseline,
-        help="It runs first, and every result is told as a gain or a loss against it.",
+        help="It runs first. Every result is shown as a gain or a loss against it.",
     )  # fmt: skip
     rows = tuple(_row(row, beside, has_baseline) for row in form.rows)
     beside.at("new-parameters")
@@ -336,7 +336,7 @@ def _own(form: Form, beside: FieldMessages) -> Form:
         if form.unsaid:
             st.button(
                 f"Add {', '.join(form.unsaid)}", key="new-add-unsaid", icon=":material/add:",
-                help="The command asks for these, and they are no parameters yet.",
+                help="The command uses these names, but they are not parameters yet.",
                 on_click=new_fields.change_form, args=(Form.with_unsaid,),
             )  # fmt: skip
     return replace(form, rows=rows, program=replace(form.program, has_baseline=has_baseline))
@@ -351,7 +351,7 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             )
             kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
             how: How = new_fields.choice(
-                f"{key}-how", "and are", row.how, list(_HOW), format_func=_HOW.__getitem__,
+                f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__,
                 width=130,
             )  # fmt: skip
             unit = new_fields.text(f"{key}-unit", "Unit", row.unit, placeholder="none", width=110)
@@ -367,12 +367,12 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if has_baseline:
                 baseline = new_fields.choice(
-                    f"{key}-baseline", "Today", row.baseline, ["", *_texts(row)], width=200,
+                    f"{key}-baseline", "Current", row.baseline, ["", *_texts(row)], width=200,
                     format_func=lambda text: text or "choose",
                 )  # fmt: skip
                 row = replace(row, baseline=baseline)
             description = new_fields.text(
-                f"{key}-description", "What it is (optional)", row.description, width=470
+                f"{key}-description", "Description (optional)", row.description, width=470
             )
         beside.at(f"{key}-baseline")
     return replace(row, description=description)
@@ -382,10 +382,10 @@ def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
     if row.how == "list":
         level_texts = new_fields.several(
             f"{key}-levels", "Levels", row.levels, (),
-            placeholder="type a level and press Enter, then the next one; or 1, 2, 4",
+            placeholder="type each level and press Enter, or type 1, 2, 4",
         )  # fmt: skip
         return replace(row, levels=level_texts)
-    third = "in steps of" if row.how == "steps" else "how many"
+    third = "in steps of" if row.how == "steps" else "number"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         low = new_fields.text(f"{key}-low", "from", row.low, width=130)
         high = new_fields.text(f"{key}-high", "to", row.high, width=130)
@@ -432,25 +432,25 @@ def objective_step(
         if application is not None
         else list(trial_measures)
     )
-    st.subheader("Goal", divider="gray")
+    st.subheader("Objective", divider="gray")
     wish = _objective_fields(form, beside, application_objective, names)
     wish = _constraints(wish, beside, application_objective, names)
     form = replace(form, wish=wish)
-    st.subheader("Agreement", divider="gray")
+    st.subheader("SLA", divider="gray")
     return _sla_fields(form, beside)
 
 
 def _objective_summary(preview: Outline) -> None:
     if preview.built is None:
-        st.info("The goal and the agreement are shown once the sweep file can be read.")
+        st.info("The objective and the SLA are shown once the sweep file can be read.")
         return
     settings, objective = preview.built.settings, preview.built.objective
-    st.markdown(f"**Goal**: {labels.escape_markdown(str(objective))}")
+    st.markdown(f"**Objective**: {labels.escape_markdown(str(objective))}")
     for constraint in objective.constraints:
         st.markdown(f"subject to: {labels.escape_markdown(str(constraint))}")
-    runs = "no limit of runs" if settings.max_runs is None else labels.runs(settings.max_runs)
-    st.markdown(f"**Agreement**: {runs}")
-    st.caption("The sweep file says them; the first step has a button to change them in fields.")
+    runs = "no budget of runs" if settings.max_runs is None else labels.runs(settings.max_runs)
+    st.markdown(f"**SLA**: {runs}")
+    st.caption("These are from the sweep file. A button in step 1 opens it in fields.")
 
 
 def _objective_fields(
@@ -460,28 +460,28 @@ def _objective_fields(
     options: dict[str, str] = dict(_GOALS)
     if not form.is_own_program:
         suffix = f" ({application_objective})" if application_objective is not None else ""
-        options = {"own": f"what suits it{suffix}", **options}
+        options = {"own": f"its own objective{suffix}", **options}
     if "objective" in form.extra_tables:
         options["kept"] = "as in the original"
     now = "minimise" if wish.direction == "own" and form.is_own_program else wish.direction
     with st.container(horizontal=True, vertical_alignment="bottom"):
         direction: Direction = new_fields.choice(
-            "new-direction", "Wanted is", now, list(options),  # type: ignore[arg-type]
+            "new-direction", "Objective", now, list(options),  # type: ignore[arg-type]
             format_func=lambda name: options.get(name, name), width=370,
         )  # fmt: skip
         wish = replace(wish, direction=direction)
         if direction in _GOALS:
-            measure = _measure("new-measure", "of the measure", wish.measure, names)
-            unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="as usual", width=130)
+            measure = _measure("new-measure", "Measure", wish.measure, names)
+            unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="default", width=130)
             wish = replace(wish, measure=measure, unit=unit)
     beside.at("new-measure")
     if form.is_own_program and not names:
-        st.caption("A measure is a name in what the program gives; *Try one run* shows them all.")
-    with st.expander("A second measure: find the trade-offs of both"):
+        st.caption("A measure is a name in the output of the program; *Try one run* shows all.")
+    with st.expander("Second measure: find the trade-offs of both"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             second = _measure("new-second", "Second measure", wish.second, names)
             second_direction = new_fields.choice(
-                "new-second-direction", "which should be", wish.second_direction, list(_GOALS),
+                "new-second-direction", "Direction", wish.second_direction, list(_GOALS),
                 format_func=_GOALS.__getitem__, width=240,
             )  # fmt: skip
         beside.at("new-second")
@@ -509,10 +509,10 @@ def _constraints(
             constraint.measure: str(constraint) for constraint in application_objective.constraints
         }
         active = new_fields.several(
-            "new-own-constraints", "Of the simulation",
+            "new-own-constraints", "From the simulation",
             [name for name in labels if name not in wish.without], list(labels),
             format_func=lambda name: labels.get(name, name),
-            placeholder="none is kept",
+            placeholder="none",
             accept_new=False,
         )  # fmt: skip
         without = tuple(name for name in labels if name not in active)
@@ -532,7 +532,7 @@ def _bound(bound: Bound, beside: FieldMessages, names: list[str]) -> Bound:
         low = new_fields.text(f"{key}-low", "at least", bound.at_least, width=120)
         high = new_fields.text(f"{key}-high", "at most", bound.at_most, width=120)
         label = new_fields.text(
-            f"{key}-label", "In words", bound.label, placeholder="optional", width=200
+            f"{key}-label", "Label", bound.label, placeholder="optional", width=200
         )
         st.button(
             "Remove", key=f"{key}-remove", icon=":material/delete:",
@@ -547,23 +547,23 @@ def _sla_fields(form: Form, beside: FieldMessages) -> Form:
     with st.container(horizontal=True, vertical_alignment="top"):
         runs = new_fields.count(
             "new-runs", "Budget of runs", form.runs, 1, width=200, placeholder="no limit",
-            help="How many runs may be made in all. Empty is what the deadline or the cost allow, "
-            "and 60 without either.",
+            help="Maximum number of runs. If empty, the deadline or the cost limit decides; "
+            "without either it is 60.",
         )  # fmt: skip
         deadline = new_fields.text(
             "new-deadline", "Deadline, from now", form.deadline, placeholder="none, or 30m",
             width=200,
         )  # fmt: skip
         goal = new_fields.text(
-            "new-goal", "A value that is good enough", terms.goal, placeholder="none", width=220,
-            help="Of the measure above. Automatic steering ends once a run that meets every "
-            "constraint reaches it.",
+            "new-goal", "Goal: target value", terms.goal, placeholder="none", width=220,
+            help="Of the measure above. Auto-steering ends once a run that meets every constraint "
+            "reaches the goal.",
         )  # fmt: skip
         run_limit = new_fields.text(
-            "new-run-limit", "A single run may take", terms.run_limit,
-            placeholder="any time, or 10m", width=200,
-            help="A run that takes longer has failed. A program of your own is ended; a function, "
-            "a simulation or a table is judged when it is over.",
+            "new-run-limit", "Run limit", terms.run_limit,
+            placeholder="no limit, or 10m", width=200,
+            help="A run that takes longer fails. Your own program is stopped at the limit; a "
+            "function, a simulation or a table is checked when it ends.",
         )  # fmt: skip
     beside.at("new-deadline", "new-goal", "new-run-limit", "new-runs")
     with suppress(Exception):  # the message is drawn beside the field
@@ -571,7 +571,7 @@ def _sla_fields(form: Form, beside: FieldMessages) -> Form:
         if span_s is not None:
             st.caption(_until(span_s, time.time()))
     terms = replace(terms, goal=goal, run_limit=run_limit)
-    with st.expander("More: cost, going on beyond the goal"):
+    with st.expander("More: cost, auto-steering after the goal"):
         terms = _more(terms, beside)
     return replace(form, runs=runs, deadline=deadline, terms=terms)
 
@@ -580,30 +580,30 @@ def _until(span_s: float, now_s: float) -> str:
     """Return the moment of a deadline, because ``20:00`` is a duration and not a time of day.
 
     >>> _until(1800.0, 0.0)
-    'The deadline is 30 min 00 s after the start: 1970-01-01 00:30 UTC if that is now.'
+    'The deadline is 30 min 00 s after the start: 1970-01-01 00:30 UTC if you start now.'
     """
     after = duration(span_s)
-    return f"The deadline is {after} after the start: {moment(now_s + span_s)} if that is now."
+    return f"The deadline is {after} after the start: {moment(now_s + span_s)} if you start now."
 
 
 def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
     go_on = new_fields.tick(
-        "new-go-on", "Go on automatically once the goal is reached", terms.go_on
+        "new-go-on", "Continue auto-steering after the goal is reached", terms.go_on
     )
     with st.container(horizontal=True):
         limit = new_fields.text(
-            "new-cost", "All runs may cost", terms.cost_limit, placeholder="no limit", width=180
+            "new-cost", "Cost limit", terms.cost_limit, placeholder="no limit", width=180
         )
-        unit = new_fields.text("new-cost-unit", "in", terms.unit, placeholder="EUR", width=100)
+        unit = new_fields.text("new-cost-unit", "Unit", terms.unit, placeholder="EUR", width=100)
         per_hour = new_fields.text(
-            "new-per-hour", "An hour of a run costs", terms.per_hour, placeholder="0.5", width=180
+            "new-per-hour", "Price per hour of a run", terms.per_hour, placeholder="0.5", width=180
         )
         resources = new_fields.text(
-            "new-resources", "times this parameter or measure", terms.resources,
-            placeholder="nothing, or nodes", width=230,
+            "new-resources", "Multiply by this parameter or measure", terms.resources,
+            placeholder="none, or nodes", width=230,
         )  # fmt: skip
         measure = new_fields.text(
-            "new-cost-measure", "or the cost is the measure", terms.measure,
+            "new-cost-measure", "Or: measure that is the cost", terms.measure,
             placeholder="energy_j", width=230,
         )  # fmt: skip
     beside.at("new-cost")
@@ -619,13 +619,13 @@ _USUAL_SHARE = 0.7
 def strategy_step(form: Form, beside: FieldMessages) -> Form:
     """Draw the form step for the strategy and its options and return the changed form."""
     if form.source == "file":
-        st.info("The sweep file says how it chooses.", icon=":material/description:")
+        st.info("The sweep file sets the strategy.", icon=":material/description:")
     else:
         form = _strategy(form, beside)
     unattended = new_fields.tick(
-        "new-unattended", "Take suggestions by themselves", form.unattended,
-        help="Automatic steering: every suggestion is run as it comes, until the budget is used, "
-        "the goal is reached or you stop it. Otherwise you look at each batch first.",
+        "new-unattended", "Auto-steering", form.unattended,
+        help="Copperline runs every suggestion until the budget is used, the goal is reached or "
+        "you turn it off. Without auto-steering you review each batch first.",
     )  # fmt: skip
     return replace(form, unattended=unattended)
 
@@ -636,23 +636,23 @@ def _strategy(form: Form, beside: FieldMessages) -> Form:
     beside.at("new-strategy")
     with st.container(horizontal=True, vertical_alignment="top"):
         seed = new_fields.count(
-            "new-seed", "Seed of every random choice", form.seed, 0, width=220,
+            "new-seed", "Seed of all random choices", form.seed, 0, width=220,
             help="The same seed makes the same choices again.",
         )  # fmt: skip
         workers = new_fields.count("new-workers", "Runs at once", form.workers, 1, 64, width=160)
         initial = new_fields.count(
             "new-initial", "First runs", form.initial, 0, width=160,
-            help="Runs that are spread over the space before results decide.",
+            help="Runs spread over the space before the strategy uses results.",
         )  # fmt: skip
         batch = new_fields.count(
             "new-batch", "Suggestions at a time", form.batch, 1, width=200,
-            placeholder="what suits",
+            placeholder="default",
         )  # fmt: skip
     share = _share(form)
     if form.extra_tables:
         st.caption(
             f"Kept from the original: {', '.join(sorted(form.extra_tables))}; "
-            "see the sweep file below."
+            "see the sweep file in *Review*."
         )
     usual = {option.name: option.default for option in strategy_entry(strategy).options}
     return replace(
@@ -671,7 +671,7 @@ def _share(form: Form) -> float | None:
     split = new_fields.tick(
         "new-split", "Spend a share of the runs inside regions of good results",
         form.exploitation is not None,
-        help="A share of 0 % keeps out of the regions; without a split they are not looked at.",
+        help="With a share of 0 % no run is inside the regions. Without a split they are not used.",
     )  # fmt: skip
     if not split:
         return None
@@ -706,8 +706,8 @@ def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
     text = toml_text(preview.tables)
     st.markdown("**The sweep file**")
     st.caption(
-        "It says the same on any command line of this machine: `copperline sweep FILE` runs it to "
-        "its end, `copperline try FILE` tries one run."
+        "Use this file on any command line of this machine: `copperline sweep FILE` runs the whole "
+        "sweep, `copperline try FILE` makes a dry run."
     )
     st.code(text, language="toml", height=320)
     st.download_button(
@@ -723,30 +723,30 @@ def _file_name(form: Form) -> str:
 
 def _in_words(form: Form, preview: Outline) -> list[str]:
     place = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
-    lines = [f"**What is run**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
+    lines = [f"**Application**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
     if preview.built is not None:
         settings, objective = preview.built.settings, preview.built.objective
         constraints = "; ".join(str(constraint) for constraint in objective.constraints)
         subject = f", subject to: {constraints}" if constraints else ""
-        lines.append(f"**Goal**: {objective}{subject}")
-        lines.append(f"**Agreement**: {_sla_words(settings.sla(0.0))}")
+        lines.append(f"**Objective**: {objective}{subject}")
+        lines.append(f"**SLA**: {_sla_words(settings.sla(0.0))}")
         lines.append(
-            f"**Chosen by**: {settings.strategy.name}, seed {settings.seed}, "
+            f"**Strategy**: {settings.strategy.name}, seed {settings.seed}, "
             f"{labels.runs(settings.workers)} at once"
         )
-    chooser = "suggestions are taken by themselves" if form.unattended else "you look at each batch"
-    lines.append(f"**Who decides**: {chooser}")
+    state = "on" if form.unattended else "off; you review each batch"
+    lines.append(f"**Auto-steering**: {state}")
     return [labels.escape_markdown(line) for line in lines]
 
 
 def _sla_words(sla: Sla) -> str:
     terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
     if sla.deadline_s is not None:
-        terms.append(f"over {duration(sla.deadline_s)} after the start")
+        terms.append(f"deadline {duration(sla.deadline_s)} after the start")
     if sla.goal is not None:
-        terms.append(f"good enough at {sla.goal:g}")
+        terms.append(f"goal {sla.goal:g}")
     if sla.run_limit_s is not None:
-        terms.append(f"at most {sla.run_limit_s:g} s a run")
+        terms.append(f"run limit {sla.run_limit_s:g} s")
     if sla.tariff is not None:
         terms.append(f"cost {sla.cost_text}" if sla.max_cost is not None else "cost is counted")
     return ", ".join(terms) or "no limit"

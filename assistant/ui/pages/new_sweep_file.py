@@ -41,8 +41,8 @@ from assistant.ui.sla_fields import SlaFields, check_field
 from strategies import Level, StrategyError, make_strategy
 from strategies.space.parameter import family_of, parse_number
 
-_TIME = "A time is wanted, such as 90s, 30m or 2h; empty for none."
-_FROM_NOW = "A time from now is wanted, such as 90s, 30m or 2h; empty for none."
+_TIME = "Enter a time such as 90s, 30m or 2h, or leave the field empty."
+_FROM_NOW = "Enter a time from now, such as 90s, 30m or 2h, or leave the field empty."
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _of_file(form: Form) -> dict[str, Any]:
         origin = "the uploaded sweep file"
         return _absolute(parse_settings(form.text, origin, Path.cwd(), "sweep"))
     if not form.path.strip():
-        raise MissingError("new-path", "Name the path of a sweep file, or upload one.")
+        raise MissingError("new-path", "Enter the path of a sweep file, or upload one.")
     return _absolute(read_settings(_path(form.path).absolute()))
 
 
@@ -171,7 +171,7 @@ def _application(pen: _TableWriter, form: Form) -> dict[str, Any]:
 
 def _path_of(form: Form, noun: str) -> str:
     if not form.path.strip():
-        raise MissingError("new-path", f"Name the path of {noun}, or upload one.")
+        raise MissingError("new-path", f"Enter the path of {noun}, or upload one.")
     return str(_path(form.path).absolute())
 
 
@@ -222,7 +222,7 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
         settings = {"generator": futures.generator, "duration": futures.duration.strip()}
         check_field(
             "new-futures-duration", {"application": {"kind": "scheduling", "futures": settings}},
-            "A time is wanted, such as 12h, 2d or 7d.",
+            "Enter a time such as 12h, 2d or 7d.",
         )  # fmt: skip
         table["duration"] = futures.duration.strip()
     if futures.aggregate == "quantile" and futures.quantile.strip():
@@ -231,7 +231,7 @@ def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
             if number is None or not 0 < number <= 1:
                 raise FormFieldError(
                     "new-futures-quantile",
-                    f"'{futures.quantile}' is no number above 0 and up to 1, such as 0.9.",
+                    f"'{futures.quantile}' is not a number above 0 and up to 1, such as 0.9.",
                 )
             table["quantile"] = float(number)
     return table
@@ -245,7 +245,7 @@ def _loose(text: str) -> Level:
 def _whole(text: str, place: str) -> int:
     number = parse_number(text)
     if not isinstance(number, int) or number < 1:
-        raise FormFieldError(place, f"'{text}' is no whole number of at least 1; empty for all.")
+        raise FormFieldError(place, f"'{text}' is not a whole number of at least 1; empty: all.")
     return number
 
 
@@ -256,7 +256,7 @@ def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
         table: dict[str, Any] = {"kind": "function", "folder": folder}
         with pen.beside("new-function"):
             if not program.function.strip():
-                raise MissingError("new-function", "Name the function, as in module:function.")
+                raise MissingError("new-function", "Enter the function as module:function.")
             table["function"] = program.function.strip()
     else:
         table = {"kind": "command", "cwd": folder, **_command(pen, program)}
@@ -302,7 +302,7 @@ def _argv(words: str) -> list[str]:
             "new-command", f"The command cannot be split into arguments: {error}."
         ) from error
     if not argv:
-        raise MissingError("new-command", "Say what is started, such as ./program --size={size}.")
+        raise MissingError("new-command", "Enter the command, such as ./program --size={size}.")
     return argv
 
 
@@ -319,7 +319,7 @@ def _measures(program: ProgramFields) -> dict[str, Any]:
     lines = [line for line in program.where.splitlines() if line.strip()]
     if not lines:
         noun = "the file" if program.measures == "file" else "a pattern"
-        raise MissingError("new-measures", f"Name {noun} in which the measures are found.")
+        raise MissingError("new-measures", f"Enter {noun} for the measures.")
     if program.measures == "file":
         return {"file": program.where.strip()}
     table: dict[str, Any] = {"pattern": lines}
@@ -379,9 +379,9 @@ def _wanted(form: Form, wish: ObjectiveFields) -> dict[str, Any]:
     if not wish.measure.strip():
         raise MissingError(
             "new-measure",
-            "Name the measure that counts; wall_s is the time of a run."
+            "Enter the measure to optimise; wall_s is the duration of a run."
             if form.is_own_program
-            else "Name the measure that counts.",
+            else "Enter the measure to optimise.",
         )
     return {direction: wish.measure.strip()}
 
@@ -389,13 +389,13 @@ def _wanted(form: Form, wish: ObjectiveFields) -> dict[str, Any]:
 def _constraint(bound: Bound) -> dict[str, Any]:
     place = f"new-c{bound.uid}"
     if not bound.measure.strip():
-        raise MissingError(place, "Name the measure of this constraint, or remove it.")
+        raise MissingError(place, "Enter the measure of this constraint, or remove it.")
     table: dict[str, Any] = {"measure": bound.measure.strip()}
     for name, text in (("at_most", bound.at_most), ("at_least", bound.at_least)):
         if text.strip():
             table[name] = float(number_in(text, place))
     if len(table) == 1:
-        raise MissingError(place, f"Say the bound on {bound.measure.strip()}, or remove it.")
+        raise MissingError(place, f"Enter a bound on {bound.measure.strip()}, or remove it.")
     if bound.label.strip():
         table["label"] = bound.label.strip()
     check_bounds(place, table)
@@ -406,7 +406,7 @@ def check_bounds(place: str, table: Mapping[str, Any]) -> None:
     """Raise FormFieldError if the bounds of a constraint contradict each other."""
     low, high = table.get("at_least"), table.get("at_most")
     if low is not None and high is not None and low > high:
-        raise FormFieldError(place, f"Nothing is at least {low:g} and at most {high:g}.")
+        raise FormFieldError(place, f"No value is at least {low:g} and at most {high:g}.")
 
 
 def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:

@@ -81,7 +81,7 @@ def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
         terms = "  \n".join(term_words(subject, term, forecast.at_s) for term in forecast.terms)
         st.metric(
             "Runs left", figures(forecast.remaining).partition(" (")[0], border=True,
-            height="stretch", help=terms or "No term of the agreement limits the runs.",
+            height="stretch", help=terms or "No term of the SLA limits the runs.",
         )  # fmt: skip
         _chance(subject, forecast)
         best = (
@@ -96,13 +96,13 @@ def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
             st.metric(
                 best, expected, band.partition(" in 8")[0] or None,
                 delta_color="off", delta_arrow="off", border=True, height="stretch",
-                help="The middle of the futures, and what 8 of 10 of them lie in.",
+                help="Median of the simulated futures, and the interval of 8 of 10 of them.",
             )  # fmt: skip
         left = forecast.seconds_left
         over = None if left is None or left.median is None else clock(
             forecast.at_s + left.median, forecast.at_s)  # fmt: skip
         st.metric(
-            "Over by about", over or "unknown", border=True, height="stretch",
+            "Expected end", over or "unknown", border=True, height="stretch",
             help=end_words(forecast),
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ def _chance(subject: ForecastSubject, forecast: Forecast) -> None:
     st.metric(
         "Chance of the goal", chance, band, delta_color="off", delta_arrow="off", border=True,
         height="stretch",
-        help=f"To reach {subject.value(goal.goal)} {horizon}; below it the band by the space.",
+        help=f"To reach {subject.value(goal.goal)} {horizon}. The band depends on the space.",
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFram
             "further runs": point.runs,
             "by": "unknown" if point.seconds is None else clock(at_s + point.seconds, at_s),
             f"1 in 10 better than [{title}]": number(point.low),
-            "middle": number(point.median),
+            "median": number(point.median),
             "1 in 10 worse than": number(point.high),
         }
         for point in fan
@@ -140,27 +140,24 @@ _RECORD_KEY = "trust-kept"
 
 def prediction_record_section(experiment: Experiment) -> None:
     """Draw how the predictions of past suggestions compare with their results."""
-    st.subheader("How far to trust suggestions")
+    st.subheader("Accuracy of the predictions")
     record = _prediction_record(experiment)
     if record is None:
         st.info(
-            "No run yet. Take, change or leave suggestions on the page *Suggestions*; here stands "
-            "then how each choice did."
+            "No run yet. Take, change or leave out suggestions on the page *Suggestions*. This "
+            "table then shows the result of each choice."
         )
         return
     for sentence in record.sentences:
         st.markdown(labels.escape_markdown(sentence))
     st.dataframe(score_table(record), hide_index=True, width="stretch", alt="groups of runs")
-    baseline = (
-        "" if record.record.baseline is None else f", today is {number(record.record.baseline)}"
-    )
+    baseline = "" if record.record.baseline is None else f" ({number(record.record.baseline)})"
     st.caption(
-        f"Means and bests are of {labels.escape_markdown(record.title)}, of completed runs that "
-        f"meet every constraint. Gain: the mean improvement over the current one{baseline}; "
-        "above 0 is better. "
-        "In the interval: results within the 95 % interval that the suggestion stated, with a 95 % "
-        "interval of that share. What was edited, or left out and never run, kept no promise: "
-        "unknown."
+        f"Mean and best: {labels.escape_markdown(record.title)} of completed runs that meet every "
+        f"constraint. Gain: mean improvement over the current configuration{baseline}; above 0 is "
+        "better. In the interval: share of results within the 95 % prediction interval of the "
+        "suggestion, with the 95 % interval of that share. It is unknown for suggestions that "
+        "were edited, or left out and never run."
     )
     scored = prediction_marks(record.record.promises)
     if not scored:
@@ -170,15 +167,15 @@ def prediction_record_section(experiment: Experiment) -> None:
         low(prediction_chart(scored, record.title)),
         theme=None,
         width="stretch",
-        alt=f"stated intervals of {len(scored)} suggestions and what came; {inside} inside",
+        alt=f"prediction intervals and results of {len(scored)} suggestions; {inside} inside",
     )
     latest = "" if len(scored) <= MOST_PREDICTIONS else f" The latest {MOST_PREDICTIONS} are drawn."
     st.caption(
-        "Bar: the stated interval; tick: the value expected, the middle of what may come, so that "
-        f"a long tail moves the mean error.{latest}"
+        "Bar: the prediction interval. Tick: the predicted median, so a long tail changes the mean "
+        f"error.{latest}"
     )
     with st.expander("As a table"):
-        st.dataframe(promise_table(record), hide_index=True, width="stretch", alt="promises")
+        st.dataframe(promise_table(record), hide_index=True, width="stretch", alt="predictions")
 
 
 def _prediction_record(experiment: Experiment) -> PredictionSection | None:
@@ -213,7 +210,7 @@ def score_table(record: PredictionSection) -> pd.DataFrame:
 def promise_table(record: PredictionSection) -> pd.DataFrame:
     """Return the table of predictions beside results, including suggestions left out."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
-    inside = {True: "inside", False: "outside", None: "none stated"}
+    inside = {True: "inside", False: "outside", None: "no interval"}
     return pd.DataFrame(
         {
             "run": prediction.run_id,
@@ -221,7 +218,7 @@ def promise_table(record: PredictionSection) -> pd.DataFrame:
             "suggestion": "left out" if prediction.group == "left out" else "taken",
             f"expected{unit}": number(prediction.expected),
             "interval": labels.interval(prediction.low, prediction.high),
-            f"came{unit}": number(prediction.came),
+            f"result{unit}": number(prediction.came),
             "": inside[prediction.inside],
         }
         for prediction in record.record.promises
@@ -255,9 +252,9 @@ def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
     elif experiment.waiting or experiment.auto_steering is not None:
         return None  # the status bar has the button
     elif experiment.open_batch is not None:
-        text, label, page = "Suggestions wait for you.", "Look at them", "suggestions"
+        text, label, page = "There are open suggestions.", "Show them", "suggestions"
     else:
-        text, label, page = "Nothing waits to be run.", "Choose what runs next", "suggestions"
+        text, label, page = "No runs are waiting.", "Choose the next runs", "suggestions"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/arrow_forward: {text}", width="content")
         if st.button(label, type="primary", key="next"):
@@ -304,11 +301,11 @@ def _progress_chart(view_model: ExperimentViewModel) -> None:
     forecast, points = view_model.forecast(), run_points(experiment)
     objective = experiment.opened.objective
     title = labels.measure_title(str(objective.wrapper), objective.unit)
-    st.subheader("Best so far, and what may come")
+    st.subheader("Best so far, and forecast")
     if not points:
         st.info(
-            "Nothing has completed yet, so nothing is known. Submit runs on the page "
-            "*Suggestions*, or let it steer itself on *Steering*."
+            "No run has completed yet. Submit runs on the page *Suggestions*, or turn on "
+            "auto-steering in *Steering*."
         )
         return
     baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
@@ -329,7 +326,7 @@ def _progress_chart(view_model: ExperimentViewModel) -> None:
         )
         if len(forecast.fan) > 1:
             table = fan_table(forecast.fan, title, forecast.at_s)
-            st.dataframe(table, hide_index=True, width="stretch", alt="the best to come")
+            st.dataframe(table, hide_index=True, width="stretch", alt="forecast of the best")
 
 
 def _fan(
@@ -343,8 +340,8 @@ def _fan(
     left = None if forecast.remaining is None else forecast.remaining.median
     end = forecast.fan[-1]
     alt = (
-        f"{title} of {len(points)} runs, best {number(points[-1].best)}; to come: "
-        f"{number(end.median)} in the middle after {labels.runs(end.runs)} more, "
+        f"{title} of {len(points)} runs, best {number(points[-1].best)}; forecast: "
+        f"median {number(end.median)} after {labels.runs(end.runs)} more, "
         f"from {number(end.low)} to {number(end.high)}"
     )
     over_runs = best_with_fan(
@@ -359,7 +356,7 @@ def _fan(
         st.vega_lite_chart(
             wide(over_time), theme=None, width="stretch", alt=f"{alt}, until the deadline"
         )
-    st.caption("The dashed line is the middle of the futures, the area holds 8 of 10 of them.")
+    st.caption("Dashed line: median of the simulated futures. Area: 8 of 10 of them.")
     for sentence in forecast_sentences(ForecastSubject.of(experiment), forecast):
         st.markdown(sentence)
 
@@ -371,7 +368,7 @@ def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
             "completed": point.order,
             "run": point.run_id,
             title: number(point.value),
-            "best until then": "none" if point.best is None else number(point.best),
+            "best so far": "none" if point.best is None else number(point.best),
             "constraints": "met" if point.feasible else "violated",
             "chosen by": labels.SOURCES[point.source],
         }
@@ -415,15 +412,13 @@ def _best(experiment: Experiment) -> None:
     if not best.outcome.feasible:
         delta = "violates a constraint"
     elif baseline is not None and best.configuration == baseline.configuration:
-        delta = "today's configuration"
+        delta = "current configuration"
     elif old is not None and not old.feasible:
-        delta, colour = "meets every constraint, today does not", "normal"
+        delta, colour = "meets every constraint, current does not", "normal"
     elif old is not None and old.quality:
         share = (best.outcome.quality - old.quality) / abs(old.quality)
-        delta = (
-            f"{share:+.1%} better than today" if share >= 0 else f"{-share:.1%} worse than today"
-        )
-        colour = "normal" if share >= 0 else "inverse"
+        delta = f"{share:+.1%} better" if share >= 0 else f"{-share:.1%} worse"
+        delta, colour = f"{delta} than current", "normal" if share >= 0 else "inverse"
     st.metric(
         "Best so far",
         quantity(best.outcome.value, unit).partition(" (")[0],
@@ -441,5 +436,5 @@ def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
     text = f"run {best.run.id}{mean}: {labels.settings_of(experiment.space, best.configuration)}"
     if experiment.opened.objective.second is None:
         return text
-    front = f"{len(experiment.front)} on the front, see *Learn*"
+    front = f"{len(experiment.front)} on the Pareto front, see below"
     return f"{text}. By {experiment.opened.objective.wrapper}, the first of two measures; {front}."

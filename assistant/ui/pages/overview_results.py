@@ -33,7 +33,7 @@ def findings_section(experiment: Experiment) -> None:
     """Draw the findings of the experiment once a best run exists."""
     if experiment.best is None:
         return
-    st.subheader("What was found so far")
+    st.subheader("Findings so far")
     conclusion = baseline_finding(experiment)
     st.markdown(
         f"**{labels.escape_markdown(conclusion.headline)}** "
@@ -42,7 +42,7 @@ def findings_section(experiment: Experiment) -> None:
     if conclusion.verdict == "nothing_feasible":
         for sentence in violated(experiment):
             st.markdown(f":material/close: {labels.escape_markdown(sentence)}")
-    st.markdown(f"**What matters**: {labels.escape_markdown(_effects(experiment))}")
+    st.markdown(f"**Effects**: {labels.escape_markdown(_effects(experiment))}")
 
 
 def levels_text(experiment: Experiment) -> str:
@@ -103,14 +103,13 @@ def _effects(experiment: Experiment) -> str:
         report = effects_report(experiment, (), response, every)
         return headline(report, term_shares(experiment, response, every))
     except AnalysisError as error:
-        text = str(error).removesuffix(".")
-        return f"not known yet: {text}."
+        return f"not known yet: {str(error).removesuffix('.')}."
 
 
 def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the runs and the fields to rate a result, and return the pressed button's intent."""
     if not experiment.runs:
-        st.info("Nothing has been submitted yet. Take some suggestions on *Suggestions*.")
+        st.info("No run has been submitted yet. Take suggestions on *Suggestions*.")
         return None
     table = runs_table(experiment)
     value = str(table.columns[2])
@@ -125,7 +124,7 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
     )
     rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
     if not rated:
-        st.caption("Results can be rated once there are some.")
+        st.caption("You can rate results once there are some.")
         return None
     answer_at("rate")
     by_id = {run.id: run for run in rated}
@@ -138,7 +137,7 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
             format_func=lambda run_id: labels.run_label(experiment, by_id[run_id]),
             key=f"rated-{view_model.session.id}",
             width=380,
-            help="Verdicts decide what is good where regions are watched by verdicts.",
+            help="Regions use verdicts if *Steering*, *Regions* defines good results by them.",
         )
         verdicts = {"Good": True, "Bad": False, "No verdict": None}
         for label, good in verdicts.items():
@@ -203,7 +202,8 @@ def front_section(experiment: Experiment) -> None:
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     also = labels.measure_title(str(second.wrapper), second.unit)
     trade, front = trade_points(experiment), front_rows(experiment)
-    st.subheader(labels.escape_markdown(f"The front: {objective.wrapper} against {second.wrapper}"))
+    heading = f"Pareto front: {objective.wrapper} against {second.wrapper}"
+    st.subheader(labels.escape_markdown(heading))
     st.vega_lite_chart(
         wide(trade_off(trade, title, also)),
         theme=None,
@@ -211,8 +211,8 @@ def front_section(experiment: Experiment) -> None:
         alt=f"{also} against {title}; {len(front)} of {len(trade)} on the front",
     )
     st.caption(
-        "On the copper line neither gets better without the other getting worse. *Best* is by "
-        f"{objective.wrapper} alone."
+        "On the copper-coloured line, no measure improves without making the other worse. *Best* "
+        f"considers {objective.wrapper} only."
     )
     st.dataframe(front_table(front, title, also), hide_index=True, width="stretch", alt="the front")
 
@@ -226,7 +226,7 @@ def front_table(front: Sequence[FrontRow], title: str, also: str) -> pd.DataFram
             also: number(row.second_value),
             **row.values,
             "runs": row.n_runs,
-            "": "baseline" if row.is_baseline else "",
+            "": "current" if row.is_baseline else "",
         }
         for row in front
     )

@@ -1,6 +1,6 @@
 """The *AI platform* page: simulate one configuration, show a trace, compare a log with a model.
 
-*Beside a log* fits statistics to a log, simulates them, and compares both (Q-Q, hours).
+*Compare with a log* fits statistics to a log, simulates them, and compares both (Q-Q, hours).
 """
 
 import json
@@ -98,7 +98,7 @@ class LikenessJob(BackgroundJob):
         return LikenessResult(
             "broken",
             sentence=f"Something in Copperline went wrong: it ended with exit code {ended.code}; "
-            f"its last word: {word}",
+            f"its last message: {word}",
         )
 
 
@@ -111,8 +111,8 @@ def likeness_jobs() -> JobRegistry[LikenessResult]:
 def likeness_section() -> Intent | None:
     """Draw the choice of a log, and the progress and result of its comparison."""
     st.caption(
-        "Statistics are fitted to a log of executed tasks and simulated for some weeks: are tasks "
-        "as long, and do pipelines come as often, as they did?"
+        "Fit statistics to a log of executed tasks and simulate them for some weeks. Then compare "
+        "task durations and pipeline arrivals with the log."
     )
     source = st.segmented_control(
         "Log", [_EXAMPLE, _PATH, _UPLOAD], key=f"{LIKENESS_PLACE}-source", default=_EXAMPLE,
@@ -122,7 +122,7 @@ def likeness_section() -> Intent | None:
     left, right = st.columns(2)
     weeks = left.number_input(
         "Weeks to simulate", 1, 52, 4, key=f"{LIKENESS_PLACE}-weeks", persist_state="session",
-        help="Hours of the week are compared over two weeks or more.",
+        help="Hours of the week are compared only with two weeks or more.",
     )  # fmt: skip
     seed = right.number_input(
         "Seed of the simulation", 0, 2**31, 0, key=f"{LIKENESS_PLACE}-seed", persist_state="session"
@@ -142,7 +142,7 @@ def likeness_section() -> Intent | None:
         try:
             likeness_jobs().begin(_owner(), lambda: LikenessJob(log, upload, int(weeks), int(seed)))
         except OSError as error:
-            raise FormFieldError(LIKENESS_PLACE, f"It cannot be started: {error}.") from error
+            raise FormFieldError(LIKENESS_PLACE, f"The process did not start: {error}.") from error
         st.session_state.pop(_RESULT_KEY, None)
         return ""
 
@@ -165,7 +165,7 @@ def _log(source: str) -> tuple[str | None, tuple[str, bytes] | None, bool]:
         )  # fmt: skip
         upload = None if uploaded is None else (uploaded.name, uploaded.getvalue())
         return None, upload, upload is not None
-    st.caption("A log as a platform would write it: four weeks, simulated with other draws.")
+    st.caption("An example log of four weeks, simulated with other random draws.")
     return None, None, True
 
 
@@ -220,8 +220,8 @@ def _likeness_result(result: LikenessResult) -> None:
         width="stretch", alt="every sample of the log beside the simulated one",
     )  # fmt: skip
     st.caption(
-        "KS: the largest distance of the two distribution functions, beside what one of twenty "
-        "pairs of samples of one law exceeds. Apart: by how much the one is longer than the other."
+        "KS: the largest distance of the two distribution functions, beside the distance that 1 of "
+        "20 pairs of samples of one law exceeds. Apart: how much longer one is than the other."
     )
     _plots("Execution times, quantiles over quantiles", likeness.tasks)
     _plots("Gaps between arrivals, by profile", likeness.gaps)
@@ -277,19 +277,19 @@ class PlatformSetup:
 def simulation_section() -> Intent | None:
     """Draw the fields and buttons of a platform simulation, and its last result."""
     st.caption(
-        "A platform for AI pipelines, simulated: pipelines come, train, are checked and deployed, "
-        "and deployed models drift until they are trained again. All settings meet the same future."
+        "A simulated platform for AI pipelines. Pipelines arrive, train, are checked and deployed; "
+        "deployed models drift until they are trained again. All settings get the same future."
     )
     with st.container(horizontal=True):
         st.button(
-            "Today's settings", icon=":material/restart_alt:", key=f"{SIMULATION_PLACE}-baseline",
+            "Current settings", icon=":material/restart_alt:", key=f"{SIMULATION_PLACE}-baseline",
             on_click=_set, args=(dict(AiPlatform().baseline),),
         )  # fmt: skip
         st.button(
             "The paper's case: a full training cluster", icon=":material/traffic:",
             key=f"{SIMULATION_PLACE}-paper", on_click=_set, args=(dict(FULL_TRAINING),),
-            help="Pipelines peak at 16:00, the training cluster is full from then on, and what "
-            "comes behind training is late: look at *Mean day*.",
+            help="Pipelines peak at 16:00, the training cluster is full from then on, and steps "
+            "after training are late: see *Mean day*.",
         )  # fmt: skip
     wish = _scenario_fields()
     answer_at(SIMULATION_PLACE)
@@ -299,16 +299,16 @@ def simulation_section() -> Intent | None:
         )
         steer = st.button(
             "Steer this platform", icon=":material/tune:", key=f"{SIMULATION_PLACE}-steer",
-            help="Fills in *New* with this future; nothing is started.",
+            help="Fill in *New* with this future; nothing is started.",
         )  # fmt: skip
     if pressed:
         st.session_state[_SCENARIO_KEY] = wish
     current: PlatformSetup | None = st.session_state.get(_SCENARIO_KEY)
     if current is None:
-        st.info("Nothing is played yet.", icon=":material/play_circle:")
+        st.info("No simulation yet: press *Play*.", icon=":material/play_circle:")
     else:
         if current != wish:
-            st.caption("Shown is what was played last; the settings have changed since.")
+            st.caption("The settings have changed since this simulation was played.")
         _simulation_result(current)
     return _to_steer(wish) if steer else None
 
@@ -321,7 +321,7 @@ def _scenario_fields() -> PlatformSetup:
         for box, parameter in zip(st.columns(3), parameters[at : at + 3], strict=False):
             with box:
                 values[parameter.name] = _level(parameter, baseline[parameter.name])
-    with st.expander("The future that it meets"):
+    with st.expander("Simulated future"):
         first, two, three, four = st.columns(4)
         days = first.number_input(
             "Days", 1.0, MOST_DAYS, application.days, 1.0, format="%g",
@@ -334,7 +334,7 @@ def _scenario_fields() -> PlatformSetup:
         factor = three.number_input(
             "Gaps between pipelines, times", 1.0, 100.0, application.interarrival_factor, 0.5,
             format="%g", key=f"{SIMULATION_PLACE}-factor", persist_state="session",
-            help="On the published gaps, 44 s on average.",
+            help="Factor on the published gaps, 44 s on average.",
         )  # fmt: skip
         seed = four.number_input(
             "Seed",
@@ -382,7 +382,7 @@ def _simulation_result(wish: PlatformSetup) -> None:
         st.dataframe(
             pd.DataFrame({"measure": list(measures), "value": [_told(v) for v in
                                                                measures.values()]}),
-            hide_index=True, width="stretch", alt="measures of what was played",
+            hide_index=True, width="stretch", alt="measures of the simulation",
         )  # fmt: skip
     st.download_button(
         "Download the dashboard (HTML)", lambda: render_dashboard(board),
@@ -405,7 +405,7 @@ def _to_steer(wish: PlatformSetup) -> Intent:
         new_fields.begin(Form("platform", extra_tables={"application": future_of(wish)}))
         return ""
 
-    return Intent(SIMULATION_PLACE, do, "Taking the platform along", then="new")
+    return Intent(SIMULATION_PLACE, do, "Preparing the form", then="new")
 
 
 def future_of(wish: PlatformSetup) -> dict[str, int | float]:
@@ -421,14 +421,14 @@ def future_of(wish: PlatformSetup) -> dict[str, int | float]:
 
 
 _KEY = "platform"
-_PLAY, _TRACE, _LOG = "Set and play", "A trace", "Beside a log"
+_PLAY, _TRACE, _LOG = "Set and play", "A trace", "Compare with a log"
 
 
 def page() -> Intent | None:
     """Draw the AI platform page and return the intent of a pressed button, if any."""
     st.subheader("AI platform")
     view = st.segmented_control(
-        "What is looked at", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,
+        "View", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,
         required=True, persist_state="session", label_visibility="collapsed",
     )  # fmt: skip
     if view == _TRACE:
@@ -440,12 +440,12 @@ def page() -> Intent | None:
 def _trace() -> None:
     typed = st.text_input(
         "Folder of the trace", placeholder="trace", key=f"{_KEY}-folder", persist_state="session",
-        help="It holds pipelines.parquet, tasks.parquet and models.parquet. A path is relative to "
+        help="It contains pipelines.parquet, tasks.parquet, models.parquet. A path is relative to "
         "the folder that the app runs in.",
     )  # fmt: skip
     if not (typed or "").strip():
         st.info(
-            "Name the folder of a trace. `copperline play ai_platform --trace trace` writes one, "
+            "Enter the folder of a trace. `copperline play ai_platform --trace trace` writes one, "
             "and so does `run_platform(scenario, folder)` in Python.",
             icon=":material/folder_open:",
         )

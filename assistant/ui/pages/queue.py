@@ -116,7 +116,7 @@ def undo_move(session: SteerableSession, change: QueueReordering) -> str:
         "old place again."
     )
     if skipped:
-        message += f" Not {run_names(skipped)}: started, ended or moved again since."
+        message += f" Unchanged: {run_names(skipped)} (started, ended or moved again since)."
     return message
 
 
@@ -155,8 +155,8 @@ def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> st
         stop_run(experiment, run.id, reason, session.now_s())
     _all_or_none(session, runs, runs, lambda run: session.stop(run.id, reason), None)
     if len(runs) == 1:
-        return f"{_run_names(_run_ids(runs))} was stopped; what it reported last is its result."
-    return f"{_run_names(_run_ids(runs))} were stopped; what they reported last are their results."
+        return f"{_run_names(_run_ids(runs))} was stopped; its last intermediate result counts."
+    return f"{_run_names(_run_ids(runs))} were stopped; their last intermediate results count."
 
 
 def _reprioritise(
@@ -203,7 +203,7 @@ def _all_or_none(
             left = (
                 f"{run_names(_run_ids(stay))} had been changed before that"
                 if stay
-                else "nothing was"
+                else "nothing was changed"
             )
             raise ExperimentError(f"{str(error).removesuffix('.')}; {left}") from error
         done.append(run)
@@ -277,12 +277,12 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     _since(view_model, snapshot, keys)
     intent = _undo(view_model, keys)
     if snapshot.is_empty and experiment.finished is not None:
-        st.caption("Nothing waits and nothing runs.")
+        st.caption("No runs are waiting or running.")
         return intent
     if snapshot.is_empty:
         st.info(
-            "Nothing waits and nothing runs. Take some suggestions on *Suggestions*, or add runs "
-            "of your own there.",
+            "No runs are waiting or running. Take some suggestions on *Suggestions*, or add your "
+            "own runs there.",
             icon=":material/inbox:",
         )
         return intent
@@ -313,15 +313,15 @@ def _state(view_model: ExperimentView) -> None:
     queued = experiment.runs_in(RunState.QUEUED)
     if experiment.finished is not None:  # the status bar shows this with its reason
         if queued:
-            st.info("What still waits does not start any more.", icon=":material/flag:")
+            st.info("Waiting runs do not start any more.", icon=":material/flag:")
     elif queued and passed is not None:
         st.warning(
-            f"Nothing more starts: {passed}. Agree on more in *Steering* to go on.",
+            f"No more runs start: {passed}. Change the SLA in *Steering* to continue.",
             icon=":material/block:",
         )
     elif queued and all(run.held for run in queued):
         st.info(
-            "Every run that waits is held: release those that shall start.",
+            "All waiting runs are held: release the runs that shall start.",
             icon=":material/pause_circle:",
         )
     elif queued and not experiment.runs_in(RunState.RUNNING):
@@ -334,16 +334,16 @@ def _since(view_model: ExperimentView, snapshot: QueueSnapshot, keys: _QueueKeys
     try:
         view_model.session.catch_up()
     except AssistantError as error:
-        st.warning(f"It is not known what has changed: {labels.escape_markdown(str(error))}.")
+        st.warning(f"Changes cannot be read: {labels.escape_markdown(str(error))}.")
         return
     n = snapshot.changes(view_model.session.experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
         at = pd.Timestamp(snapshot.at_s, unit="s")
         if n == 0:
-            st.caption(f"As of {at:%H:%M:%S} UTC. Nothing has changed in it since.")
+            st.caption(f"As of {at:%H:%M:%S} UTC. No changes since.")
             return
         changes = "1 change" if n == 1 else f"{n:,} changes"
-        st.caption(f"As of {at:%H:%M:%S} UTC. **{changes} since**: the list stays as it is.")
+        st.caption(f"As of {at:%H:%M:%S} UTC. **{changes} since**: refresh the list to see them.")
         if st.button("Refresh the list", icon=":material/refresh:", key="queue-refresh"):
             st.session_state.pop(keys.snapshot, None)
             st.rerun()
@@ -356,7 +356,7 @@ def _undo(view_model: ExperimentView, keys: _QueueKeys) -> Intent | None:
         return None
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button("Undo", icon=":material/undo:", key="queue-undo")
-        st.caption("The last change of the order can be undone for some minutes.")
+        st.caption("You can undo the last change of the order for some minutes.")
     if not pressed:
         return None
 
@@ -366,7 +366,7 @@ def _undo(view_model: ExperimentView, keys: _QueueKeys) -> Intent | None:
         st.session_state.pop(keys.snapshot, None)
         return message
 
-    return Intent("queue", do, "Putting them back")
+    return Intent("queue", do, "Restoring the order")
 
 
 def _running(
@@ -374,7 +374,7 @@ def _running(
 ) -> Intent | None:
     st.markdown(f"**Running: {labels.runs(len(snapshot.running))}**")
     if not snapshot.running:
-        st.caption("Nothing runs.")
+        st.caption("No run is running.")
         return None
     rows = [
         {
@@ -389,16 +389,16 @@ def _running(
         }
         for run in snapshot.running
     ]
-    selected = _table(rows, snapshot.running, keys.table("running", snapshot), "what runs")
+    selected = _table(rows, snapshot.running, keys.table("running", snapshot), "running runs")
     if not snapshot.ends.going:
-        st.caption("When they end is unknown: no run has told yet how long it took.")
+        st.caption("The ends are unknown: no run has recorded its duration yet.")
     _report_lines(view_model)
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Cancel {_count_words(selected, 'running')}" if selected else "Cancel"
         is_pressed = st.button(label, key="queue-cancel-running", disabled=not selected)
         ended = st.button(
             "Stop and keep", key="queue-stop-running", disabled=not selected,
-            help="They end now, and what they have reported last counts as their result.",
+            help="Stop the runs now. Their last intermediate results count as their results.",
         )  # fmt: skip
     if ended and selected:
 
@@ -418,9 +418,9 @@ def _report_lines(view_model: ExperimentView) -> None:
     reporting = [run for run in experiment.runs_in(RunState.RUNNING) if run.reported is not None]
     for run in reporting[:_REPORTS]:
         text = labels.escape_markdown(f"{reported_words(run, objective)} ({age_words(run, now_s)})")
-        st.caption(f"Run {run.id} has reported {text}.")
+        st.caption(f"Run {run.id}, intermediate result: {text}.")
     if len(reporting) > _REPORTS:
-        st.caption(f"{labels.runs(len(reporting) - _REPORTS).capitalize()} more have reported.")
+        st.caption(f"{labels.runs(len(reporting) - _REPORTS).capitalize()} more are not shown.")
 
 
 def _waiting(
@@ -428,7 +428,7 @@ def _waiting(
 ) -> Intent | None:
     st.markdown(f"**Waiting: {labels.runs(len(snapshot.waiting))}**")
     if not snapshot.waiting:
-        st.caption("Nothing waits. What is submitted on *Suggestions* comes here.")
+        st.caption("No runs are waiting. Runs that you submit on *Suggestions* appear here.")
         return None
     rows = [
         {
@@ -442,18 +442,18 @@ def _waiting(
         for place, run in enumerate(snapshot.waiting, 1)
     ]
     selected = _table(
-        rows, snapshot.waiting, keys.table("waiting", snapshot), "what waits, in its order"
+        rows, snapshot.waiting, keys.table("waiting", snapshot), "waiting runs, in their order"
     )
     if snapshot.ends.over is not None:
         st.caption(
-            f"All that runs or waits here is over {end_text(snapshot.ends.over, snapshot.at_s)}."
+            f"All running and waiting runs end {end_text(snapshot.ends.over, snapshot.at_s)}."
         )
     if selected:
-        st.markdown(f"Chosen: {run_names(_ids(selected))}.")
+        st.markdown(f"Selected: {run_names(_ids(selected))}.")
     else:
         st.caption(
-            "Choose runs by the box at the left of their rows, or with Shift and Space on a row; "
-            "then say what to do."
+            "Select runs by the box at the left of their rows, or with Shift and Space on a row; "
+            "then choose an action."
         )
     return _actions(view_model, keys, selected)
 
@@ -478,7 +478,7 @@ def _actions(
             key=f"queue-priority-{key}",
             width=160,
             persist_state="session",
-            help="A higher one starts earlier. Runs begin with 0; "
+            help="Runs with a higher priority start earlier. The default is 0; "
             f"{HIGHEST_PRIORITY:,.0f} is the highest.",
         )
         put = st.button("Set priority", key="queue-put", disabled=none)
@@ -531,9 +531,9 @@ def _cancel_confirmation(
     if not selected or st.session_state.get(keys.confirmation) != (which, _ids(selected)):
         return None
     n, n_begun = len(selected), sum(run.attempts > 0 for run in selected)
-    lost = "A run that has not begun costs nothing."
+    lost = "A run that has not started uses no budget."
     if n_begun:
-        lost += f" What {labels.runs(n_begun)} did so far is lost, and counts against the budget."
+        lost += f" The work of {labels.runs(n_begun)} is lost, and counts against the budget."
     with st.container(border=True):
         st.warning(f"Cancel {run_names(_ids(selected))}? {lost}", icon=":material/cancel:")
         reason = st.text_input("Why (kept with the runs)", key=f"queue-why-{keys.experiment_id}")

@@ -46,7 +46,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         )
     st.caption("The report is one file: it opens without Copperline and without a network.")
     _tables(data)
-    st.subheader("What this rests on")
+    st.subheader("Basis of this report")
     for fact in data.facts:
         st.markdown(f"**{escape_markdown(fact.label)}**: {escape_markdown(fact.text)}")
     limits = "; ".join(data.constraints) or "none"
@@ -68,38 +68,38 @@ def runs_csv(experiment: Experiment) -> str:
 
 def _tables(data: ReportData) -> None:
     if data.changes:
-        st.subheader("Today and best")
+        st.subheader("Current and best")
         rows = [
             {
                 "parameter": change.parameter,
-                "baseline": change.baseline or "unknown",
+                "current": change.baseline or "unknown",
                 "best": change.best,
                 "": "changes" if change.differs else "",
-                "what it is": change.description,
+                "description": change.description,
             }
             for change in data.changes
         ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="today and best")
+        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="current and best")
     if data.sla:
-        st.subheader("Agreement")
+        st.subheader("SLA")
         rows = [
-            {"term": use.title, "agreed": use.agreed, "used": use.used_text, "": use.verdict}
+            {"term": use.title, "value": use.agreed, "used": use.used_text, "": use.verdict}
             for use in data.sla
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="sla")
     if data.front:
         title = labels.measure_title(data.value_name, data.unit)
         also = labels.measure_title(data.second_name or "", data.second_unit)
-        st.subheader(escape_markdown(f"The front: {data.value_name} against {data.second_name}"))
+        st.subheader(escape_markdown(f"Pareto front: {data.value_name} against {data.second_name}"))
         st.dataframe(
             front_table(data.front, title, also), hide_index=True, width="stretch", alt="the front"
         )
     if data.measures:
-        st.subheader("What was measured")
+        st.subheader("Measures")
         rows = [
             {
                 "measure": row.name,
-                "baseline": row.baseline or "unknown",
+                "current": row.baseline or "unknown",
                 "best": row.best,
                 "change": row.change,
             }

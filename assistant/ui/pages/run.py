@@ -48,11 +48,11 @@ def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
         st.markdown("**Measures**")
         if run.outcome is None or other.outcome is None:
             states = " and ".join(
-                f"run {candidate.id} is {candidate.state}"
+                f"run {candidate.id} is {labels.STATES[candidate.state]}"
                 for candidate in (run, other)
                 if candidate.outcome is None
             )
-            st.caption(f"Not to be compared: {states}.")
+            st.caption(f"These runs cannot be compared: {states}.")
             return
         st.markdown(verdict(experiment, (run, run.outcome), (other, other.outcome)))
         st.dataframe(
@@ -85,20 +85,20 @@ def reported_measures(view_model: ExperimentView, run_id: int) -> None:
     try:
         view_model.session.catch_up()
     except AssistantError as error:
-        st.warning(f"It is not known how it goes on: {labels.escape_markdown(str(error))}.")
+        st.warning(f"The progress cannot be read: {labels.escape_markdown(str(error))}.")
         return
     experiment = view_model.session.experiment
     run = experiment.run(run_id)
     if run.state is not RunState.RUNNING:
         st.rerun()  # the page of an ended run is different
     if run.reported is None:
-        st.caption("It has reported nothing so far.")
+        st.caption("It has no intermediate result so far.")
         return
     age = age_words(run, view_model.session.now_s())
-    st.markdown(f"**Reported so far**, the last time {age}")
+    st.markdown(f"**Intermediate result**, {age}")
     st.dataframe(
         measures_table(experiment, run), hide_index=True, width="stretch",
-        alt=f"measures that run {run_id} has reported so far",
+        alt=f"intermediate measures of run {run_id}",
     )  # fmt: skip
 
 
@@ -112,25 +112,25 @@ def stop_section(view_model: ExperimentView, run: Run) -> Intent | None:
         ).strip()
         keep = st.button(
             "Stop and keep", icon=":material/stop_circle:", key=f"end-keep-{run.id}",
-            help="It ends now, and what it has reported last counts as its result.",
+            help="Stop the run now. Its last intermediate result counts as its result.",
         )  # fmt: skip
         drop = st.button(
             "Cancel", icon=":material/cancel:", key=f"end-drop-{run.id}",
-            help="It ends now and has no result; it counts against the budget.",
+            help="End the run now without a result; it counts against the budget.",
         )  # fmt: skip
 
     def stop() -> str:
         view_model.session.stop(run.id, reason, keep=keep)
         return f"Run {run.id} was {'stopped' if keep else 'cancelled'}."
 
-    return Intent(f"{PLACE}-{run.id}", stop, "Ending it") if keep or drop else None
+    return Intent(f"{PLACE}-{run.id}", stop, "Ending the run") if keep or drop else None
 
 
 def platform_section(experiment: Experiment, run: Run) -> None:
     """Draw the simulated AI platform during a run, hour by hour."""
     st.subheader("The platform")
     if run.state is not RunState.COMPLETED:
-        st.info(f"No dashboard: run {run.id} is {run.state}.", icon=":material/info:")
+        st.info(f"No charts: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")
         return
     values = experiment.space.values(run.configuration)
     opened = experiment.opened
@@ -163,13 +163,13 @@ ICONS = {
     RunState.CANCELLED: ":material/cancel:",
 }
 LIST_ORDER = {
-    "baseline": "Today's configuration, to compare with.",
+    "baseline": "The current configuration, for comparison.",
     "initial": "One of the first runs.",
-    "suggested": "Suggested, and taken as it was.",
+    "suggested": "Suggested, and taken unchanged.",
     "edited": "Suggested, and edited by a person.",
-    "analyst": "A person's own.",
-    "imported": "A result from before; it cost nothing of the budget.",
-    "replicate": "A repetition of a configuration that has a run.",
+    "analyst": "Added by a person.",
+    "imported": "Imported; it did not use the budget.",
+    "replicate": "A replicate: its configuration has other runs.",
 }
 _ANSWERS = "verdict", "again", PLACE
 
@@ -275,15 +275,15 @@ def _unfinished(view_model: ExperimentView, experiment: Experiment, run: Run) ->
         text = "Held: it waits until it is released on the page *Queue*."
     elif run.state is RunState.QUEUED:
         waiting = [waiting_run.id for waiting_run in experiment.waiting]
-        text = f"Queued: number {waiting.index(run.id) + 1} of {len(waiting)} that may start."
+        text = f"Waiting: number {waiting.index(run.id) + 1} of {len(waiting)} that may start."
     else:
-        text = "Running: its measures are here as soon as it has completed."
+        text = "Running: its measures appear here when it has completed."
         st.info(text, icon=ICONS[run.state])
         reported_measures(view_model, run.id)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(text, icon=ICONS[run.state])
-        st.button("Look again", icon=":material/refresh:", key="run-refresh")
+        st.button("Refresh", icon=":material/refresh:", key="run-refresh")
 
 
 def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
@@ -307,16 +307,16 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
                 height="stretch", help="; ".join(map(str, objective.constraints)),
             )  # fmt: skip
         st.metric(
-            "Took", "unknown" if run.duration_s is None else duration(run.duration_s),
-            border=True, height="stretch", help="by the clock of whoever executed it",
+            "Duration", "unknown" if run.duration_s is None else duration(run.duration_s),
+            border=True, height="stretch", help="by the clock of its executor",
         )  # fmt: skip
         verdict = {True: "good", False: "bad", None: "none"}[run.good]
-        st.metric("Verdict", verdict, border=True, height="stretch", help="what a person called it")
+        st.metric("Verdict", verdict, border=True, height="stretch", help="rating by a person")
     st.markdown(f"{ICONS[run.state]} **Completed**{_tags(experiment, run)}")
     if run.stopped is not None:
         text = labels.escape_markdown(stopped_words(run))
         st.info(
-            f"{text[:1].upper()}{text[1:]}. What it had reported last is its result.",
+            f"{text[:1].upper()}{text[1:]}. Its last intermediate result is its result.",
             icon=":material/stop_circle:",
         )
     for constraint in () if outcome.feasible else objective.constraints:
@@ -338,9 +338,9 @@ def _beside(experiment: Experiment, run: Run) -> str | None:
         return None
     gain = run.outcome.quality - baseline.outcome.quality
     if gain == 0:
-        return "as today"
+        return "same as current"
     unit, better = experiment.opened.objective.unit, "better" if gain > 0 else "worse"
-    return f"{quantity(abs(gain), unit).partition(' (')[0]} {better} than today"
+    return f"{quantity(abs(gain), unit).partition(' (')[0]} {better} than current"
 
 
 def _tags(experiment: Experiment, run: Run) -> str:
@@ -351,7 +351,7 @@ def _tags(experiment: Experiment, run: Run) -> str:
     if run in experiment.front and experiment.opened.objective.second is not None:
         tags.append("on the front")
     if run.configuration == baseline:
-        tags.append("today's configuration")
+        tags.append("current configuration")
     return f" · {', '.join(tags)}" if tags else ""
 
 
@@ -366,10 +366,10 @@ def _wishes(view_model: ExperimentView, experiment: Experiment, run: Run) -> Int
         again = repeats and st.button(
             "Run again", icon=":material/replay:", key=f"again-{run.id}",
             disabled=experiment.finished is not None or experiment.remaining_runs == 0,
-            help="The same configuration with another seed; what is best goes by the mean.",
+            help="Run the same configuration with another seed. The best is chosen by the mean.",
         )  # fmt: skip
     if not repeats:
-        st.caption("Results do not vary here: the same configuration gives the same again.")
+        st.caption("Results do not vary: the same configuration gives the same result.")
     _repeat_words(experiment, run)
     if not again:
         return wished
@@ -411,12 +411,12 @@ def _repeat_words(experiment: Experiment, run: Run) -> None:
     summary = experiment.summary(run)
     unit = experiment.opened.objective.unit
     repeats = ", ".join(
-        f"run {candidate.id} ({candidate.state})" for candidate in same if candidate.id != run.id
+        f"run {twin.id} ({labels.STATES[twin.state]})" for twin in same if twin.id != run.id
     )
     mean = ""
     if summary is not None and summary.n > 1:
         mean = f" The mean of {summary.n} results is {quantity(summary.outcome.value, unit)}."
-    st.caption(f"The same configuration was run by {repeats}.{mean}")
+    st.caption(f"Other runs of the same configuration: {repeats}.{mean}")
 
 
 def _measures(experiment: Experiment, run: Run) -> None:
@@ -431,7 +431,7 @@ def _measures(experiment: Experiment, run: Run) -> None:
 
 
 def _provenance(experiment: Experiment, run: Run) -> None:
-    st.markdown("**Where it comes from**")
+    st.markdown("**Origin**")
     lines = [f"{LIST_ORDER[run.source]} {_suggestion_words(experiment, run)}".strip()]
     if run.reason:
         lines.append(f"Why: {labels.escape_markdown(run.reason)}")

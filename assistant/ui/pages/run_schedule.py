@@ -187,7 +187,7 @@ def panel(experiment_id: str, schedules: Mapping[int, JobSchedule], window: Time
         (run_id, schedules[run_id].job(row)) for run_id, row in rows.items() if row is not None
     ]
     st.dataframe(
-        job_table(job_rows), hide_index=True, width="stretch", alt=f"what is known of job {job_id}"
+        job_table(job_rows), hide_index=True, width="stretch", alt=f"details of job {job_id}"
     )
 
 
@@ -284,8 +284,8 @@ def wait_changes_section(
             alt=f"by how much jobs of run {run_id} start later than in {name}; see the table below",
         )  # fmt: skip
         st.caption(
-            "By time of submission, for the jobs submitted in the window. Line: the median of a "
-            "stretch of time; 8 of 10 of its jobs lie in the area. Below 0 a job starts earlier in "
+            "Jobs submitted in the window, by time of submission. Line: the median of a period of "
+            "time. Area: 8 of 10 jobs of that period. Below 0 a job starts earlier in "
             f"run {run_id}. The scale is logarithmic beyond a minute."
         )
         with st.expander("Changes as a table"):
@@ -356,7 +356,7 @@ def curves_table(lines: Sequence[StepLine], queues: Sequence[StepLine]) -> None:
                 "from": moment_in(at_s),
                 "value": f"{value:.1%}" if name == "utilisation" else number(value),
             }
-            for name, some in (("utilisation", lines), ("jobs that wait", queues))
+            for name, some in (("utilisation", lines), ("waiting jobs", queues))
             for line in some
             for at_s, value in line.points[:-1]
         )
@@ -391,7 +391,7 @@ def _job_key(experiment_id: str) -> str:
 def fleet_section(experiment: Experiment, run: Run) -> None:
     """Draw the machines of a completed run over time, by simulating the run again."""
     if run.state is not RunState.COMPLETED:
-        st.info(f"No picture: run {run.id} is {run.state}.", icon=":material/info:")
+        st.info(f"No picture: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")
         return
     opened = experiment.opened
     values = tuple(experiment.space.values(run.configuration).items())
@@ -419,7 +419,7 @@ def _drawing(
 ) -> FleetDrawing:
     application = rebuild(_opened)
     if not isinstance(application, FleetPlacement):
-        raise ApplicationError("the experiment was opened over something else than machines")
+        raise ApplicationError("the application of the experiment is not a placement on machines")
     return fleet_drawing(application, dict(values))[0]
 
 
@@ -449,14 +449,14 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
         )
         return
     if run.state is not RunState.COMPLETED:
-        st.info(f"No schedule: run {run.id} is {run.state}.", icon=":material/info:")
+        st.info(f"No schedule: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")
         return
     jobs = _schedule(experiment, run)
     if jobs is None:
         return
     futures = next((fact.text for fact in opened.facts if fact.label == FUTURES), None)
     if futures is not None:
-        st.caption(f"Drawn is the first of the futures: {labels.escape_markdown(futures)}.")
+        st.caption(f"The chart shows the first of the futures: {labels.escape_markdown(futures)}.")
     _differs(run, jobs)
     there = None
     if other is not None and other.state is RunState.COMPLETED:
@@ -515,13 +515,13 @@ def _differs(run: Run, jobs: JobSchedule) -> None:
     ]  # fmt: skip
     if other:
         why = (
-            "this is a result from before, measured elsewhere"
+            "this result was imported and measured elsewhere"
             if run.source == "imported"
-            else "the log, or Copperline itself, is not what it was when the run was made"
+            else "the log, or Copperline itself, has changed since the run"
         )
         st.warning(
-            f"Simulated again, run {run.id} has another {', '.join(other[:3])}: {why}. What is "
-            "drawn is the schedule of now.",
+            f"Simulated again, run {run.id} has another {', '.join(other[:3])}: {why}. The "
+            "chart shows the new simulation.",
             icon=":material/difference:",
         )
 
@@ -592,20 +592,20 @@ def _schedule_caption(jobs: JobSchedule, drawing: WindowDrawing, window: TimeWin
         st.info(
             f"{drawing.n_jobs:,} jobs run in this window. The {drawing.n_drawn:,} largest of them, "
             "by processors and time, are drawn; the other "
-            f"{drawing.n_jobs - drawing.n_drawn:,} are shaded grey: the darker, the more of the "
-            "processors they take. Zoom in to see each job.",
+            f"{drawing.n_jobs - drawing.n_drawn:,} are shaded grey; a darker shade means more "
+            "processors. Zoom in to see each job.",
             icon=":material/zoom_in:",
         )
     elif drawing.n_jobs == 0:
         st.info("No job runs in this window.", icon=":material/info:")
     text = (
-        f"{drawing.n_jobs:,} jobs in {duration(window.width_s)}. A click on one tells about it. "
-        "The simulator counts processors and does not name them: when and how wide a job ran is "
-        "simulated, its place is drawn, the lowest that are free."
+        f"{drawing.n_jobs:,} jobs in {duration(window.width_s)}. Click a job to see its details. "
+        "The simulator counts processors and does not number them: time and width of a job are "
+        "simulated, its place is the lowest free processors."
     )
     away = jobs.n_jobs - int(jobs.ran.sum())
     instant = int((jobs.end_s == jobs.start_s).sum())
-    text += f" {away:,} jobs were turned away and are not drawn." if away else ""
+    text += f" {away:,} jobs were rejected and are not drawn." if away else ""
     text += f" {instant:,} jobs took no time and are not drawn." if instant else ""
     st.caption(text)
 
@@ -623,7 +623,7 @@ def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
         queues.append(curve(name, jobs.queue, window))
     for title, curve_lines, percent in (
         ("Utilisation", lines, True),
-        ("Jobs that wait", queues, False),
+        ("Waiting jobs", queues, False),
     ):
         st.markdown(f"**{title} over time**")
         st.vega_lite_chart(
@@ -634,7 +634,7 @@ def _over_time(schedules: dict[int, JobSchedule], window: TimeWindow) -> None:
     if any(line.peaks for line in [*lines, *queues]):
         step = duration(window.width_s / MOST_POINTS)
         st.caption(
-            f"Where there is more than can be drawn, each point is the mean of {step}; the thin "
+            f"With too many values to draw, each point is the mean of {step}; the thin "
             "line above it is the longest queue in that time."
         )
     curves_table(lines, queues)

@@ -29,7 +29,7 @@ def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     }
     if baseline is not None:
         present = space.values(baseline)
-        frame["baseline"] = [
+        frame["current"] = [
             "the same" if present[p.name] == values[p.name] else setting(present[p.name], p.unit)
             for p in space.parameters
         ]
@@ -100,7 +100,7 @@ def history(run: Run) -> list[str]:
     if run.worker:
         lines.append(f"Worker {labels.escape_markdown(run.worker)}.")
     if run.attempts > 1:
-        silent = f"; {run.lost} of its workers went silent" if run.lost else ""
+        silent = f"; {run.lost} of its workers stopped responding" if run.lost else ""
         lines.append(f"Started {run.attempts} times{silent}.")
     if run.priority:
         lines.append(f"Priority {level(run.priority)}.")

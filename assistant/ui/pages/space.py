@@ -62,7 +62,7 @@ class Brush:
 
 def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
     """Draw runs as lines over parallel axes, and the selected runs as a table."""
-    st.subheader("Runs, axis by axis")
+    st.subheader("Runs on parallel axes")
     if not runs:
         st.info("No run is shown. Choose other runs at the top of the page, or submit some.")
         return
@@ -92,8 +92,8 @@ def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
     )  # fmt: skip
     cut = f" The latest {MOST_LINES:,} runs are drawn." if len(latest_runs) < len(runs) else ""
     st.caption(
-        "A line is a run; those without a result are grey. Drag over an axis to keep the runs in "
-        f"that range, on several axes at once if you like; double-click to keep all.{cut}"
+        "Each line is a run; runs without a result are grey. Drag over one or more axes to keep "
+        f"the runs in that range. Double-click to keep all.{cut}"
     )
     brush = brush_of(getattr(picked, "selection", None), len(axes))
     if brush is None:
@@ -271,14 +271,14 @@ def _filter_runs(experiment: Experiment, keys: _MapKeys) -> tuple[Run, ...]:
     states = st.pills(
         "Runs shown", _OFFERED, selection_mode="multi", default=list(_AT_FIRST),
         format_func=labels.STATES.__getitem__, key=keys.of("states"), persist_state="session",
-        help="For the whole page. Predictions and regions rest on all runs.",
+        help="For the whole page. Predictions and regions use all runs.",
     )  # fmt: skip
     result = "any"
     if experiment.opened.objective.constraints:
         result = st.segmented_control(
             "Constraints", list(_RESULTS), default="any", required=True,
             format_func=_RESULTS.__getitem__, key=keys.of("result"), persist_state="session",
-            help="Of completed runs; runs without a result are shown whatever is chosen.",
+            help="For completed runs. Runs without a result are always shown.",
         )  # fmt: skip
     passed = [run for run in experiment.runs if run.state in states]
     if result != "any":
@@ -309,9 +309,9 @@ def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold
         )
     first: Fold = st.session_state[arrangement_key]
     names = [p.name for p in space.parameters if p.n_levels > 1]
-    with st.expander("Axes: which parameters lie where"):
+    with st.expander("Axes: parameters across and down"):
         st.caption(
-            "The first parameter of an axis moves slowest, the next ones are nested within it. "
+            "The first parameter of an axis changes slowest, the next ones are nested within it. "
             "The most influential ones come first unless you change it."
         )
         across, down = (
@@ -424,13 +424,13 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
     elif space_map.expected is not None:
         subject = "one run" if not grid.over else "a typical configuration of each cell"
         notes.append(
-            f"Expected of {subject} by the model of {labels.runs(n)}"
-            + (", the width of its 95 % interval." if space_map.mode == "uncertainty" else ".")
+            f"Predicted for {subject} by the model of {labels.runs(n)}"
+            + (": width of the 95 % interval." if space_map.mode == "uncertainty" else ".")
         )
     if space_map.mode == "regions" and space_map.regions:
         notes.append(
-            "A number stands at the best of each region; where regions overlap the better one is "
-            "drawn. What waits or runs in a region is pending."
+            "A number marks the best of each region; where regions overlap, the better one is "
+            "drawn. Waiting and running runs in a region are pending."
         )
     fixed_names = [
         name for name in (grid.fold.at or {}) if experiment.space.parameter(name).n_levels > 1
@@ -441,17 +441,15 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         notes.append(f"A slice at {labels.escape_markdown(at)}{more}.")
     if space_map.hidden:
         notes.append(
-            f"{labels.runs(space_map.hidden)} {'lies' if space_map.hidden == 1 else 'lie'} outside "
-            "of it; *all levels together* under *Axes* shows every run."
+            f"{labels.runs(space_map.hidden)} {'is' if space_map.hidden == 1 else 'are'} outside "
+            "the slice; *all levels together* under *Axes* shows every run."
         )
     if grid.over:
         names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
         best = " A measured cell shows its best run." if space_map.mode == "measured" else ""
-        notes.append(
-            f"All levels of {labels.escape_markdown(names)} fall together in a cell.{best}"
-        )
+        notes.append(f"Each cell combines all levels of {labels.escape_markdown(names)}.{best}")
     if not space_map.is_admission_known:
-        notes.append("Which cells the exclusions leave is unknown; only closed levels are marked.")
+        notes.append("It is unknown which cells are excluded; only closed levels are marked.")
     return notes
 
 
@@ -480,7 +478,7 @@ def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
     frame["region"] = [
         "" if not region_id else str(region_id) for region_id in space_map.region_ids.tolist()
     ]
-    frame["may be proposed"] = [admission_words(state) for state in space_map.admitted.tolist()]
+    frame["may be suggested"] = [admission_words(state) for state in space_map.admitted.tolist()]
     if space_map.mode == "regions":
         order = np.argsort(
             np.where(space_map.region_ids > 0, space_map.region_ids, 1_000_000), kind="stable"

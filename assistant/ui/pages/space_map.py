@@ -105,7 +105,7 @@ def centre_of(experiment: Experiment) -> Centre | None:
     if experiment.best is not None:
         return Centre(experiment.best.configuration, f"the best run ({experiment.best.id})")
     if experiment.opened.baseline is not None:
-        return Centre(experiment.opened.baseline, "today's configuration")
+        return Centre(experiment.opened.baseline, "the current configuration")
     first = next(experiment.space.configurations(), None)
     return None if first is None else Centre(first, "the first allowed configuration")
 
@@ -234,7 +234,7 @@ def _colour(
     if mode == "predicted":
         return CellValues(f"predicted {title}", values, dark_of(experiment), *ends)
     label = f"width of the 95 % interval of {title}"
-    return CellValues(label, values, "low", *ends, better="surer")
+    return CellValues(label, values, "low", *ends, better="more certain")
 
 
 def _nan_to_none(values: NDArray[np.float64]) -> list[float | None]:
@@ -311,7 +311,7 @@ def admission_words(state: int) -> str:
 
 
 _STATES = {
-    RunState.QUEUED: "waits",
+    RunState.QUEUED: "is waiting",
     RunState.RUNNING: "is running",
     RunState.FAILED: "failed",
     RunState.CANCELLED: "was cancelled",
@@ -356,8 +356,8 @@ def _cell_summary(
     best_text = f", the best {number(best)}" if n else ""
     st.caption(
         labels.escape_markdown(
-            f"The cell has {labels.runs(n)}{best_text}. Here it stands for the configuration with "
-            f"{names} as in {centre.words}."
+            f"The cell has {labels.runs(n)}{best_text}. The lines below are for the configuration "
+            f"with {names} as in {centre.words}."
         )
     )
 
@@ -374,11 +374,11 @@ def _lines(
     if summary is None:
         expected = expected_measure(experiment, configuration)
         if expected is None:
-            lines.append("What to expect is unknown: fewer than 2 runs have finished.")
+            lines.append("The prediction is unknown: fewer than 2 runs have finished.")
         else:
             value = quantity(expected.value, objective.unit)
             band = f"{number(expected.low)} to {number(expected.high)}"
-            lines.append(f"Expected {objective.wrapper}: {value}, 95 % interval of a run {band}.")
+            lines.append(f"Predicted {objective.wrapper}: {value}, 95 % interval of a run {band}.")
     radius = experiment.warning_policy.regions.radius
     homes = [
         str(r.id) for r in space_map.regions if r.contains(experiment.space, configuration, radius)
@@ -387,7 +387,7 @@ def _lines(
     if space_map.regions:
         lines.append(f"It lies in {where}.")
     if configuration == experiment.opened.baseline:
-        lines.append("It is today's configuration.")
+        lines.append("It is the current configuration.")
     if experiment.best is not None and configuration == experiment.best.configuration:
         lines.append("It is the best so far.")
     return lines
@@ -420,12 +420,12 @@ def _action(
     def include() -> str:
         run = view_model.session.include(values, reason)
         st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
-        return f"Run {run.id} waits in the queue."
+        return f"Run {run.id} is waiting in the queue."
 
     def repeat() -> str:
         run = view_model.session.replicate(active_runs[0].id, 1, reason)[0]
         st.session_state[counter_key] = st.session_state.get(counter_key, 0) + 1
-        return f"Run {run.id} repeats run {active_runs[0].id}; it waits in the queue."
+        return f"Run {run.id} repeats run {active_runs[0].id}; it is waiting in the queue."
 
     reason = str(st.session_state.get(field, "")).strip()
     if active_runs and st.session_state.get(add):  # another user was faster
@@ -438,11 +438,11 @@ def _action(
     if batch is not None and configuration in {
         suggestion.configuration for suggestion in batch.suggestions
     }:
-        st.caption("It is suggested now; you can take it on *Suggestions* as well.")
+        st.caption("It is suggested now; you can also take it on *Suggestions*.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         reason = st.text_input(
-            "Why (for the record)", key=field, width=420, persist_state="session",
-            placeholder="your own words, or nothing",
+            "Reason (optional)", key=field, width=420, persist_state="session",
+            placeholder="any text",
         ).strip()  # fmt: skip
         if active_runs:
             is_pressed = st.button("Run again", type="primary", key=again)
@@ -455,7 +455,7 @@ def _action(
 
 def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool) -> str:
     if experiment.finished is not None:
-        return f"The experiment is finished ({experiment.finished.reason}); nothing is added."
+        return f"The experiment is finished ({experiment.finished.reason}); no run can be added."
     if has_run and experiment.opened.deterministic:
         return "It has run already, and another run would give the same result."
     try:

@@ -38,7 +38,7 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
         "Limit the number of runs", sla.max_runs is not None, key="budget-limited"
     )
     n = st.number_input(
-        "Runs in all",
+        "Maximum number of runs",
         1,
         value=sla.max_runs or max(1, experiment.n_charged + 20),
         disabled=not limited,
@@ -49,7 +49,7 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
         "set another" if sla.deadline_s else "set one",
     ]
     if sla.deadline_s:
-        choices.append("take it away")
+        choices.append("remove it")
     deadline_choice = st.segmented_control(
         "Deadline", choices, default=choices[0], key="budget-deadline"
     )
@@ -59,13 +59,13 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
     answer_at("budget", "budget-deadline-text")
     key, present = f"budget-{view_model.session.id}-{hash(sla)}", SlaFields.of(sla)
     goal = goal_field(key, present)
-    with st.expander("More of the agreement: cost, time of a run"):
+    with st.expander("More SLA terms: cost limit, run limit"):
         terms = more_fields(key, goal, present)
-    if not st.button("Agree on this budget", key="change-budget"):
+    if not st.button("Change the SLA", key="change-budget"):
         return None
 
     def do() -> str:
-        at = sla.deadline_s if deadline_choice != "take it away" else None
+        at = sla.deadline_s if deadline_choice != "remove it" else None
         if deadline_choice == choices[1]:
             at = _deadline_s(text, "budget-deadline-text")
         settings = check_settings({"runs": n, **terms.tables(key)}, "the fields")
@@ -73,7 +73,7 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
         _check_cost(agreed.tariff, experiment, f"{key}-cost")
         view_model.session.change_budget(agreed)
 
-        return "The budget is changed."
+        return "The SLA is changed."
 
     return Intent("budget", do)
 
@@ -83,10 +83,10 @@ def _deadline_s(text: str, place: str) -> float:
     try:
         settings = check_settings({"deadline": text.strip()}, "the deadline")
     except Exception as error:
-        hint = "A time from now is wanted, such as 90s, 30m or 2h."
+        hint = "Enter a time from now, such as 90s, 30m or 2h."
         raise FormFieldError(place, f"{sentence(error)} {hint}") from error
     if settings.deadline is None:
-        raise FormFieldError(place, "A time from now is wanted, such as 90s, 30m or 2h.")
+        raise FormFieldError(place, "Enter a time from now, such as 90s, 30m or 2h.")
     return time.time() + settings.deadline
 
 
@@ -113,8 +113,8 @@ def levels_section(view_model: ExperimentView, experiment: Experiment) -> Intent
     ]
     answer_at("levels")
     st.caption(
-        "A closed level is not proposed any more; what was run with it stays. Half of the "
-        "suggestions keep to preferred levels, if there are any."
+        "A closed level is not suggested any more; runs with it stay. Half of the suggestions "
+        "use preferred levels, if there are any."
     )
     closed, preferred = labels.closed_levels(space), labels.preferred_levels(space)
     intents = [  # all are drawn, even after a press, so that no typed text is lost
@@ -137,7 +137,7 @@ def levels_section(view_model: ExperimentView, experiment: Experiment) -> Intent
             "Preferred level",
             f"unprefer-level-{len(preferred)}",
             preferred,
-            {"unprefer": ("Prefer no more", session.unprefer_level, "is preferred no more.")},
+            {"unprefer": ("Stop preferring", session.unprefer_level, "is not preferred any more.")},
         ),
         _new_level(view_model, space),
         _exclusion(view_model, space),
@@ -187,7 +187,7 @@ def _new_level(view_model: ExperimentView, space: ParameterSpace) -> Intent | No
 
     def do() -> str:
         if not text.strip():
-            raise FormFieldError("add-level", "Say which level is added.")
+            raise FormFieldError("add-level", "Enter the level to add.")
         value = space.parameter(name).read(text)
         view_model.session.add_level(name, value)
         return f"{name} = {value} is added."
@@ -198,7 +198,7 @@ def _new_level(view_model: ExperimentView, space: ParameterSpace) -> Intent | No
 def _exclusion(view_model: ExperimentView, space: ParameterSpace) -> Intent | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
-            "Never propose what meets", key="exclude", width=440,
+            "Never suggest configurations with", key="exclude", width=440,
             placeholder=f"{space.names[0]} == {space.parameters[0].levels[0]!r}",
         )  # fmt: skip
         is_pressed = st.button("Forbid", key="forbid")
@@ -210,9 +210,9 @@ def _exclusion(view_model: ExperimentView, space: ParameterSpace) -> Intent | No
 
     def do() -> str:
         if not text.strip():
-            raise FormFieldError("exclude", "Say which combinations, by a condition on parameters.")
+            raise FormFieldError("exclude", "Enter a condition on the parameters.")
         view_model.session.exclude(text.strip())
-        return f"Nothing that meets '{text.strip()}' is proposed any more."
+        return f"Configurations with '{text.strip()}' are not suggested any more."
 
     return Intent("exclude", do)
 
@@ -225,7 +225,7 @@ def weights_section(view_model: ExperimentView, experiment: Experiment) -> Inten
         return None
     regions = find_regions(experiment.knowledge, rule)
     if not regions:
-        st.caption("Regions can be weighed once there are some.")
+        st.caption("You can set weights once there are regions.")
         return None
     factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
     ranges = {row.id: row.ranges for row in region_rows(experiment, 0.0)}
@@ -245,24 +245,24 @@ def weights_section(view_model: ExperimentView, experiment: Experiment) -> Inten
             step=0.5,
             key=f"weigh-{region_id}-{present}",
             width=130,
-            help="1 is as it is found, 2 twice as much; nothing goes into a region of weight 0.",
+            help="Factor of the region's share of runs: 2 doubles it, 0 puts no runs there.",
         )
-        pressed = st.button("Weigh", key="weigh", disabled=weight == present)
+        pressed = st.button("Set weight", key="weigh", disabled=weight == present)
     if not pressed:
         return None
 
     def do() -> str:
         view_model.session.weigh_region(region_id, weight)
-        return f"Region {region_id} counts {weight:g} from now on."
+        return f"Region {region_id} has the weight {weight:g} from now on."
 
     return Intent("weights", do)
 
 
 _PENDING = {
     "near": "configurations near the good ones",
-    "queued": "runs that wait inside a region",
+    "queued": "waiting runs inside a region",
     "box": "configurations inside a region's box",
-    "plan": "what is left of the plan",
+    "plan": "the remaining runs of the plan",
 }
 _GOOD: Mapping[Good, str] = {
     "quantile": "the best share of the results",
@@ -286,7 +286,7 @@ def _choosing(view_model: ExperimentView, experiment: Experiment) -> Intent | No
         "Spend a share of the runs inside regions of good results",
         share is not None,
         key=f"{key}-split",
-        help="A share of 0 % keeps out of the regions; without a split they are not looked at.",
+        help="With a share of 0 % no run is inside the regions. Without a split they are not used.",
     )
     level = None
     if split:
@@ -295,7 +295,7 @@ def _choosing(view_model: ExperimentView, experiment: Experiment) -> Intent | No
             "Share inside regions (exploitation)", 0, 100, at, 5, format="%d %%", key=f"{key}-share"
         ) / 100  # fmt: skip
     answer_at("steering")
-    if st.button("Choose like this from now on", key="change-steering"):
+    if st.button("Use this strategy from now on", key="change-steering"):
 
         def do() -> str:
             session.change_strategy(name, options, level)
@@ -312,27 +312,27 @@ def _automatic(view_model: ExperimentView, experiment: Experiment) -> Intent | N
     how = experiment.auto_steering
     with st.container(horizontal=True, vertical_alignment="bottom"):
         size = st.number_input(
-            "Suggestions at a time", 1, 100, 5, key="auto-n", width=160, persist_state="session"
+            "Suggestions per batch", 1, 100, 5, key="auto-n", width=160, persist_state="session"
         )
         on_warning = st.selectbox(
             "At a warning", list(_ON_WARNING), key="auto-advice", width=160, persist_state="session"
         )
         pressed = st.button(
-            "Take every suggestion automatically" if how is None else "Let me decide again",
+            "Turn auto-steering on" if how is None else "Turn auto-steering off",
             key="auto_steering",
-            help="Today's configuration, ten first runs, then one batch after another until the "
-            "agreement is used up or you decide again. The service does it: you may close the page."
+            help="The service runs the current configuration, ten first runs, then batches until "
+            "an SLA limit is reached or you turn it off. You may close the page."
         )  # fmt: skip
     if not pressed:
         return None
 
     def do() -> str:
         if how is not None:
-            view_model.session.set_auto_steering(None, "you decide again")
-            return "You decide again."
+            view_model.session.set_auto_steering(None, "you turned it off")
+            return "Auto-steering is off."
         suggestions_batch.release_batch(view_model.session.id)
         view_model.session.set_auto_steering(AutoSteering(size, warnings=_ON_WARNING[on_warning]))
-        return "Suggestions are taken as they come, as soon as runs are started."
+        return "Auto-steering is on. It submits every suggestion after you start the runs."
 
     return Intent("auto_steering", do)
 
@@ -342,7 +342,7 @@ def _warning_policy_fields(view_model: ExperimentView, experiment: Experiment) -
     rule = policy.regions
     goods: list[Good] = list(_GOOD)
     good = st.selectbox(
-        "Good are",
+        "Good results are",
         goods,
         goods.index(rule.good),
         format_func=_GOOD.__getitem__,
@@ -373,18 +373,18 @@ def _warning_policy_fields(view_model: ExperimentView, experiment: Experiment) -
         key="warning-policy-pending",
     )  # fmt: skip
     answer_at("warning-policy")
-    if not st.button("Watch like this from now on", key="change-warning-policy"):
+    if not st.button("Use this rule from now on", key="change-warning-policy"):
         return None
 
     def do() -> str:
         if good == "threshold" and reached is None:
-            raise FormFieldError("warning-policy", "Name the value from which a result is good.")
+            raise FormFieldError("warning-policy", "Enter the value that a good result must reach.")
         threshold = None
         if good == "threshold" and reached is not None:
             threshold = -reached if objective.goal == "minimise" else reached
         regions = RegionRule(good, threshold, share, rule.eps, rule.min_samples)
         view_model.session.change_warning_policy(replace(policy, regions=regions, pending=pending))
-        return "Regions and pending runs are counted like this from now on."
+        return "Regions and pending runs follow this rule from now on."
 
     return Intent("warning-policy", do)
 
@@ -392,13 +392,11 @@ def _warning_policy_fields(view_model: ExperimentView, experiment: Experiment) -
 def _past(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     st.caption(
         f"A CSV file with the columns {', '.join(experiment.space.names)}, then a column for "
-        "each measure. Imported results cost nothing of the budget."
+        "each measure. Imported results do not use the budget."
     )
-    path = st.text_input(
-        "Path of results from before", key="import-path", placeholder="results.csv"
-    )
+    path = st.text_input("Path of past results", key="import-path", placeholder="results.csv")
     replicates = st.checkbox(
-        "Other results of the same configuration are replicates of it", key="import-replicates"
+        "Import other results of the same configuration as replicates", key="import-replicates"
     )
     answer_at("import")
     if not st.button("Import", key="import"):
@@ -406,10 +404,10 @@ def _past(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
 
     def do() -> str:
         if not path.strip():
-            raise FormFieldError("import", "Name the path of a CSV file.")
+            raise FormFieldError("import", "Enter the path of a CSV file.")
         results = read_results(Path(path.strip()).expanduser(), experiment.space)
         n = view_model.session.import_results(results, replicates=replicates)
-        return f"{n} of {len(results)} results were taken in; the others have a run already."
+        return f"{n} of {len(results)} results were imported; the others already have a run."
 
     return Intent("import", do, "Reading results")
 
@@ -419,8 +417,8 @@ def _finishing(view_model: ExperimentView, experiment: Experiment) -> Intent | N
     if experiment.finished is not None:
         st.info(f"Finished: {experiment.finished.reason}")
         return None
-    reason = st.text_input("Why it ends here", "the analyst is satisfied", key="finish-reason")
-    sure = st.checkbox("Nothing more shall be run in this experiment", key="finish-sure")
+    reason = st.text_input("Reason for the end", "the analyst is satisfied", key="finish-reason")
+    sure = st.checkbox("I want no more runs in this experiment", key="finish-sure")
     if not st.button("Finish the experiment", key="finish", disabled=not sure):
         return None
 
@@ -432,7 +430,7 @@ def _finishing(view_model: ExperimentView, experiment: Experiment) -> Intent | N
 
 
 SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = {
-    "How it chooses": _choosing,
+    "Strategy": _choosing,
     "Budget": budget_section,
     "Levels": levels_section,
     "Regions": _warning_policy_fields,

@@ -45,8 +45,8 @@ from assistant.ui.pages.suggestions_batch import (
 from assistant.ui.state import ExperimentView
 from strategies import Configuration, Level, StrategyError, strategy_entry
 
-EXHAUSTED = "Nothing is left to suggest: every allowed configuration has been proposed."
-REASONS = ("just others", "too risky", "known bad", "too slow")
+EXHAUSTED = "Nothing is left to suggest: every allowed configuration has been suggested."
+REASONS = ("nothing", "too risky", "known bad", "too slow")
 DESIGN = "latin_hypercube"
 _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 
@@ -63,13 +63,13 @@ def request_section(
     room = experiment.remaining_runs
     if room == 0:
         st.info(
-            "The budget is used up. Agree on more in *Steering* to go on, or read the *Report*.",
+            "The budget is used up. Increase it in *Steering*, or read the *Report*.",
             icon=":material/block:",
         )
         return None
     if experiment.open_batch is None:
         return _next(view_model, experiment, batch)
-    with st.expander("Ask for others", icon=":material/shuffle:"):
+    with st.expander("Ask for other suggestions", icon=":material/shuffle:"):
         reason = st.segmented_control(
             "What is wrong with these?",
             REASONS,
@@ -124,18 +124,18 @@ def _initial_design(
 ) -> str | None:
     results = "1 result" if n_results == 1 else f"{n_results} results"
     st.info(
-        f"The model is too young to say what is good: it needs {FEW} results and has {results}. "
+        f"The model has too little data: it needs {FEW} results and has {results}. "
         "The first runs are chosen without it.",
         icon=":material/hourglass_top:",
     )
     name = experiment.steering.strategy
     initial_strategy = name if strategy_entry(name).starts else "random"
     ways = {
-        initial_strategy: _FIRST.get(initial_strategy, f"as {initial_strategy} begins"),
+        initial_strategy: _FIRST.get(initial_strategy, f"initial design of {initial_strategy}"),
         **_FIRST,
     }
     selected = st.segmented_control(
-        "Choose them",
+        "Choose the first runs",
         list(ways),
         default=initial_strategy,
         required=True,
@@ -188,7 +188,7 @@ def _confirm(
     recommended = recommend(experiment)
     if recommended is None or recommended.confirmed:
         return None
-    label = f"Suggest to confirm run {recommended.run.id}"
+    label = f"Suggest runs to confirm run {recommended.run.id}"
     if not st.button(label, key="confirm", help=recommended.sentence):
         return None
     room = experiment.remaining_runs
@@ -227,18 +227,18 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
         if (expected := expected_measure(experiment, configuration)) is not None
     ]
     if not bounds:
-        st.caption("How far a run may come out is not known yet: there are too few results.")
+        st.caption("The prediction intervals are not known yet: there are too few results.")
         return
     worst, row = max(bounds)
     value = quantity(sign * worst, objective.unit).partition(" (")[0]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
-            labels.escape_markdown(f"The riskiest is no. {row + 1}: it may come to {value}.")
+            labels.escape_markdown(f"The riskiest is no. {row + 1}: its result may be {value}.")
         )
         _leave_out(experiment, batch, draft, row, "leave-risky")
     st.caption(
-        "A higher share inside the regions of good results keeps nearer to what is known: try it "
-        "on *What if*."
+        "A higher share of runs inside the regions of good results is less risky: try it on "
+        "*What if*."
     )
 
 
@@ -257,11 +257,11 @@ def _slow(
     if durations is None:
         usual = draw_futures(experiment, view_model.session.now_s()).duration_s
         if usual is None or usual.median is None or usual.low is None or usual.high is None:
-            st.caption("How long runs take is not known yet: none has told its duration.")
+            st.caption("The duration of runs is not known yet: no run has recorded one.")
         else:
             st.caption(
                 f"A run takes about {duration(usual.median)} (8 of 10: {duration(usual.low)} to "
-                f"{duration(usual.high)}); by which levels is not known yet."
+                f"{duration(usual.high)}); the effect of the levels is not known yet."
             )
         return
     slowest = max(range(len(rows)), key=lambda i: durations[i].value)
@@ -272,7 +272,7 @@ def _slow(
             f"({duration(expected.low)} to {duration(expected.high)}, 95 % interval)."
         )
         _leave_out(experiment, batch, draft, row, "leave-slow")
-    st.caption("*Steering*, *Budget*, can limit how long a single run may take.")
+    st.caption("To limit the duration of every run, set a run limit on *Steering*, *Budget*.")
 
 
 def _bad(
@@ -304,7 +304,7 @@ def _bad(
             key=f"{key}-what-{row}",
             width=320,
         )
-        pressed = st.button("Never propose it again, and suggest others", key="known-bad")
+        pressed = st.button("Never suggest it again, and suggest others", key="known-bad")
     if not pressed:
         return None
     n_suggestions = max(n, 1)
@@ -339,16 +339,16 @@ def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
     value = labels.measure_title(str(experiment.opened.objective.wrapper), unit)
     rows = pd.DataFrame([asdict(row) for row in content.levels])
     rows.columns = pd.Index(
-        ["parameter", "level", "best run has", "typical with this level", "runs with it"]
+        ["parameter", "level", "best run", "typical with this level", "runs with this level"]
     )
     st.dataframe(rows, hide_index=True, width="stretch", alt=f"levels of suggestion {at + 1}")
     st.caption(
-        f"Typical: the {labels.escape_markdown(value)} to expect of a configuration with this "
+        f"Typical: the {labels.escape_markdown(value)} expected of a configuration with this "
         "level, averaged over all others, with a 95% interval."
     )
 
 
-_ACCEPTED = "Accepted; the suggestions below are the new ones."
+_ACCEPTED = "Accepted. The suggestions below are new."
 _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
@@ -364,7 +364,7 @@ def warning_section(view_model: ExperimentView, experiment: Experiment) -> Inten
         def do() -> str:
             now = session.look()
             if now.open_warning is None or now.open_warning.number != warning.number:
-                return "The warning was answered elsewhere already."
+                return "The warning was already answered elsewhere."
             with session.only_on(now.version):
                 session.answer_warning(choice, share, which)
             suggestions_batch.release_batch(session.id)
@@ -374,7 +374,7 @@ def warning_section(view_model: ExperimentView, experiment: Experiment) -> Inten
 
     with st.container(border=True):
         if warning.basis == "paper":
-            lead = f"**The agreement is about to be missed.** {warning.text}"
+            lead = f"**The SLA is about to be missed.** {warning.text}"
             st.warning(lead, icon=":material/warning:")
             intent = _share(experiment, warning, session.id, answer)
         else:
@@ -383,7 +383,7 @@ def warning_section(view_model: ExperimentView, experiment: Experiment) -> Inten
             with st.expander("Another share inside regions"):
                 intent = _share(experiment, warning, session.id, answer) or intent
         if warning.suggestions:
-            with st.expander("What accepting would suggest instead"):
+            with st.expander("Suggestions if you accept"):
                 rows = [
                     {
                         **labels.cells(experiment.space, suggestion.configuration),
@@ -404,7 +404,7 @@ def _share(
         "Share of the remaining runs inside the regions",
         0, 100, round(at * 100), 5, format="%d %%",
         key=f"share-{session_id}-{warning.number}",
-        help="100 % spends every further run where good results lie close together.",
+        help="100 %: every further run is inside a region of good results.",
     ) / 100  # fmt: skip
     with st.container(horizontal=True):
         accept = proposed is not None and st.button(
@@ -428,7 +428,7 @@ def _share(
 
 def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
     if not warning.alternatives:
-        st.caption("Nothing that was looked at would raise the chance.")
+        st.caption("None of the examined alternatives increases the chance.")
     intent = None
     for position, alternative in enumerate(warning.alternatives):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -444,14 +444,14 @@ def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
         if pressed:
             intent = answer("accepted", None, position, _ACCEPTED)
     if warning.alternatives:
-        st.caption("Chances of studies like this one; what a change does was not tested.")
+        st.caption("Chances of similar studies. The effect of a change was not tested.")
     if st.button("Ignore", key=f"ignore-{warning.number}"):
         intent = _ignore_button(answer)
     return intent
 
 
 def _ignore_button(answer: _Answering) -> Intent:
-    return answer("ignored", None, None, "Ignored; everything stays as it was.")
+    return answer("ignored", None, None, "Ignored. Nothing was changed.")
 
 
 EVERY_S = 3.0
@@ -468,8 +468,8 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         answer_at("suggest", "submit")
         if experiment.auto_steering is not None:
             st.info(
-                "It steers itself: suggestions are taken as they come. Take it back on *Steering* "
-                "to decide yourself; what you submit here runs as well.",
+                "Auto-steering is on: it submits every suggestion. Turn it off on *Steering* to "
+                "decide yourself. Runs that you submit here run as well.",
                 icon=":material/sync:",
             )
         batch = suggestions_batch.batch_on_screen(experiment)
@@ -494,14 +494,14 @@ def _list(
         _news(view_model, batch)
         if st.session_state.pop(_renew_batch(experiment), None) == batch.number:
             intent = replacement_intent(view_model, experiment, batch, len(batch.suggestions))
-    title = "Runs of your own" if batch is None else labels.batch_title(batch)
-    st.markdown(f"**{title}.** Untick what shall not run, choose other levels, submit.")
+    title = "Your own runs" if batch is None else labels.batch_title(batch)
+    st.markdown(f"**{title}.** Untick the runs that you do not want, change levels, then submit.")
     draft = _editor(experiment, batch, base)
     suggestions_batch.keep(experiment, batch, draft)
     is_over = is_stale or experiment.finished is not None
     refused, preview = _preview(experiment, batch, draft, is_over=is_over)
     if batch is not None:
-        with st.expander("Why each of them"):
+        with st.expander("Reasons"):
             reasons = [
                 labels.escape_markdown(suggestion.reason) for suggestion in batch.suggestions
             ]
@@ -536,10 +536,10 @@ def _stale_notice(
     with st.container(horizontal=True, vertical_alignment="center"):
         st.warning(
             f"Batch {batch.number} was submitted or replaced since it was shown here. "
-            "Nothing can be done with it any more.",
+            "You cannot use it any more.",
             icon=":material/history:",
         )
-        if st.button("Show what is open now", key="renew"):
+        if st.button("Show the open batch", key="renew"):
             own_draft = suggestions_batch.current_draft(experiment, batch).own_only
             suggestions_batch.release_batch(view_model.session.id)
             if not own_draft.is_empty:
@@ -553,7 +553,7 @@ def _news(view_model: ExperimentView, batch: BatchSuggested) -> None:
     try:
         view_model.session.catch_up()
     except AssistantError as error:
-        st.warning(f"What came in is not known: {labels.escape_markdown(str(error))}.")
+        st.warning(f"New results cannot be read: {labels.escape_markdown(str(error))}.")
         return
     experiment = view_model.session.experiment
     if not _is_open(experiment, batch):
@@ -563,10 +563,10 @@ def _news(view_model: ExperimentView, batch: BatchSuggested) -> None:
     key = _keep_batch(experiment, batch)
     if n <= st.session_state.get(key, 0) or experiment.finished is not None:
         return
-    came, verb = (f"{n:,} results came", "they tell") if n > 1 else ("1 result came", "it tells")
+    came, them = (f"{n:,} results came", "them") if n > 1 else ("1 result came", "it")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(
-            f"{came} in since this batch. Keep it, or renew it with what {verb}.",
+            f"{came} in since this batch. Keep the batch, or renew it with {them}.",
             icon=":material/update:",
         )
         if st.button("Keep", key="news-keep"):
@@ -601,8 +601,8 @@ def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDra
         EXPECTED: st.column_config.TextColumn(
             f"expected {experiment.opened.objective.wrapper}",
             disabled=True,
-            help="By the model of what was measured so far, with a 95% interval. A row that you "
-            "change is told below.",
+            help="Prediction by the model of all results so far, with a 95% interval. Predictions "
+            "of rows that you change are below the table.",
         ),
         KIND: st.column_config.TextColumn("kind", disabled=True, help=KIND_WORDS),
         WHY: st.column_config.TextColumn("why", disabled=True, width="large"),
@@ -668,7 +668,7 @@ def _preview(
         for number, configuration in numbered:
             if number - 1 in draft.edits:
                 expected = expected_text(experiment, configuration)
-                st.caption(f"No. {number}, as you changed it: expected {expected}.")
+                st.caption(f"No. {number} with your changes: expected {expected}.")
         if not is_over:
             submit_runs(experiment, preview.wanted, 0.0)
     except (AssistantError, StrategyError) as error:
@@ -736,10 +736,10 @@ def _manual_run_form(
     best, baseline = experiment.best, experiment.opened.baseline
     start = best.configuration if best is not None else baseline
     present = space.values(start) if start is not None else {}
-    st.subheader("Add your own")
+    st.subheader("Add your own run")
     st.caption(
-        "It joins the list above, and runs once you submit it."
-        + (" The levels begin as those of the best run." if best is not None else "")
+        "The run joins the list above, and waits there until you submit it."
+        + (" At first it has the levels of the best run." if best is not None else "")
     )
     level_texts: list[str] = []
     with st.form(key, border=False):
@@ -784,4 +784,4 @@ def _refuse_twice(
     listed = submission_preview(experiment, batch, every)
     for row, listed_run in zip(listed.rows, listed.wanted, strict=True):
         if listed_run.configuration == configuration:
-            raise FormFieldError("own", f"It is on the list already, as no. {row + 1}.")
+            raise FormFieldError("own", f"This run is already on the list as no. {row + 1}.")

@@ -184,12 +184,12 @@ def draw_fields(experiment: Experiment, state: PageState, change_question: WhatI
     budget = sla.max_runs if draft.budget is None else draft.budget
     seed(f"{prefix}-budget", None if budget == EMPTIED else budget)
     st.number_input(
-        "Runs in all",
+        "Maximum number of runs",
         step=1,
         value=None,
         placeholder="no limit",
         key=f"{prefix}-budget",
-        help=f"{labels.runs(experiment.n_charged)} are used so far. Now: {_limit(sla.max_runs)}.",
+        help=f"Used: {labels.runs(experiment.n_charged)}. Current limit: {_limit(sla.max_runs)}.",
     )
     _refusal(change_question, "budget")
     present = "" if sla.deadline_s is None else moment(sla.deadline_s)
@@ -198,8 +198,8 @@ def draw_fields(experiment: Experiment, state: PageState, change_question: WhatI
         "Deadline",
         placeholder="none; 30m from now, or a moment in UTC",
         key=f"{prefix}-deadline",
-        help="When the last run must be over: a time from now such as 90s, 30m or 2h, or a moment "
-        "in UTC such as 2027-01-31 14:30.",
+        help="End of the last run at the latest: a time from now such as 90s, 30m or 2h, or a "
+        "moment in UTC such as 2027-01-31 14:30.",
     )
     if change_question.change.deadline_s is not None:
         st.caption(f"Until {moment(change_question.change.deadline_s)}.")
@@ -210,8 +210,8 @@ def draw_fields(experiment: Experiment, state: PageState, change_question: WhatI
         labels.escape_markdown(labels.measure_title("Goal", unit)),
         placeholder="none",
         key=f"{prefix}-goal",
-        help=f"A value of {experiment.opened.objective.wrapper} that is good enough; empty for "
-        "no goal.",
+        help=f"A value of {experiment.opened.objective.wrapper} that is good enough; leave "
+        "it empty for no goal.",
     )
     _refusal(change_question, "goal")
     present = "" if sla.max_cost is None else number_text(sla.max_cost).replace(",", "")
@@ -219,14 +219,14 @@ def draw_fields(experiment: Experiment, state: PageState, change_question: WhatI
     tariff = sla.tariff
     st.text_input(
         labels.escape_markdown(
-            labels.measure_title("Cost in all", "" if tariff is None else tariff.unit)
+            labels.measure_title("Cost limit", "" if tariff is None else tariff.unit)
         ),
-        placeholder="no limit" if tariff is not None else "no price is agreed",
+        placeholder="no limit" if tariff is not None else "no price is set",
         key=f"{prefix}-cost",
         disabled=tariff is None and draft.cost is None,
-        help="What all runs may cost together."
+        help="Maximum cost of all runs together."
         if tariff is not None
-        else "What a run costs is not agreed; agree on it on Steering.",
+        else "No price of a run is set. Set it on *Steering*.",
     )
     _refusal(change_question, "cost")
     names, help_text = _strategies()
@@ -248,11 +248,11 @@ def _strategies() -> tuple[tuple[str, ...], str]:
     """Return names and descriptions of the strategies; cached, because loading takes a while."""
     names = strategy_names()
     lines = [f"{name}: {strategy_entry(name).summary}" for name in names]
-    return names, "\n\n".join([*lines, "Another strategy comes with its own options."])
+    return names, "\n\n".join([*lines, "Another strategy starts with its own options."])
 
 
 def _limit(runs: int | None) -> str:
-    return "no limit" if runs is None else f"{labels.runs(runs)} in all"
+    return "no limit" if runs is None else labels.runs(runs)
 
 
 def _refusal(change_question: WhatIfQuestion, place: Place) -> None:
@@ -276,21 +276,21 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
         "Keep a share for regions",
         key=split,
         disabled=not has_regions,
-        help="A share of 0 % keeps out of the regions; without a share they are not looked at.",
+        help="With a share of 0 % no run is inside the regions. Without a share they are not used.",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.slider(
             "Share inside regions (exploitation)", 0, 100, format="%d %%", key=slider,
             disabled=not (has_regions and is_split), on_change=_follow, args=(box, slider),
-            help="How many of the runs that are left go where good results lie close together; "
-            "the others are left to the strategy.",
+            help="Share of the runs left that go into regions of good results. The strategy "
+            "places the others.",
         )  # fmt: skip
         st.number_input(
             "Share [%]", 0, 100, key=box, width=110, label_visibility="collapsed",
             disabled=not (has_regions and is_split), on_change=_follow, args=(slider, box),
         )  # fmt: skip
     if not has_regions:
-        st.caption(":material/lock: There is no region yet, so that no share can be kept for any.")
+        st.caption(":material/lock: There is no region yet, so no share can be kept for regions.")
 
 
 def _follow(key: str, changed: str) -> None:
@@ -319,10 +319,10 @@ def _weights(
                 f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
                 disabled=not is_split,
                 help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. "
-                "1 is as it is found, 2 twice as much; nothing goes into a region of weight 0.",
+                "Factor of the region's share of runs: 2 doubles it, 0 puts no runs there.",
             )  # fmt: skip
     if not is_split:
-        st.caption("Weights count once a share is kept for regions.")
+        st.caption("Weights take effect once a share is kept for regions.")
     _refusal(change_question, "weights")
 
 
@@ -349,8 +349,8 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         now, then = _sides(experiment, now_s, change_question)
         if change_question.refused:
             st.warning(
-                "One of the fields cannot be read or cannot be so; mend it, and what would come is "
-                "shown here. Until then this is how things are.",
+                "A field has an error. Correct it to see the forecast after the change. Until then "
+                "the current forecast is shown.",
                 icon=":material/edit:",
             )
         what_if_comparison.sides_section(
@@ -370,12 +370,12 @@ def _stale(experiment: Experiment, state: PageState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.warning(
             labels.escape_markdown(
-                f"The experiment was changed since you began: {'; '.join(changed)}. Now follows; "
-                "what you filled in stays."
+                f"The experiment has changed since you began: {'; '.join(changed)}. Your entries "
+                "are kept; the current values are updated."
             ),
             icon=":material/history:",
         )
-        st.button("Go on from here", key=f"{_AT}-seen", on_click=accept_current, args=(experiment,))
+        st.button("Continue here", key=f"{_AT}-seen", on_click=accept_current, args=(experiment,))
 
 
 def _sides(
@@ -386,7 +386,7 @@ def _sides(
     sides = cached[1] if cached[0] == state else {}
     change_key = repr(change_question.change)
     if "" not in sides or (change_question.is_asked and change_key not in sides):
-        with st.spinner("Working out what would come of it …"):
+        with st.spinner("Computing the forecast …"):
             if "" not in sides:
                 sides[""] = what_if_side(reopened_if_finished(experiment, now_s), now_s)
             if change_question.is_asked and change_key not in sides:
@@ -400,20 +400,20 @@ def _sides(
 def _next_suggestions(
     experiment: Experiment, change_question: WhatIfQuestion, now_s: float
 ) -> None:
-    if not st.toggle("Show what would be suggested next", key=f"{_AT}-next"):
+    if not st.toggle("Show the next suggestions", key=f"{_AT}-next"):
         return
     change = change_question.change if change_question.is_asked else SteeringChange()
     state = (experiment.opened.experiment_id, experiment.n_events, repr(change))
     cached = st.session_state.get(f"{_AT}-following", (None, ()))
     if cached[0] != state:
-        with st.spinner("Choosing what would come next …"):
+        with st.spinner("Choosing the next suggestions …"):
             cached = (state, what_if(experiment, now_s, change).suggestions)
         st.session_state[f"{_AT}-following"] = cached
     if not cached[1]:
-        st.caption("Nothing would be suggested: no run is left.")
+        st.caption("There are no suggestions: no run is left.")
         return
     table = what_if_comparison.suggestions_table(experiment, cached[1])
-    st.dataframe(table, hide_index=True, width="stretch", alt="what would be suggested next")
+    st.dataframe(table, hide_index=True, width="stretch", alt="the next suggestions")
 
 
 def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> None:
@@ -464,12 +464,12 @@ def _decision(
             st.button(
                 "Apply …", type="primary", key=f"{_AT}-apply",
                 disabled=not change_question.is_asked or bool(hindered),
-                help="Asks once before anything is changed.",
+                help="Asks for confirmation before the change.",
                 on_click=set_confirmation, args=(experiment, parts),
             )  # fmt: skip
             st.button(
                 "Discard", key=f"{_AT}-discard", disabled=state.draft == UNTOUCHED,
-                help="Puts every field back to how things are.", on_click=reset_fields,
+                help="Resets every field to its current value.", on_click=reset_fields,
                 args=(experiment,),
             )  # fmt: skip
         return None

@@ -49,9 +49,9 @@ _GOOD = {
 }
 _PENDING = {
     "near": "configurations without a result near the good ones",
-    "queued": "runs that wait inside",
+    "queued": "waiting runs inside",
     "box": "configurations without a result within the bounds",
-    "plan": "what is left of the plan, wherever it lies, so that none is counted here",
+    "plan": "the remaining runs of the plan, anywhere in the space, so none is counted here",
 }
 
 
@@ -62,8 +62,8 @@ def sides_section(
     later = now if then is None else then
     if then is None:
         st.info(
-            "Nothing is changed yet, so this is how things are. Move a field, and what would come "
-            "of it is shown here at once.",
+            "Nothing is changed yet, so this is the current forecast. Change a field to see its "
+            "effect here.",
             icon=":material/tune:",
         )
     else:
@@ -76,20 +76,22 @@ def sides_section(
         if caution not in now.forecast.cautions:
             st.caption(labels.escape_markdown(f":material/warning: Caution: {caution}."))
     _tiles(experiment, now, then)
-    st.markdown("**Where the runs that are left would go**")
+    st.markdown("**Distribution of the runs left**")
     _destinations(experiment, now, then)
     subject = ForecastSubject.of(experiment)
     title = labels.measure_title(subject.measure, subject.unit)
-    st.markdown("**Best so far, and what may come**")
+    st.markdown("**Best so far, and forecast**")
     if now.forecast.fan or later.forecast.fan:
         _fans(experiment, now, then, title)
     else:
-        why = later.forecast.silence or "how many runs are left is not known"
-        st.caption(f"It is drawn once a forecast can be told. Now it cannot: {why}.")
+        why = later.forecast.silence or "the number of runs left is unknown"
+        st.caption(f"There is no forecast yet: {why}.")
     _chances(now, then)
     with st.expander("As a table"):
         table = table_of(experiment, now, then)
-        st.dataframe(table, hide_index=True, width="stretch", alt="now and then, side by side")
+        st.dataframe(
+            table, hide_index=True, width="stretch", alt="forecast now and after the change"
+        )
 
 
 def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
@@ -97,7 +99,7 @@ def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
     subject = ForecastSubject.of(experiment)
     best = _best_title(now.forecast if then is None else then.forecast)
     sides = {"now": now} if then is None else {"now": now, "then": then}
-    rows = ["Chance of the goal", "Runs left", best, "Over by about"]
+    rows = ["Chance of the goal", "Runs left", best, "Expected end"]
     cells = {
         when: [
             _chance_cell(side.forecast, banded=True),
@@ -129,14 +131,14 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
             UNKNOWN if forecast.best is None else subject.values(forecast.best).partition(" (")[0]
         )
 
-    best_said = "The middle of the futures."
+    best_said = "Median of the simulated futures."
     if later.best is not None:
-        best_said = f"The middle of the futures; {subject.values(later.best)}."
+        best_said = f"Median of the simulated futures: {subject.values(later.best)}."
     tiles = (
-        ("Chance of the goal", _chance_cell, "Of studies that looked like this one."),
-        ("Runs left", _left_cell, "Further runs that can end within the agreement."),
+        ("Chance of the goal", _chance_cell, "Share of similar studies that reached the goal."),
+        ("Runs left", _left_cell, "Further runs that can end within the SLA."),
         (_best_title(later), best, best_said),
-        ("Over by about", _end_cell, "When the runs that are left would be over; most likely."),
+        ("Expected end", _end_cell, "Most likely end of the runs left."),
     )  # fmt: skip
     with st.container(horizontal=True):
         for label, cell, help_text in tiles:
@@ -240,8 +242,8 @@ def _destinations(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
     later = now if then is None else then
     if later.outside is None:
         st.caption(
-            "How many runs are left is not known, so that they cannot be divided. Agree on a "
-            "number of runs to see it."
+            "The number of runs left is unknown, so they cannot be distributed. Set a maximum "
+            "number of runs on *Steering*."
         )
         return
     spec = forecast.destinations(rows, is_changed=then is not None)
@@ -263,15 +265,13 @@ def _fans(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None, titl
         if side.forecast.fan:
             end = side.forecast.fan[-1]
             parts.append(
-                f"{when} {number(end.median)} in the middle after {labels.runs(end.runs)} more, "
+                f"{when} median {number(end.median)} after {labels.runs(end.runs)} more, "
                 f"from {number(end.low)} to {number(end.high)}"
             )
-    alt = f"{title} to come: {'; '.join(parts)}"
+    alt = f"forecast of {title}: {'; '.join(parts)}"
     st.vega_lite_chart(wide(spec), theme=None, width="stretch", alt=alt)
-    caption = "Dashed is the middle of the futures, the area holds 8 of 10 of them"
-    st.caption(
-        f"{caption}." if then is None else f"{caption}: now in grey (dotted), then in copper."
-    )
+    caption = "Dashed line: median of the simulated futures. Area: 8 of 10 of them"
+    st.caption(f"{caption}." if then is None else f"{caption}. Now: grey (dotted); then: copper.")
 
 
 def _coming(forecast: Forecast) -> ForecastCurve:
@@ -333,7 +333,7 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
         {
             "region": region.id,
             "where": labels.box_words(experiment.space, region.box),
-            "good ones": len(region.members),
+            "good": len(region.members),
             "evaluated": region.evaluated,
             "pending": _runs_cell(counted[region.id].pending),
             f"mean {title}": value(counted[region.id].mean),
@@ -347,9 +347,9 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
 def pending_words(experiment: Experiment) -> str:
     """Explain the columns of the region table in words."""
     return (
-        "Good ones are the configurations that make the region, evaluated all results in it; "
-        f"pending are {_PENDING[experiment.warning_policy.pending]}. "
-        "The weight is that of the division."
+        "Good: the configurations that form the region. Evaluated: all results in it. "
+        f"Pending: {_PENDING[experiment.warning_policy.pending]}. "
+        "Weight: factor of the region's share of runs."
     )
 
 
@@ -363,15 +363,14 @@ def region_rule_words(experiment: Experiment) -> str:
     n = len(good_configurations(experiment.knowledge.observations, rule))
     so_far = f"{n} of the configurations {'is' if n == 1 else 'are'} good"
     missing = (
-        f"{rule.min_samples - n} more good {'one is' if rule.min_samples - n == 1 else 'ones are'} "
-        "needed at least"
+        f"at least {rule.min_samples - n} more must be good"
         if n < rule.min_samples
-        else "they do not lie close enough together yet"
+        else "they are not close enough together yet"
     )
     return (
-        f"A region is a place where good results lie close together: {rule.min_samples} or more of "
-        f"them, each within {rule.radius:g} level steps of the next (one step is one level up or "
-        f"down in one parameter). Good are {good}. So far {so_far}; {missing}."
+        f"A region contains {rule.min_samples} or more good results, each within {rule.radius:g} "
+        "level steps of the next. One step is one level up or down in one parameter. "
+        f"Good results are {good}. So far {so_far}; {missing}."
     )
 
 
@@ -491,21 +490,21 @@ def from_query(parameters: Mapping[str, str], now_s: float) -> tuple[WhatIfDraft
         text = parameters.get(name)
         value = None if text is None else parse_number(text.strip())
         if text is not None and type(value) is not int:
-            unread.append(f"{name}={text} in the address is no whole number, and is left out.")
+            unread.append(f"{name}={text} in the address is not a whole number, so it is ignored.")
         return value if type(value) is int else None
 
     percent = None if parameters.get("share") == NONE else number("share")
     if percent is not None and not 0 <= percent <= 100:
-        unread.append(f"share={percent} in the address is not from 0 to 100, and is left out.")
+        unread.append(f"share={percent} in the address is not from 0 to 100, so it is ignored.")
         percent = None
     goal, deadline = parameters.get("goal"), parameters.get("deadline")
     at_s = None if deadline is None else typed_deadline(deadline, now_s)
     weights, is_read = _parse_weights(parameters.get("weights", ""))
     if not is_read:
-        unread.append("The weights in the address cannot be read, and are left out.")
+        unread.append("The weights in the address cannot be read, so they are ignored.")
     budget = number("budget")
     if budget is not None and budget < 0:
-        unread.append(f"budget={budget} in the address is no number of runs, and is left out.")
+        unread.append(f"budget={budget} in the address is not a number of runs, so it is ignored.")
         budget = None
     draft = WhatIfDraft(
         budget=budget,
@@ -549,8 +548,8 @@ def _parse_weights(text: str) -> tuple[tuple[tuple[tuple[int, ...], float], ...]
 Place = Literal["share", "budget", "deadline", "cost", "goal", "strategy", "weights"]
 _Part = dict[str, Any]
 
-_TIME = "Write a time from now, such as 90s, 30m or 2h, or a moment in UTC such as {moment}."
-_REMOVAL_HINT = "Write one to think of another; a term is taken away on *Steering*."
+_TIME = "Enter a time from now, such as 90s, 30m or 2h, or a moment in UTC such as {moment}."
+_REMOVAL_HINT = "Enter a value. To remove a limit, use *Steering*."
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,7 +609,7 @@ def _deadline(draft: WhatIfDraft, _experiment: Experiment, now_s: float) -> _Par
     if at_s is None:
         raise SettingsError(_TIME.format(moment=moment(now_s + 3600)))
     if at_s <= now_s:
-        raise SettingsError(f"{moment(at_s)} is past; a time to come is wanted.")
+        raise SettingsError(f"{moment(at_s)} is in the past; enter a later time.")
     return {"deadline_s": at_s}
 
 
@@ -654,9 +653,7 @@ _READ: Mapping[Place, Callable[[WhatIfDraft, Experiment, float], _Part]] = {
 def _number(text: str) -> float:
     number = parse_number(text.strip())
     if number is None:
-        raise SettingsError(
-            f"'{text.strip()}' is no number; write it with a point, and without commas."
-        )
+        raise SettingsError(f"'{text.strip()}' is not a number; use a decimal point and no commas.")
     return float(number)
 
 
@@ -668,11 +665,11 @@ def _share_then(draft: WhatIfDraft, experiment: Experiment) -> float | None:
 
 def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
     if draft.share not in (None, NONE) and not _regions(experiment):
-        yield f"A share of {draft.share} % inside regions waits until there is a region."
+        yield f"A share of {draft.share} % inside regions has no effect until there is a region."
     if draft.weights and _share_then(draft, experiment) is None:
-        yield "Weights of regions count once a share of the runs is kept for regions."
+        yield "Weights of regions take effect once a share of the runs is kept for regions."
     elif any(region_of(experiment, ids) is None for ids, _ in draft.weights):
-        yield "A region that was weighed is none any more; its weight is left out."
+        yield "A region with a weight no longer exists; its weight is ignored."
 
 
 def _regions(experiment: Experiment) -> tuple[Region, ...]:
@@ -711,8 +708,8 @@ def parts_of(change: SteeringChange, experiment: Experiment) -> tuple[str, ...]:
     elif change.goal is not None:
         parts.append(f"a goal of {number_text(change.goal)} {unit}".rstrip())
     if change.strategy is not None:
-        parts.append(f"choosing by {change.strategy}")
-    parts += [f"region {region} counting {weight:g}" for region, weight in change.weights]
+        parts.append(f"strategy {change.strategy}")
+    parts += [f"region {region} with weight {weight:g}" for region, weight in change.weights]
     return tuple(parts)
 
 
@@ -736,7 +733,7 @@ def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, .
     def at(at_s: float | None) -> str:
         return "none" if at_s is None else moment(at_s)
 
-    note("runs in all:", runs(sla.max_runs), runs(now.max_runs))
+    note("budget:", runs(sla.max_runs), runs(now.max_runs))
     note("deadline:", at(sla.deadline_s), at(now.deadline_s))
     note(
         "goal:",
@@ -752,10 +749,10 @@ def changed_since(terms: SlaAndSteering, experiment: Experiment) -> tuple[str, .
             for sla_version in (sla, now)
         ),
     )
-    note("choosing:", str(steering), str(experiment.steering))
+    note("strategy:", str(steering), str(experiment.steering))
     if not sentences and terms != in_force(experiment):
-        subject = "the price of a run" if tariff != sla.tariff else "the agreement"
-        sentences.append(f"{subject} is another one")
+        subject = "the price of a run" if tariff != sla.tariff else "the SLA"
+        sentences.append(f"{subject} has changed")
     return tuple(sentences)
 
 
@@ -763,15 +760,15 @@ def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> s
     """Return why a change can be forecast but not applied, or empty text without a reason."""
     if experiment.finished is not None:
         return (
-            f"This experiment is finished ({experiment.finished.reason}): what is shown is what "
-            "would come if it went on. Nothing can be applied to it."
+            f"This experiment is finished ({experiment.finished.reason}). The page shows the "
+            "forecast as if it continued. No change can be applied."
         )
     used = experiment.n_charged
     if change.max_runs is not None and change.max_runs <= used:
-        return f"{labels.runs(used)} are used; a budget of {change.max_runs} leaves none to apply."
+        return f"{labels.runs(used)} are used; a budget of {change.max_runs} leaves no run."
     over = passed_limit(apply_change(experiment, now_s, change), now_s)
     if over is not None and changed_sla(experiment, change) != experiment.sla:
-        return f"Under this agreement no run is left: {over}."
+        return f"With this SLA no run is left: {over}."
     return ""
 
 
@@ -794,7 +791,7 @@ def apply(
     is_same = in_force(latest) == terms
     if not is_same or latest_question.refused or parts_of(latest_question.change, latest) != parts:
         raise FormFieldError(
-            "what-if", "The experiment was changed meanwhile, so nothing was applied. Look again."
+            "what-if", "The experiment has changed meanwhile, so nothing was applied. Check again."
         )
     change = latest_question.change
     hindered = hindrance(change, latest, now_s)

@@ -25,8 +25,8 @@ from assistant.simtools import (
     ProfileWindow,
     Workload,
     WorkloadProfile,
-    generators,
     published_model,
+    registered_generators,
 )
 from assistant.simtools.capacity import HEADINGS, answer, curves, notes, rows, share_words
 from assistant.simtools.workload_generation import abbreviated_value
@@ -106,11 +106,11 @@ def generation_section(view: LogView) -> Intent | None:
 
 
 def _generator() -> Generator:
-    generators_by_name = {generator.name: generator for generator in generators()}
+    generators_by_name = {generator.name: generator for generator in registered_generators()}
     name = st.selectbox(
         "Generator", list(generators_by_name),
         key=f"{_GENERATION_KEY}-generator", persist_state="session",
-        help="Each is told in the guide, under *Workloads of your own making*.",
+        help="The guide describes them, under *Workloads of your own making*.",
     )  # fmt: skip
     st.caption(escape_markdown(generators_by_name[name].summary))
     return generators_by_name[name]
@@ -120,7 +120,7 @@ def _fit_model(generator: Generator, view: LogView) -> tuple[Intent | None, Mode
     """Draw the settings and the button of a fit; return its intent, and the model if ready."""
     knobs: dict[str, float] = {}
     if generator.knobs:
-        with st.expander("How it is fitted"):
+        with st.expander("Options of the fit"):
             for knob in generator.knobs:
                 knobs[knob.name] = _knob(generator, knob)
     wish = FitRequest(generator.name, tuple(sorted(knobs.items())), view.identity)
@@ -141,7 +141,7 @@ def _fit_model(generator: Generator, view: LogView) -> tuple[Intent | None, Mode
         _generation_not_done(result, "The fit was stopped; there is no model.")
         return intent, None
     if not is_there:
-        st.caption("The model that was fitted before is of another log, window or choice.")
+        st.caption("The previous model is for another log, window or setting.")
         return intent, None
     return intent, result.model
 
@@ -174,11 +174,11 @@ def _draw(model: Model) -> Intent | None:
     days = left.number_input(
         "Duration [days]", 0.01, _MOST_GENERATED_DAYS, 7.0, format="%g",
         key=f"{_GENERATION_KEY}-days", persist_state="session",
-        help="Jobs are submitted for so long from the first midnight on.",
+        help="Time in which jobs are submitted, from the first midnight on.",
     )  # fmt: skip
     seed = middle.number_input(
         "Seed", 0, _MOST_WHOLE, 1, key=f"{_GENERATION_KEY}-seed", persist_state="session",
-        help="Another one gives another future of the same kind.",
+        help="Another seed gives another workload of the same kind.",
     )  # fmt: skip
     scale = right.number_input(
         "Scale", 0.001, _MOST_SCALE, 1.0, format="%g", key=f"{_GENERATION_KEY}-scale",
@@ -208,9 +208,9 @@ def _parameters(model: Model) -> str:
         lines: list[str] = []
         if further:
             text = st.text_area(
-                "Others, a line each", key=f"{mark}-more", persist_state="session",
+                "Other parameters, one per line", key=f"{mark}-more", persist_state="session",
                 placeholder="\n".join(f"{name}={abbreviated_value(v)}" for name, v in further[:2]),
-                help="NAME=VALUE, with a name of the table below; numbers of lists count from 0.",
+                help="NAME=VALUE, with a name from the table below; list indices start at 0.",
             )  # fmt: skip
             lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
             st.dataframe(
@@ -284,7 +284,7 @@ def _watch(kind: str) -> None:
     attempt: JobHandle[GenerationResult] | None = generation_jobs().of(job_owner(kind))
     if attempt is None or attempt.is_over:
         st.rerun()
-    doing = {"fit": "Fitting", "draw": "Drawing"}[kind]
+    doing = {"fit": "Fitting", "draw": "Generating"}[kind]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/hourglass_top: {doing} … {attempt.seconds:.0f} s")
         if st.button("Stop", key=f"{_GENERATION_KEY}-stop-{kind}", icon=":material/stop:"):
@@ -305,7 +305,7 @@ def _result(result: GenerationResult, view: LogView) -> None:
         or result.model is None
         or not isinstance(result.wish, GenerationRequest)
     ):
-        _generation_not_done(result, "The draw was stopped; nothing was generated.")
+        _generation_not_done(result, "The generation was stopped; there is no workload.")
         return
     wish, workload = result.wish, result.workload
     st.subheader("Generated")
@@ -330,7 +330,7 @@ _KIND = "capacity"
 _MOST_CORES, _MOST_DAYS, _MOST_FUTURES = 2**20, 365.0, 5000
 _GIB = 2**30
 _COLUMNS = (
-    "supposition", "jobs", "servers, fluid", "interval (fluid)", "servers, first fit",
+    "case", "jobs", "servers, fluid", "interval (fluid)", "servers, first fit",
     "interval (first fit)", "median", "most",
 )  # fmt: skip
 """Column names for `HEADINGS`; pandas needs different names."""
@@ -349,7 +349,7 @@ def capacity_section(view: LogView) -> Intent | None:
             _not_done(planned)
         else:
             if planned.wish != wish:
-                st.caption("The plan below is of another log, window or choice.")
+                st.caption("The plan below is for another log, window or setting.")
             _plan(planned.plan)
     if not pressed:
         return None
@@ -366,13 +366,13 @@ def capacity_section(view: LogView) -> Intent | None:
 
 
 def _plan_fields(view: LogView) -> PlanRequest:
-    names = [entry.name for entry in generators()]
+    names = [entry.name for entry in registered_generators()]
     usual = "resampling" if view.profile.described.n_users is None else "three_stage"
     first, second, third = st.columns(3)
     generator = first.selectbox(
         "Generator", names, names.index(usual), key=f"{_CAPACITY_KEY}-generator",
         persist_state="session",
-        help="It is fitted to this log, and the futures are drawn from it.",
+        help="It is fitted to this log and generates the futures.",
     )  # fmt: skip
     cores = second.number_input(
         "Processors of a server",
@@ -384,16 +384,16 @@ def _plan_fields(view: LogView) -> PlanRequest:
     )
     memory = third.number_input(
         "Memory of a server [GiB]", 0.0, 1e6, 0.0, format="%g", key=f"{_CAPACITY_KEY}-memory",
-        persist_state="session", help="0: memory is not looked at.",
+        persist_state="session", help="0 ignores memory.",
     )  # fmt: skip
     first, second, third = st.columns(3)
     days = first.number_input(
         "Days", 0.01, _MOST_DAYS, 7.0, format="%g", key=f"{_CAPACITY_KEY}-days",
-        persist_state="session", help="The servers shall suffice for so long.",
+        persist_state="session", help="Length of each future.",
     )  # fmt: skip
     share = second.number_input(
         "Share of the futures [%]", 1.0, 100.0, 95.0, format="%g", key=f"{_CAPACITY_KEY}-share",
-        persist_state="session", help="In which the servers suffice at every moment.",
+        persist_state="session", help="Share in which the servers suffice at every moment.",
     )  # fmt: skip
     futures = third.number_input(
         "Futures", 1, _MOST_FUTURES, 200, key=f"{_CAPACITY_KEY}-futures", persist_state="session"
@@ -401,16 +401,16 @@ def _plan_fields(view: LogView) -> PlanRequest:
     first, second, third = st.columns(3)
     scales = first.text_input(
         "Scales", "1, 1.5, 2", key=f"{_CAPACITY_KEY}-scales", persist_state="session",
-        help="Factors on the rate of arrivals, separated by commas; a case each.",
+        help="Factors on the rate of arrivals, separated by commas; one case each.",
     )  # fmt: skip
     settings = second.text_area(
-        "What if, a line each", key=f"{_CAPACITY_KEY}-settings", persist_state="session",
+        "Other values, one per line", key=f"{_CAPACITY_KEY}-settings", persist_state="session",
         placeholder="end_odds=0.5", height=68,
-        help="NAME=VALUE: another value of a parameter of the model, beside it as it is.",
+        help="NAME=VALUE: another value of a model parameter, as a further case.",
     )  # fmt: skip
     seed = third.number_input(
         "Seed", 0, 2**31, 0, key=f"{_CAPACITY_KEY}-seed", persist_state="session",
-        help="Of the first future; the others count on.",
+        help="Seed of the first future; each next future adds 1.",
     )  # fmt: skip
     return PlanRequest(
         generator, int(cores), round(memory * _GIB), float(days), int(futures),
@@ -452,7 +452,7 @@ def _plan_progress() -> None:
 
 def _not_done(planned: PlanResult) -> None:
     if planned.state == "stopped":
-        st.info("The plan was stopped; nothing is known.", icon=":material/stop_circle:")
+        st.info("The plan was stopped; there is no result.", icon=":material/stop_circle:")
     else:
         st.error(escape_markdown(planned.sentence), icon=":material/error:")
 
@@ -466,15 +466,15 @@ def _plan(plan: CapacityPlan) -> None:
     table = pd.DataFrame(rows(plan), columns=list(_COLUMNS))
     st.dataframe(
         table, hide_index=True, width="stretch", height="content",
-        alt="servers that suffice, by supposition",
+        alt="sufficient servers by case",
     )  # fmt: skip
     steps_by_case = curves(plan)
     every = pd.DataFrame(
-        {"supposition": name, "servers": n, "futures": f"{share:.1%}"}
+        {"case": name, "servers": n, "futures": f"{share:.1%}"}
         for name, steps in steps_by_case.items()
         for n, share in steps
     )
-    alt = f"share of the futures for which so many servers suffice; {answer(plan)}"
+    alt = f"share of the futures by sufficient servers; {answer(plan)}"
     caption = f"The dashed line is {share_words(plan)} of the futures."
     described_chart(low(specs.servers(steps_by_case, plan.share)), alt, every, caption)
     with st.expander("What the figures mean"):
@@ -526,21 +526,21 @@ def page(first_path: str | None = None) -> Intent | None:
 def _selection_fields(log: Workload) -> tuple[ProfileWindow, int | None, str | None]:
     """Draw the choice of the jobs, and of the machine size."""
     mark = f"{_KEY}-{log.digest[:12]}"
-    with st.expander("Which jobs, and on which machine"):
+    with st.expander("Jobs and machine"):
         left, middle, right = st.columns(3)
         n_out = left.number_input(
             "First jobs to leave out", 0, log.n_jobs - 1, 0, key=f"{mark}-out",
             persist_state="session",
-            help="A machine that starts empty is not yet what it will be: leave its warm-up out.",
+            help="The machine starts empty, so its first jobs are not typical. Leave them out.",
         )  # fmt: skip
         procs = middle.number_input(
             "Processors of the machine", 1, _MOST_PROCS, log.max_procs, key=f"{mark}-procs",
             placeholder="unknown", persist_state="session",
-            help="What loads are told against; first what the log says.",
+            help="Loads are relative to this number. The default is that of the log.",
         )  # fmt: skip
         zone = None
         if log.start_unix_s is not None:
-            log_zone = log.time_zone or "UTC, as the log does not say"
+            log_zone = log.time_zone or "UTC (not in the log)"
             zone = right.selectbox(
                 "Time zone of the log", ["", *_zones()], format_func=lambda name: name or log_zone,
                 key=f"{mark}-zone", persist_state="session",
@@ -566,7 +566,7 @@ def _days(log: Workload, mark: str, zone: str | None) -> ProfileWindow:
         return ProfileWindow()
     begin, end = st.slider(
         "Days", *days, days, format="YYYY-MM-DD", key=f"{mark}-days-{zone}",
-        persist_state="session", help="Both ends are in.",
+        persist_state="session", help="Both days are included.",
     )  # fmt: skip
     return ProfileWindow() if (begin, end) == days else window_of_days(log, begin, end, zone)
 
@@ -601,7 +601,7 @@ def _log_actions(
         keep = st.text_input(
             "Keep the uploaded log as", str(LOGS / Path(selection.upload[0]).name),
             key=f"{_KEY}-keep", persist_state="session",
-            help="A sweep reads its log again whenever it goes on, so it needs a file.",
+            help="A sweep reads its log again when it continues, so it needs a file.",
         ) or ""  # fmt: skip
     answer_at(_KEY)
     with st.container(horizontal=True):
@@ -619,7 +619,7 @@ def _log_actions(
             key=f"{_KEY}-csv",
         )
     if is_part:
-        st.caption("A sweep uses the whole log; the window above is for looking only.")
+        st.caption("A sweep uses the whole log; the window above affects only this page.")
     if not tune:
         return None
 
@@ -630,7 +630,7 @@ def _log_actions(
         new_fields.begin(_form(path, selection.reading))
         return ""
 
-    return Intent(_KEY, do, "Taking the log along", then="new")
+    return Intent(_KEY, do, "Preparing the sweep", then="new")
 
 
 def _form(path: str, reading: Mapping[str, str]) -> Form:
@@ -643,7 +643,7 @@ def _form(path: str, reading: Mapping[str, str]) -> Form:
 def _keep_upload(data: bytes, target: str) -> str:
     """Write an uploaded log; raise FormFieldError if another file is there or writing fails."""
     if not target.strip():
-        raise FormFieldError(_KEY, "Say where the uploaded log shall be kept.")
+        raise FormFieldError(_KEY, "Enter a file name for the uploaded log.")
     path = Path(target.strip()).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -652,7 +652,7 @@ def _keep_upload(data: bytes, target: str) -> str:
     except FileExistsError:
         if path.is_dir() or path.read_bytes() != data:
             raise FormFieldError(
-                _KEY, f"There is another file at '{path}'; name a new one, nothing was written."
+                _KEY, f"There is another file at '{path}'; nothing was written. Enter a new name."
             ) from None
     except (OSError, ValueError) as error:
         raise FormFieldError(_KEY, f"Cannot write '{path}': {error}.") from error
@@ -665,14 +665,14 @@ def _notes(log: Workload) -> None:
     label = "1 note" if len(log.notes) == 1 else f"{len(log.notes)} notes"
     with st.expander(f"{label} from reading the log", icon=":material/info:"):
         st.markdown("\n".join(f"- {escape_markdown(note.sentence)}" for note in log.notes))
-        st.caption("They count the whole log.")
+        st.caption("They refer to the whole log.")
 
 
 def _compare(profile: WorkloadProfile) -> None:
     st.subheader("Compare with another log")
     is_comparing = st.toggle("Compare", key=f"{_KEY}-compare", persist_state="session")
     if not is_comparing:
-        st.caption("Distributions of both over each other, and their figures side by side.")
+        st.caption("Shows the distributions and key figures of both logs side by side.")
         return
     other = choose_log(f"{_KEY}-other")
     if other is None:

@@ -98,7 +98,7 @@ def draw_beside(first_profile: WorkloadProfile, two: WorkloadProfile) -> None:
     rows = [{"": name, names[0]: first[name], names[1]: second[name]} for name in first]
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, width="stretch", height="content",
-        alt="both logs in figures",
+        alt="key figures of both logs",
     )  # fmt: skip
     columns = st.columns(2, gap="large")
     for i, (key, (title, seconds)) in enumerate(_CURVES.items()):
@@ -146,8 +146,8 @@ def _load(profile: WorkloadProfile) -> None:
     )  # fmt: skip
     most = max(points, key=lambda point: point.offered)
     alt = (
-        f"load of {len(points)} {stretch}s; most was submitted from {most.name} on, "
-        f"{number(most.offered)}{' of what the machine can do' if profile.procs else ' processors'}"
+        f"load of {len(points)} {stretch}s; the largest load starts at {most.name}, "
+        f"{number(most.offered)}{' of the capacity' if profile.procs else ' processors'}"
     )
     table = pd.DataFrame(
         {
@@ -159,13 +159,13 @@ def _load(profile: WorkloadProfile) -> None:
         for p in points
     )
     caption = (
-        f"Grey bars: work in the {stretch} in which it was submitted. Copper line: work while it "
-        "would run if every job started at once; where it is above the dashed line, jobs must wait."
+        f"Grey bars: work by {stretch} of submission. Copper line: work by time of execution if "
+        "every job started at once. Where it is above the dashed line, jobs must wait."
     )
     if profile.procs is None:
         caption = (
-            "The log does not say how many processors it ran on: name them above, under *Which "
-            "jobs, and on which machine*, and loads are told against them."
+            "The log does not contain the number of processors. Enter it above, under *Jobs and "
+            "machine*, to see loads relative to it."
         )
     described_chart(low(spec), alt, table, caption)
 
@@ -235,7 +235,7 @@ def _times(profile: WorkloadProfile) -> None:
         }
         for name, t in classes
     )
-    caption = "A class begins where the one before it ends."
+    caption = "Each class begins where the previous one ends."
     described_chart(low(specs.classes(shares, "run time")), alt, table, caption)
 
 
@@ -252,10 +252,10 @@ def _requests(profile: WorkloadProfile) -> None:
         rows = [{"requested": names[i], **dict(zip(names, of, strict=True))}
                 for i, of in enumerate(requests.grid)]  # fmt: skip
         alt = (
-            "jobs by requested time and run time; half of them ask for "
+            "jobs by requested time and run time; half of them request "
             f"{number(factor)} times their run time or more"
         )
-        caption = "In the cells with a rim, jobs run about as long as they asked for."
+        caption = "In the cells with a rim, jobs run about as long as requested."
         described_chart(low(specs.requests(requests.grid, names)), alt, pd.DataFrame(rows), caption)
     with right:
         tenths = [f"{10 * i}-{10 * i + 10} %" for i in range(len(requests.used))] + ["over 100 %"]
@@ -281,7 +281,7 @@ def _users(profile: WorkloadProfile) -> None:
     st.subheader("Users")
     users = profile.users
     if users is None:
-        st.info("The log does not tell who submitted its jobs.")
+        st.info("The log does not contain the users of its jobs.")
         return
     n_jobs, work = profile.described.n_jobs, profile.work_proc_s or 1.0
     shares = [ClassShare(str(u.user), u.n_jobs / n_jobs, u.work_proc_s / work) for u in users.top]
@@ -301,7 +301,7 @@ def _users(profile: WorkloadProfile) -> None:
     spread = "" if users.gini is None else f"Gini coefficient of the work {users.gini:.2f}. "
     top = "" if users.tenth_share is None else (
         f"The top tenth of the users has {share(users.tenth_share, 1.0)} of it. ")  # fmt: skip
-    unknown = f"{users.n_jobs_unknown:,} jobs are of nobody known." if users.n_jobs_unknown else ""
+    unknown = f"{users.n_jobs_unknown:,} jobs have no known user." if users.n_jobs_unknown else ""
     described_chart(low(specs.users(shares)), alt, table, f"{spread}{top}{unknown}")
 
 
@@ -312,7 +312,7 @@ def _between(profile: WorkloadProfile) -> None:
         st.info("There is one job only.")
         return
     caption = "" if profile.interarrival_cv is None else (
-        f"They vary {profile.interarrival_cv:.2g} times as much as those of a Poisson process "
+        f"The times vary {profile.interarrival_cv:.2g} times as much as those of a Poisson process "
         "(coefficient of variation); above 1, jobs come in bursts."
     )  # fmt: skip
     curves = {"": (curve.values, curve.shares)}
@@ -374,14 +374,14 @@ def draw_comparison(log: Workload, profile: WorkloadProfile, generated: Workload
             _identity(log), _identity(generated), profile.procs, log, generated
         )
         other = _cached_profile(_identity(generated), profile.procs, generated)
-    st.subheader("How like the log it is")
+    st.subheader("Similarity to the log")
     st.markdown("\n".join(f"- {escape_markdown(line)}" for line in verdict(comparison)))
     for sentence in (*task_words(generated), *comparison.notes):
         st.caption(escape_markdown(sentence))
     st.markdown("**Distances**")
     _distances(comparison)
     _hours(comparison)
-    st.markdown("**Both in figures and curves**")
+    st.markdown("**Key figures and curves of both**")
     draw_beside(profile, other)
     st.markdown("**Quantiles, rates and load**")
     names = {
@@ -418,7 +418,7 @@ def download_buttons(model: Model, workload: Workload, key: str) -> None:
 
 
 def _distances(comparison: WorkloadComparison) -> None:
-    names = {"value": "distance", "interval": "interval", "usual": "usual among the log's days"}
+    names = {"value": "distance", "interval": "interval", "usual": "usual between days of the log"}
     _table(
         distance_rows(comparison), names, "distances between the distributions of both workloads"
     )
@@ -632,7 +632,7 @@ def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed,
     if code == 2:
         return "refused", f"{last_word[:1].upper()}{last_word[1:]}"
     return "broken", (
-        f"Something in Copperline went wrong: it ended with exit code {code}; its last word: "
+        f"Something in Copperline went wrong: it ended with exit code {code}; its last line: "
         f"{last_word}"
     )
 

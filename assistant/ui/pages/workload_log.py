@@ -68,7 +68,7 @@ def choose_log(key: str, first_path: str | None = None) -> LogSelection | None:
             help=f"{_FORMATS}. A path is relative to the folder that the app runs in.",
         )  # fmt: skip
         if not (path or "").strip():
-            st.info(f"Name the path of a job log ({_FORMATS}), or look at the built-in example.")
+            st.info(f"Name the path of a job log ({_FORMATS}), or select the built-in example.")
             return None
         return _from_path(key, str(Path((path or "").strip()).expanduser()))
     if source == "upload":
@@ -91,17 +91,17 @@ def _from_path(key: str, path: str) -> LogSelection | None:
 def _from_upload(key: str) -> LogSelection | None:
     uploaded: UploadedFile | None = st.file_uploader(
         f"A job log ({_FORMATS})", key=f"{key}-file",
-        help="It stays in the memory of the app, and is written nowhere unless you say so.",
+        help="The app keeps it in memory and writes it to a file only on your request.",
     )  # fmt: skip
     upload_key = f"{key}-uploaded"
     if uploaded is not None:
         st.session_state[upload_key] = (uploaded.file_id, uploaded.name, uploaded.getvalue())
     if upload_key not in st.session_state:
-        st.info("Choose a file. Nothing leaves the machine that the app runs on.")
+        st.info("Choose a file. It stays on the machine of the app.")
         return None
     file_id, name, data = st.session_state[upload_key]
     if uploaded is None:
-        st.caption(f"Still looking at {escape_markdown(name)}, uploaded before.")
+        st.caption(f"The current log is {escape_markdown(name)}, uploaded earlier.")
     try:
         reading = _reading(key)
         with st.spinner(f"Reading {escape_markdown(name)} …"):
@@ -113,12 +113,12 @@ def _from_upload(key: str) -> LogSelection | None:
 
 
 def _reading(key: str) -> dict[str, str]:
-    with st.expander("How it is read"):
+    with st.expander("Reading rules"):
         names = [f"{rule} = {choice}" for rule, choice in reading_choices()]
         rules = st.multiselect(
             "Rules other than the defaults", names, key=f"{key}-reading", persist_state="session",
-            placeholder="none: jobs that never ran are dropped, oddities are refused or told",
-            help="What each rule does stands in the guide, under *Rules for reading logs*.",
+            placeholder="none: jobs that never ran are dropped, anomalies are refused or noted",
+            help="The guide describes each rule, under *Rules for reading logs*.",
         )  # fmt: skip
     reading: dict[str, str] = {}
     for text in rules:
@@ -133,7 +133,7 @@ class DuplicateRuleError(Exception):
     """Error for a reading rule that was selected in two fields."""
 
     def __init__(self, rule: str) -> None:
-        super().__init__(f"The rule {rule} is chosen twice; a log is read in one way. Drop one.")
+        super().__init__(f"The rule {rule} is selected twice. Remove one.")
 
 
 def _refusal_buttons(key: str, error: Exception) -> None:

@@ -275,7 +275,7 @@ def cloud_windows(
     days = learnt.n_periods * period_s / DAY_S
     if days < LEAST_DAYS:
         raise WorkloadError(
-            f"{train.name} spans {days:.1f} days; {LEAST_DAYS:g} or more can be learnt from."
+            f"{train.name} spans {days:.1f} days; fitting needs {LEAST_DAYS:g} or more."
         )
     # One flavour per request, so that each can be looked up in the training flavours.
     test_trace, test_examples, rows = batches_and_rows(
@@ -283,22 +283,22 @@ def cloud_windows(
     )
     if test_trace.n_periods < LEAST_PERIODS:
         raise WorkloadError(
-            f"{test.name} spans {test_trace.n_periods} periods of {period_s:g} s; {LEAST_PERIODS} "
-            "or more can be foreseen."
+            f"{test.name} spans {test_trace.n_periods} periods of {period_s:g} s; a test "
+            f"needs {LEAST_PERIODS} or more."
         )
     learnt_flavour, is_common = _common_flavours(learnt, examples, test_examples)
     flavour = learnt_flavour[test_trace.flavour]
     strange = int((~is_common[test_trace.flavour]).sum())
     if strange == test_trace.n_jobs:
         raise WorkloadError(
-            f"no job of {test.name} asks for what a job of {train.name} asked for; there is "
-            "nothing in common to foresee."
+            f"no job of {test.name} requests the same as a job of {train.name}; no flavour "
+            "can be predicted."
         )
     notes = []
     if strange:
         notes.append(
-            f"{strange:,} of {test_trace.n_jobs:,} jobs of {test.name} ask for what no job of "
-            f"{train.name} asked for; they count as the nearest flavour."
+            f"{strange:,} of {test_trace.n_jobs:,} jobs of {test.name} have requests that no "
+            f"job of {train.name} has; they count as the nearest flavour."
         )
     shift, shift_notes = _shift(train, test, learnt, test_trace)
     notes += shift_notes
@@ -335,7 +335,7 @@ def cloud_windows_of_traces(
         for trace in (train, lifetime_trace)
     )
     if not alike:
-        raise WorkloadError("the windows have other flavours, periods or bins of lifetimes.")
+        raise WorkloadError("the windows differ in flavours, periods or bins of lifetimes.")
     for trace, name in ((lifetime_trace, names[0]), (test, names[1])):
         if not trace.knows_lifetimes:
             raise WorkloadError(f"the lifetimes of {name} are unknown; name a file that has them.")
@@ -451,15 +451,15 @@ def _shift(
         shift = round((day - own_day) * per_day)
         unknown = train.name if train.start_unix_s is None else test.name
         note = (
-            f"The dates of {unknown} are unknown; {test.name} is taken to begin on the day after "
+            f"The dates of {unknown} are unknown; {test.name} is assumed to begin the day after "
             f"{train.name} ends."
         )
         return shift, [note]
     if test_trace.first_period < stop:
         hours = (stop - test_trace.first_period) * learnt.period_s / 3600.0
         note = (
-            f"{test.name} begins {hours:,.1f} h before {train.name} ends; what was learnt from is "
-            "no test, and the figures are flattered."
+            f"{test.name} begins {hours:,.1f} h before {train.name} ends; the test overlaps "
+            "the training data, so the scores are too good."
         )
         return 0, [note]
     return 0, []

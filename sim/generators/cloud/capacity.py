@@ -86,20 +86,19 @@ LEVEL = 0.95  # of the interval of an answer
 MOST_CORES, MOST_BYTES = 2**20, 2**53
 
 CAPACITY_DEFINITIONS: dict[str, str] = {
-    "servers": "The smallest number of servers that suffices in so large a share of the generated "
+    "servers": "Smallest number of servers that suffices in the required share of the generated "
     "futures, at every moment of the days.",
-    "fluid": "Peak of the processors (and of the memory, if servers have one) of all jobs that "
-    "live at once if none has to wait, divided by what a server has: no placement needs fewer.",
-    "first fit": "Jobs are placed in the order of their submission, each on the first server that "
-    "has room; the servers in use during the days. With fewer, first fit turns a job away. A job "
-    "that is wider than a server takes whole servers and a rest.",
-    "interval": f"{100 * LEVEL:g} %, by order statistics over the futures; none above if there are "
-    "too few futures to tell.",
-    "scale": "Factor on the rate of arrivals. Every scale is drawn anew with the same seeds; of "
-    "few futures a larger one may need fewer servers by chance.",
-    "warm-up": "Days that are generated before those that count, since a future begins empty. "
-    "Jobs that live longer are missing at the begin: the share of the demand that this makes is "
-    "told.",
+    "fluid": "Peak of the processors (and of the memory, if servers have a limit) of all jobs that "
+    "live at once without waiting, divided by those of a server. No placement needs fewer servers.",
+    "first fit": "Servers in use during the days, if each job, in order of submission, goes to the "
+    "first server with room. With fewer servers, first fit rejects a job. A job that is wider than "
+    "a server takes whole servers and a rest.",
+    "interval": f"{100 * LEVEL:g} % interval, by order statistics over the futures. It has no "
+    "upper bound if there are too few futures.",
+    "scale": "Factor on the rate of arrivals. Each scale is drawn again with the same seeds; with "
+    "few futures, a larger scale may need fewer servers by chance.",
+    "warm-up": "Days that are generated before the counted days, because a future begins empty. "
+    "Jobs that live longer are missing at the start; their share of the demand is reported.",
 }  # meanings of all values, for people
 
 
@@ -239,14 +238,14 @@ def check_countable(workload: Workload, server: ServerSize) -> None:
     """
     if workload.tasks is not None:
         raise WorkloadError(
-            f"the jobs of {workload.name} consist of tasks with resources of their own; capacity "
-            "is told for jobs that ask for processors. Place them with copperline simulate."
+            f"the jobs of {workload.name} consist of tasks with their own resources; capacity "
+            "is planned for jobs that request processors. Place them with copperline simulate."
         )
     if server.mem_bytes is None:
         return
     if (workload.mem_bytes_per_proc < 0).any():
         raise WorkloadError(
-            f"jobs of {workload.name} do not tell their memory; leave the memory of servers out."
+            f"jobs of {workload.name} have no known memory; leave out the memory of servers."
         )
     most = int(workload.mem_bytes_per_proc.max())
     if most > server.mem_bytes:

@@ -102,7 +102,7 @@ def contexts_of(model: Model, name: str) -> Contexts:
     n_rows = sum(map(len, keys))
     parent = integers_of(model, f"{name}_parent", (n_rows,), 0, max(n_rows - 1, 0))
     if not keys or len(keys[0]) != 1 or (parent[1:] >= np.arange(1, n_rows)).any():
-        raise WorkloadError(f"the contexts '{name}' of '{model.generator}' are no tree.")
+        raise WorkloadError(f"the contexts '{name}' of '{model.generator}' are not a tree.")
     return Contexts(tuple(keys), parent)
 
 
@@ -110,7 +110,7 @@ def shares_of(model: Model, name: str, shape: tuple[int | None, ...]) -> NDArray
     """Return a checked model array of probabilities that sum to 1 along the last axis."""
     shares = array_of(model, name, shape, 0.0, 1.0)
     if np.abs(shares.sum(axis=-1) - 1.0).max() > 1e-6:
-        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares that are not 1.")
+        raise WorkloadError(f"array '{name}' of '{model.generator}' needs shares that sum to 1.")
     return shares
 
 
@@ -141,7 +141,7 @@ def array_of(
         )
     if not ((array >= lowest) & (array <= highest)).all():
         raise WorkloadError(
-            f"array '{name}' of '{model.generator}' has values outside {lowest:g} to {highest:g}."
+            f"array '{name}' of '{model.generator}' has values not from {lowest:g} to {highest:g}."
         )
     return array.astype(np.float64)
 

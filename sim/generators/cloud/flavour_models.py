@@ -346,7 +346,7 @@ def _newton(expert_logs: Singles, token: Ints, prior: Floats) -> Floats:
         if size <= ENOUGH or loss - now < ENOUGH * max(abs(loss), 1.0):
             return weight if now > loss else weight - size * step
         weight, loss = weight - size * step, now
-    raise WorkloadError("the weights of the mix were not found; fit quality 'tables' instead.")
+    raise WorkloadError("the weights of the mix could not be fitted; use quality 'tables' instead.")
 
 
 def _loss(expert_logs: Singles, token: Ints, weight: Floats, prior: Floats) -> float:

@@ -130,7 +130,7 @@ def lifetime_keys(trace: CloudTrace, long_bin: int) -> list[Ints]:
 def checked_lifetimes(trace: CloudTrace) -> None:
     """Raise `WorkloadError` if a trace does not contain lifetimes."""
     if not trace.knows_lifetimes:
-        raise WorkloadError("the lifetimes of this trace are unknown; fit one that tells them.")
+        raise WorkloadError("the lifetimes of this trace are unknown; fit a trace with lifetimes.")
 
 
 def fit_lifetimes(trace: CloudTrace, levels: int = 5) -> LifetimeTable:
@@ -449,8 +449,8 @@ def fit_trees(trace: CloudTrace) -> LifetimeTrees:
     seen_ended, seen_going = np.nonzero(ended), np.nonzero(went_on)
     if len(seen_ended[0]) == 0 or len(seen_going[0]) == 0:
         raise WorkloadError(
-            "all jobs of this log ended in the first bin of lifetimes, or none ended; trees learn "
-            "nothing from that: fit quality 'tables'."
+            "all jobs of this log ended in the first bin of lifetimes, or none ended; trees cannot "
+            "be fitted: use quality 'tables'."
         )
     facts = _unpacked(keys, n_bins, n_flavours)
     columns = [_columns(facts, n_bins, *cells) for cells in (seen_ended, seen_going)]

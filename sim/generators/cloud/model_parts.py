@@ -156,7 +156,7 @@ def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
     """Return the arrays with which a flavour model is stored."""
     table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
     if not isinstance(table, FlavourTable):
-        raise TypeError(f"{type(flavours).__name__} is no model of flavours that can be kept.")
+        raise TypeError(f"{type(flavours).__name__} is not a model of flavours that can be stored.")
     arrays = {
         "flavours_probability": table.probability,
         "flavours_by_day": table.by_day,
@@ -203,8 +203,8 @@ def _dimensions_of(model: Model, table: FlavourTable) -> FlavourDimensions:
     chain = FlavourChain.of(value)
     if not chain.parts:
         raise WorkloadError(
-            f"array 'dimensions_value' of '{model.generator}' tells two flavours the same; each "
-            "has values of its own."
+            f"array 'dimensions_value' of '{model.generator}' has the same values for two "
+            "flavours; they must differ."
         )
     dimensions = []
     for place in range(chain.n_dimensions + 1):
@@ -238,7 +238,7 @@ def encode_hazards(hazards: Hazards) -> Packed:
         }
         return {"long_bin": hazards.long_bin}, arrays
     if not isinstance(hazards, LifetimeTrees):
-        raise TypeError(f"{type(hazards).__name__} is no model of lifetimes that can be kept.")
+        raise TypeError(f"{type(hazards).__name__} is not a model of lifetimes that can be stored.")
     trees = hazards.trees
     return {"trees_baseline": trees.baseline}, {
         f"trees_{name}": getattr(trees, name)
@@ -273,7 +273,7 @@ def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTabl
 def _positive_shares(model: Model, name: str, shape: tuple[int, int]) -> Floats:
     shares = shares_of(model, name, shape)
     if shares.min() <= 0:
-        raise WorkloadError(f"array '{name}' of '{model.generator}' holds shares of 0.")
+        raise WorkloadError(f"array '{name}' of '{model.generator}' has shares of 0.")
     return shares
 
 
@@ -283,14 +283,14 @@ def _trees_of(model: Model) -> BoostedTrees:
     n = int(first[-1])
     node_number = np.arange(n)
     if first[0] != 0 or len(first) < 2 or (np.diff(first) < 1).any():
-        raise WorkloadError(f"{where} must begin one after another, from 0.")
+        raise WorkloadError(f"{where} must have rising first nodes, from 0.")
     left = integers_of(model, "trees_left", (n,), 0, n - 1)
     right = integers_of(model, "trees_right", (n,), 0, n - 1)
     stop = np.repeat(first[1:], np.diff(first))
     is_leaf = (left == node_number) & (right == node_number)
     goes_on = (left > node_number) & (right > node_number) & (left < stop) & (right < stop)
     if not (is_leaf | goes_on).all():
-        raise WorkloadError(f"{where} go around; a node's children come after it, in its tree.")
+        raise WorkloadError(f"{where} have a cycle; children must follow their node, in its tree.")
     threshold = model.arrays.get("trees_threshold")
     is_whole = threshold is not None and threshold.shape == (n,) and threshold.dtype.kind == "f"
     if threshold is None or not is_whole or np.isnan(threshold).any():
@@ -418,7 +418,7 @@ def _flavour(model: Model, entry: Json) -> Flavour:
     are_known = needed <= set(entries) <= {*needed, *_FURTHER}
     if not are_known or not isinstance(entries["name"], str):
         raise WorkloadError(
-            f"the entries {where} are name, mcpu and mem_bytes, and mgpu and requested_s if known."
+            f"the entries {where} must be name, mcpu, mem_bytes, and if known mgpu, requested_s."
         )
     return Flavour(
         entries["name"],
@@ -451,8 +451,8 @@ def _examples(model: Model, n_flavours: int) -> JobExamples:
         falls = (np.diff(runtime_s) < 0) & (np.diff(inside) == 0)
         if falls.any() or tasks.n_jobs != n:
             raise WorkloadError(
-                f"the tasks of '{model.generator}' are those of its examples, whose run times rise "
-                "within each flavour."
+                f"the tasks of '{model.generator}' must be those of its examples, with rising run "
+                "times within each flavour."
             )
     return JobExamples(
         first,

@@ -70,11 +70,11 @@ PACKING_RULES: tuple[PackingRule, ...] = (
     ),
     PackingRule("busiest_fit", "the fullest server with room", text.pack),
     PackingRule(
-        "cosine", "what is free looks most like the job", _least("cosine", text.angle), True
+        "cosine", "the server with free resources like the job", _least("cosine", text.angle), True
     ),
     PackingRule(
         "delta_perp_distance",
-        "cores and memory stay used as much",
+        "the server whose use becomes least uneven",
         _least("perp", text.off_diagonal),
         True,
     ),
@@ -112,8 +112,8 @@ class SchedulingTuple:
         sizes = (self.servers, self.mcpu, self.mem_bytes)
         if not (0.0 <= self.start < 1.0 and min(sizes) >= 1 and self.seed >= 0):
             raise WorkloadError(
-                f"a scheduling tuple has a start from 0 up to 1, servers, cores and memory above 0 "
-                f"and a seed from 0; these are {self.start}, {sizes} and {self.seed}."
+                f"a scheduling tuple needs a start from 0 up to 1, servers, cores and memory above "
+                f"0 and a seed from 0; given: {self.start}, {sizes} and {self.seed}."
             )
 
 
@@ -146,8 +146,8 @@ class TupleRanges:
             least = 0.001 if name == "gib_per_core" else 1
             if not least <= low <= high <= 1e6:
                 raise WorkloadError(
-                    f"{name} from {low:g} to {high:g} is no range; give two numbers from {least} "
-                    "to 1000000, the lower first."
+                    f"{name} from {low:g} to {high:g} is not a range; give two numbers from "
+                    f"{least} to 1000000, the lower first."
                 )
         if not 0.0 <= self.latest_start < 1.0:
             raise WorkloadError(
@@ -224,19 +224,19 @@ def read_tuples(path: Path) -> tuple[SchedulingTuple, ...]:
     except OSError as error:
         raise TraceError(path, expected=f"it cannot be read ({error.strerror}).") from error
     except ValueError:
-        raise TraceError(path, expected="it is no text; scheduling tuples are CSV.") from None
+        raise TraceError(path, expected="it is not text; scheduling tuples are CSV.") from None
     rows = list(csv.reader(lines))
     if not rows or tuple(rows[0]) != COLUMNS:
-        raise TraceError(path, line=1, expected=f"the first line is '{','.join(COLUMNS)}'.")
+        raise TraceError(path, line=1, expected=f"the first line must be '{','.join(COLUMNS)}'.")
     tuples = [_tuple_of(path, number, row) for number, row in enumerate(rows[1:], start=2) if row]
     if not tuples:
-        raise TraceError(path, expected="there are no scheduling tuples in it.")
+        raise TraceError(path, expected="it contains no scheduling tuples.")
     return tuple(tuples)
 
 
 def _tuple_of(path: Path, line: int, row: list[str]) -> SchedulingTuple:
     if len(row) != len(COLUMNS):
-        raise TraceError(path, line=line, expected=f"a line has {len(COLUMNS)} fields.")
+        raise TraceError(path, line=line, expected=f"a line must have {len(COLUMNS)} fields.")
     fields_of_row = dict(zip(COLUMNS, row, strict=True))
     integers = {}
     for name in ("servers", "mcpu", "mem_bytes", "seed"):
@@ -313,7 +313,7 @@ def requests_of_trace(
         WorkloadError: lifetimes are unknown.
     """
     if not trace.knows_lifetimes:
-        raise WorkloadError("the lifetimes of this trace are unknown; pack one that tells them.")
+        raise WorkloadError("the lifetimes of this trace are unknown; pack a trace with lifetimes.")
     _, first, which, counts = np.unique(
         trace.period, return_index=True, return_inverse=True, return_counts=True
     )
@@ -429,14 +429,14 @@ def pack_jobs(
     """
     if by_memory and not requests.knows_memory:
         raise WorkloadError(
-            f"{requests.name}: it is not known how much memory every job asks for; pack by cores "
+            f"{requests.name}: the memory of some jobs is unknown; pack by cores "
             "only, with random and busiest_fit."
         )
     scheduling_tuples = tuple(tuples)
     for scheduling_tuple in scheduling_tuples:
         if not by_memory and packing_rule_named(scheduling_tuple.algorithm).needs_memory:
             raise WorkloadError(
-                f"algorithm '{scheduling_tuple.algorithm}' looks at cores and memory together; "
+                f"algorithm '{scheduling_tuple.algorithm}' needs cores and memory together; "
                 "packing by cores only allows random and busiest_fit."
             )
     memory = requests.mem_bytes if by_memory else np.zeros_like(requests.mem_bytes)

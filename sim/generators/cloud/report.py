@@ -229,9 +229,9 @@ def cloud_report(
         UnknownNameError, ScenarioError: see `knob_values`.
     """
     if n_windows < 2:
-        raise WorkloadError(f"{n_windows} windows are no band; allowed are whole numbers from 2.")
+        raise WorkloadError(f"{n_windows} windows give no band; allowed are whole numbers from 2.")
     if n_packings < 0:
-        raise WorkloadError(f"{n_packings} packings cannot be; allowed are whole numbers from 0.")
+        raise WorkloadError(f"n_packings is {n_packings}; allowed are whole numbers from 0.")
     say = progress or _silent
     train, test = windows.train, windows.test
     values = cloud_knobs(knobs or {})
@@ -399,7 +399,7 @@ def _report_generator(
         if generated_trace is None:
             raise WorkloadError(
                 f"a generated window of '{name}' has no jobs; {windows.names[1]} is too short for "
-                "what it learnt."
+                "the fitted model."
             )
         jobs = generated_jobs(
             generated_trace, windows.examples, streams.of("lifetime_s"), streams.of("example")

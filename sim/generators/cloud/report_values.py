@@ -86,15 +86,15 @@ def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
     ranges = suited_ranges(_taught(windows))
     if ranges is None:
         return PackingReport(
-            f"Nothing is packed: of {windows.names[0]} so little is asked for at once that even "
-            "one server is hardly ever too small."
+            f"No packing: {windows.names[0]} requests so little at once that even one server is "
+            "almost never too small."
         )
     tuples = draw_tuples(n, seed, ranges)
     test = windows.test
     real = pack_jobs(requests_of_jobs(windows.jobs, test.n_periods * test.period_s), tuples)
     if np.isnan(real.cpu).all():
         return PackingReport(
-            f"Nothing is packed: on servers that {windows.names[0]} fills, every job of "
+            f"No packing: on servers that {windows.names[0]} fills, every job of "
             f"{windows.names[1]} finds room."
         )
     return PackingReport(None, ranges, tuples, (WindowPacking.of("real", real),))
@@ -102,10 +102,10 @@ def packing_plan(windows: CloudWindows, n: int, seed: int) -> PackingReport:
 
 def _refusal(windows: CloudWindows, n: int) -> str | None:
     if n == 0:
-        return "Nothing is packed: no packings were asked for."
+        return "No packing: the number of packings is 0."
     if windows.examples.tasks is not None:
         return (
-            "Nothing is packed: jobs consist of tasks here; `copperline workload pack` packs them "
+            "No packing: these jobs consist of tasks; `copperline workload pack` packs them "
             "instance by instance."
         )
     for name, memory in zip(
@@ -113,7 +113,7 @@ def _refusal(windows: CloudWindows, n: int) -> str | None:
     ):
         if (memory < 0).any() or not memory.any():
             return (
-                f"Nothing is packed: {name} does not tell how much memory every job asks for; "
+                f"No packing: {name} does not give the memory request of every job; "
                 "`copperline workload pack --cores-only` packs by cores."
             )
     return None
@@ -240,41 +240,40 @@ CLOUD_LEVELS: tuple[float, ...] = tuple(np.round(np.linspace(0.01, 0.99, 99), 2)
 
 CLOUD_DEFINITIONS: dict[str, str] = {
     "NLL": "Mean negative log-likelihood, in nats, of the next flavour or end of a batch, given "
-    "what really came before it. Less is better.",
-    "error": "Share of the steps at which the likeliest outcome is not the true one, of all that "
-    "could have come (honest). Of lifetimes: of jobs whose end was seen.",
-    "error as the paper counts it": "The same for lifetimes, but the likeliest bin is looked for "
-    "among those up to the true one only, as the authors' program does. It knows a part of the "
-    "answer, so it is no forecast and compares with nothing but the paper's own column.",
-    "BCE": "Mean binary cross entropy over the bins that a job is known to have lived through or "
-    "to have ended in.",
+    "the true history. Less is better.",
+    "error": "Share of the steps at which the likeliest of all outcomes is not the true one "
+    "(honest). For lifetimes: share of the jobs with an observed end.",
+    "error as the paper counts it": "The same for lifetimes, but only bins up to the true one "
+    "count as outcomes, as in the authors' program. It uses a part of the answer, so it is not a "
+    "forecast; compare it only with the paper's own column.",
+    "BCE": "Mean binary cross entropy over the bins in which a job is known to live or end.",
     "NLL per job": "Negative log-likelihood of the bin of a lifetime, in nats per job.",
-    "Survival-MSE": "Mean over the jobs that ended, and over time up to the end of the last bin "
-    "(30 days), of the squared difference between the curve foreseen and the true one, which is 1 "
-    "until the job ends and 0 from there on (Kvamme and Borgan 2021). CDI: jobs end evenly spread "
-    "within their bin; stepped: at its end. Where only bins are known, true lives are spread "
-    "evenly within theirs. Less is better.",
+    "Survival-MSE": "Mean squared difference between the predicted and the true curve, over ended "
+    "jobs and over time up to the end of the last bin (30 days). The true curve is 1 until the job "
+    "ends and 0 after (Kvamme and Borgan 2021). CDI: ends are spread evenly within a bin; stepped: "
+    "at its end. Where only bins are known, true ends are spread evenly within them. Less is "
+    "better.",
     "inside": f"Share of the periods in which the real value lies in the band that holds "
-    f"{100 * SHARE:g} % of the generated windows; the nearer to that, the better. Every job of "
-    "`naive` is a batch of its own.",
+    f"{100 * SHARE:g} % of the generated windows; the nearer to that, the better. Each job of "
+    "`naive` is a separate batch.",
     "width": "Mean width of that band.",
-    "interval score": "Width, and what lies outside of the band times 2 / (1 - share), averaged "
+    "interval score": "Mean of the width plus the distance to the band times 2 / (1 - share) "
     "(Gneiting and Raftery 2007). Less is better.",
-    "demand": "Processors of the jobs that live in each period if none had to wait. Jobs that "
-    "began before the window count on neither side.",
-    "reuse distance": "How many other flavours were asked for since a flavour was asked for last "
+    "demand": "Processors of the jobs that live in each period, without waiting. Jobs that began "
+    "before the window count in neither window.",
+    "reuse distance": "Number of other flavours requested since the last request of a flavour "
     "(Hadary et al. 2020); total variation is half of the summed differences of the shares.",
-    "survival": "Share of the jobs that live longer than so many seconds, by Kaplan and Meier; "
+    "survival": "Share of the jobs that live longer than a number of seconds, by Kaplan and Meier; "
     "the distance is the largest difference between the real curve and the mean generated one.",
     "KS": "Kolmogorov-Smirnov distance of a generated window from the real one, with the range "
     "that 90 % of the generated windows have.",
     "Wasserstein": "Wasserstein-1 distance, likewise, in the unit of the values.",
-    "first failure": "Share of all cores, or of all memory, of empty servers that is allocated "
-    "when the first job has room nowhere (FFAR, section 6.2). Jobs come in their order from a "
-    "random start, lie on one server each, and leave at their end; one that is wider than an empty "
-    "server is passed over. The larger of the two shares counts, and its resource limits. The real "
-    "window and generated ones are packed by the same tuples; beside the median are the shares of "
-    f"the packings above {100 * CLOUD_FULL:g} % and of those limited by cores.",
+    "first failure": "Share of the cores or of the memory of all servers that is allocated when "
+    "a job first has no room (FFAR, section 6.2). Jobs come in order from a random start, use one "
+    "server each, and leave at their end; a job wider than an empty server is skipped. The larger "
+    "share counts; its resource is the limit. The real and the generated windows are packed by the "
+    "same tuples. The table also gives the shares of the packings above "
+    f"{100 * CLOUD_FULL:g} % and of those limited by cores.",
 }  # fmt: skip
 """Meanings of all values, for people."""
 

@@ -48,7 +48,7 @@ def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
         return replace(trace, censored=np.zeros_like(trace.censored))
     is_ended = trace.censored == 0
     if not is_ended.any():
-        raise WorkloadError("no job of this trace had ended; censored ones cannot be ignored.")
+        raise WorkloadError("no job of this trace ended, so censored jobs cannot be ignored.")
     columns = {name: getattr(trace, name)[is_ended] for name in ("period", "flavour", "lifetime")}
     batch = trace.batch[is_ended]
     return replace(

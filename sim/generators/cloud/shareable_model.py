@@ -127,7 +127,7 @@ def make_shareable(
     ground = model_parts_of(fitted)
     plain = next_flavour_of(fitted, len(trace.flavours), ground.arrivals.n_days)
     if not isinstance(plain, FlavourTable) or not isinstance(ground.lifetimes, LifetimeTable):
-        raise AssertionError("tables are fitted where nothing else is told")
+        raise AssertionError("tables are fitted by default")
     tokens = tokens_of(trace)
     flavours = _fewer_flavours(plain, tokens, user, least_users)
     lifetimes = _fewer_lifetimes(ground.lifetimes, trace, user, least_users)
@@ -156,7 +156,7 @@ def make_shareable(
         "flavours_by_day": np.empty((0, *flavours.probability.shape)),
     }
     source = (
-        f"Made to be shared: no request or context of fewer than {least_users} users, noise of "
+        f"For sharing: no request or context of fewer than {least_users} users, noise of "
         f"strength {strength:g}."
     )
     model = Model(THREE_STAGE_NAME, {**fitted.parameters, **parameters}, arrays, source)
@@ -206,7 +206,7 @@ def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload,
     rows = np.flatnonzero(level < len(RUNGS))
     if len(rows) == 0:
         raise WorkloadError(
-            f"no request of {workload.name} was made by {least_users} users, not even rounded; ask "
+            f"no request of {workload.name} has {least_users} users, not even if rounded; ask "
             "for fewer users."
         )
     procs, requested_s, memory = settled[rows].T

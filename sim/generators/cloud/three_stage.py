@@ -154,7 +154,7 @@ def _logs(model: Model, name: str, column: Sequence[int]) -> Floats:
     values = np.array(column, dtype=np.float64)
     if (values <= 0).all():
         raise WorkloadError(
-            f"parameter '{name}' of '{model.generator}' must be 0: no flavour tells its memory."
+            f"parameter '{name}' of '{model.generator}' must be 0: flavour memory is unknown."
         )
     logs: Floats = np.log(np.where(values > 0, values, values[values > 0].min()))
     return logs
@@ -164,8 +164,8 @@ def _odds(model: Model, names: Sequence[str]) -> Floats:
     flavour_odds = model.parameters.get("flavour_odds", {})
     if not isinstance(flavour_odds, dict):
         raise WorkloadError(
-            f"parameter 'flavour_odds' of '{model.generator}' is {flavour_odds!r}; it is a table "
-            "of numbers by flavour, and empty if nothing is tilted."
+            f"parameter 'flavour_odds' of '{model.generator}' is {flavour_odds!r}; it must be a "
+            "table of numbers by flavour, or empty."
         )
     odds = np.ones(len(names))
     for name, factor in flavour_odds.items():
@@ -185,25 +185,23 @@ THREE_STAGE_NAME, SIMPLE_BATCH_NAME, NAIVE_NAME = "three_stage", "simple_batch",
 
 KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption("period_s", 300.0, "Length of a period.", 1.0, 86_400.0, unit="s"),
-    PolicyOption("flavours", 32, "Requests with a flavour of their own.", 1, 1000, is_whole=True),
+    PolicyOption("flavours", 32, "Requests with their own flavour.", 1, 1000, is_whole=True),
     PolicyOption("penalty", 1e-3, "Weight of the lasso on the arrivals.", 1e-9, 1e3),
-    PolicyOption(
-        "back_days", 7.0, "How far back days that recur lie on average.", 1.0, 1e4, unit="d"
-    ),
+    PolicyOption("back_days", 7.0, "Mean age of the days that recur.", 1.0, 1e4, unit="d"),
     PolicyOption(
         "half_life_days",
         7.0,
-        "Flavours of so long ago count half; 0 counts all alike.",
+        "Age at which flavours count half; 0 gives all the same weight.",
         0.0,
         1e4,
         unit="d",
     ),
-    PolicyOption("days_differ", 1, "Each day has a table of flavours.", 0, 1, is_whole=True),
+    PolicyOption("days_differ", 1, "Each day has its own table of flavours.", 0, 1, is_whole=True),
     PolicyOption("overdispersed", 1, "Counts may vary more than Poisson's.", 0, 1, is_whole=True),
 )
 
 QUALITY = PolicyOption(
-    "quality", 0, "How flavours and lifetimes are foreseen; all but the first fit longer.",
+    "quality", 0, "How flavours and lifetimes are predicted; all but the first take longer to fit.",
     0, len(QUALITIES) - 1, is_whole=True, names=QUALITIES,
 )  # fmt: skip
 
@@ -278,8 +276,8 @@ def fit_batches(
         jobs = trace.jobs_by_period()
         recent = recent_mean(jobs, trace.first_period, trace.period_s, 1.0 / knobs["back_days"])
         source += (
-            f" Days are taken from its last weeks, with about {recent * per_day:,.0f} jobs a day; "
-            f"all of it has {float(jobs.mean()) * per_day:,.0f}."
+            f" Days come from its last weeks, with about {recent * per_day:,.0f} jobs a day; "
+            f"the whole log has {float(jobs.mean()) * per_day:,.0f}."
         )
     return Model(name, parameters, arrays, source)
 
@@ -456,14 +454,14 @@ def _generator(name: str, summary: str, *more: PolicyOption) -> Generator:
 
 THREE_STAGE = _generator(
     THREE_STAGE_NAME,
-    "Batches of like jobs, with the memory of a cloud (Bergsma et al. 2021).",
+    "Batches of similar jobs, with the history of a cloud (Bergsma et al. 2021).",
     QUALITY,
 )
 SIMPLE_BATCH = _generator(
     SIMPLE_BATCH_NAME,
-    "Batches whose jobs are all the same (SIMPLEBATCH of Bergsma et al. 2021).",
+    "Batches of equal jobs (SIMPLEBATCH of Bergsma et al. 2021).",
 )
 NAIVE = _generator(
     NAIVE_NAME,
-    "Jobs that know nothing of each other (NAIVE of Bergsma et al. 2021).",
+    "Independent jobs (NAIVE of Bergsma et al. 2021).",
 )

@@ -67,7 +67,7 @@ def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[Paramete
             or measurements of too few pods.
     """
     if model.generator != NAME:
-        raise WorkloadError(f"the model is of '{model.generator}'; '{NAME}' is calibrated.")
+        raise WorkloadError(f"the model is of '{model.generator}'; allowed is '{NAME}'.")
     p = parameters_of(model)
     measurements = _measurements_of(telemetry)
     changes: list[ParameterEstimate] = []
@@ -76,7 +76,7 @@ def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[Paramete
         changes += rows
     if not changes:
         raise WorkloadError(
-            f"{telemetry.n_rows} rows of telemetry tell nothing; a rate needs {FEWEST_ROWS} pods "
+            f"{telemetry.n_rows} rows of telemetry are too few; a rate needs {FEWEST_ROWS} pods "
             "with measured utilisation."
         )
     names = ", ".join(dict.fromkeys(row.parameter.split(".")[-1].split("[")[0] for row in changes))

@@ -244,7 +244,7 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
     if workload.n_jobs < 2 or span_s == 0:
         raise WorkloadError("all jobs are submitted at once; arrivals need a time between them.")
     if span_s > MOST_DAYS * DAY_S:
-        raise WorkloadError(f"the log spans {span_s / DAY_S:.0f} days; {MOST_DAYS} are the most.")
+        raise WorkloadError(f"the log spans {span_s / DAY_S:.0f} days; allowed are {MOST_DAYS}.")
     clock = WallClock.of(workload)
     if clock.basis == "unknown" or span_s < LEAST_DAYS * DAY_S:
         return _rate_only(workload, prior, clock)
@@ -262,9 +262,7 @@ def fit_arrivals(workload: Workload, prior: JoulieParameters) -> ArrivalFit:
             rows.append(share_of("burst_day_probability", prior.burst_day_probability, 0, n_days))
             notes.append("the hours show no bursts beyond the noise of all hours")
         else:
-            notes.append(
-                f"bursts need {LEAST_BURST_DAYS} whole days, so the model has none of its own"
-            )
+            notes.append(f"bursts need {LEAST_BURST_DAYS} whole days, so the model has no bursts")
     else:
         rates, dispersion = bursts.rates, bursts.noise
         parameters |= bursts.parameters
@@ -301,7 +299,7 @@ def _rate_only(workload: Workload, prior: JoulieParameters, clock: WallClock) ->
     gaps_s = np.diff(workload.submit_s)
     mean_s = float(gaps_s.mean()) * mean_multiplier
     half = Z * float(gaps_s.std()) / float(gaps_s.mean()) / math.sqrt(len(gaps_s))
-    why = clock.sentence if clock.basis == "unknown" else "It is too short to tell hours."
+    why = clock.sentence if clock.basis == "unknown" else "It is too short for hours of the day."
     row = ParameterEstimate(
         "mean_inter_arrival_sec", prior.mean_inter_arrival_sec, mean_s, mean_s * math.exp(-half),
         mean_s * math.exp(half), workload.n_jobs,

@@ -65,7 +65,7 @@ def yaml_text(value: Any) -> str:
 
 def _lines(value: Any, depth: int) -> list[str]:
     if depth > MOST_DEPTH:
-        raise WorkloadError(f"a manifest is nested more than {MOST_DEPTH} deep.")
+        raise WorkloadError(f"a manifest has more than {MOST_DEPTH} levels.")
     if isinstance(value, Mapping) and value:
         lines = []
         for key, entry in value.items():
@@ -96,7 +96,7 @@ def _scalar(value: Any) -> str:
         return _text(value)
     if isinstance(value, Mapping | list | tuple) and not value:
         return "{}" if isinstance(value, Mapping) else "[]"
-    raise WorkloadError(f"a manifest cannot say {value!r}.")
+    raise WorkloadError(f"a manifest cannot contain {value!r}.")
 
 
 def _text(text: str) -> str:
@@ -154,7 +154,7 @@ def render_manifests(
     """
     if workload.tasks is None:
         raise WorkloadError(
-            f"{workload.name} tells no tasks of its jobs; manifests need pods and their requests."
+            f"the jobs of {workload.name} have no tasks; manifests need pods and their requests."
         )
     manifest_style, is_joulies = style or ManifestStyle(), has_families(workload)
     for row in range(workload.n_jobs) if jobs is None else jobs:
@@ -390,8 +390,8 @@ class _Job:
         mgpu = int(self.tasks.mgpu[rows].max())
         if mgpu % MILLI and not self.style.whole_gpus:
             raise WorkloadError(
-                f"job {self.row} asks for {mgpu / MILLI:g} GPUs, and Kubernetes gives whole ones "
-                "only; round them up with whole_gpus=True (--whole-gpus)."
+                f"job {self.row} asks for {mgpu / MILLI:g} GPUs, but Kubernetes gives only whole "
+                "ones; round them up with whole_gpus=True (--whole-gpus)."
             )
         return -(-mgpu // MILLI)
 
@@ -485,7 +485,7 @@ def retarget(
         raise WorkloadError(
             f"{int(has_gpus.sum())} pods of {workload.name} need GPUs and {int((~has_gpus).sum())} "
             f"do not; there are {len(pool)} machines with GPUs and {n_cpu_only} without. Name "
-            "machines of each kind that is needed."
+            "machines of each needed kind."
         )
     turn = np.cumsum(_begins_turn(tasks, has_gpus, whole_jobs)) - 1
     target = np.where(has_gpus, turn % max(len(pool), 1), -1)
@@ -526,8 +526,8 @@ def without_power_terms(workload: Workload) -> Workload:
 def _pods(workload: Workload) -> Tasks:
     if workload.tasks is None:
         raise WorkloadError(
-            f"{workload.name} has no pods; retargeting is for workloads such as the Joulie "
-            "generator draws."
+            f"{workload.name} has no pods; retarget a workload with pods, such as one of the "
+            "Joulie generator."
         )
     return workload.tasks
 
@@ -577,7 +577,7 @@ def _notes(
     has_gpus: NDArray[np.bool_], turn: NDArray[np.int64], n_gpu: int, n_cpu_only: int
 ) -> list[ReadingNote]:
     n_pods = len(has_gpus)
-    sentence = f"{n_pods} pods were told for which machines of the cluster they are."
+    sentence = f"{n_pods} pods were assigned to machines of the cluster."
     notes = [ReadingNote("retargeted", n_pods, sentence)]
     turns = int(turn[-1]) + 1
     for count, machines, kind in (
@@ -587,7 +587,7 @@ def _notes(
         if count < machines:
             sentence = (
                 f"There are {machines} machines {kind} and {count} turns for them: some will "
-                "have nothing to do."
+                "stay idle."
             )
             notes.append(ReadingNote("idle_machines", machines - count, sentence))
     return notes

@@ -122,8 +122,8 @@ def fit_by_rules(
         has_gpus = np.zeros(workload.n_jobs, dtype=np.bool_)
         family_fit.parameters["gpu_ratio"] = knobs["untold_gpu_ratio"]
         family_fit.unchanged_notes.append(
-            "the log does not tell of GPUs, so all of its jobs count as without, and the GPU ratio "
-            f"is {knobs['untold_gpu_ratio']:g} as told (untold_gpu_ratio)"
+            "the log has no GPU column, so all of its jobs count as jobs without GPUs, and the GPU "
+            f"ratio is the given untold_gpu_ratio, {knobs['untold_gpu_ratio']:g}"
         )
     else:
         has_gpus = needs.gpus > 0
@@ -237,7 +237,7 @@ def learn_law(
     fit = fitted(prior) if len(values) >= least_rows else None
     if fit is None:
         if len(values):
-            why = "are too few" if len(values) < least_rows else "tell no spread"
+            why = "are too few" if len(values) < least_rows else "have no spread"
             family_fit.unchanged_notes.append(
                 f"{law} of {' and '.join(names)}: {len(values)} rows {why}"
             )
@@ -428,19 +428,19 @@ FEWEST_JOBS = 50
 
 KNOBS: tuple[PolicyOption, ...] = (
     PolicyOption(
-        "least_rows", 30, "fewer rows than this leave a law as published",
+        "least_rows", 30, "minimum number of rows to fit a law; with fewer it stays as published",
         lowest=2, highest=1e9, is_whole=True,
     ),
     PolicyOption(
-        "short_s", SHORT_S, "a GPU job that runs for less is debug_eval, where nothing else tells",
+        "short_s", SHORT_S, "shorter GPU jobs are debug_eval if the log has no families",
         lowest=0, highest=1e9, unit="s",
     ),
     PolicyOption(
-        "many_cores", MANY_CORES, "a job without GPUs with so many is cpu_analytics, likewise",
+        "many_cores", MANY_CORES, "jobs without GPUs with so many are cpu_analytics, likewise",
         lowest=0, highest=1e9,
     ),
     PolicyOption(
-        "untold_gpu_ratio", 0.0, "share of jobs with GPUs for a log that tells of none",
+        "untold_gpu_ratio", 0.0, "share of jobs with GPUs for a log without GPU numbers",
         lowest=0, highest=1,
     ),
 )  # fmt: skip
@@ -479,7 +479,7 @@ def learn_joulie(workload: Workload, knobs: Mapping[str, float] | None = None) -
     if workload.n_jobs < FEWEST_JOBS or workload.span_s <= 0:
         raise WorkloadError(
             f"{workload.name} has {workload.n_jobs} jobs over {workload.span_s:g} s; the Joulie "
-            f"generator is fitted to {FEWEST_JOBS} or more, not all submitted at once."
+            f"generator needs {FEWEST_JOBS} or more, not all submitted at once."
         )
     knob_values = {knob.name: knob.usual for knob in KNOBS} | dict(knobs or {})
     prior = JoulieParameters()

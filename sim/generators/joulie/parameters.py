@@ -353,11 +353,11 @@ def _check(p: JoulieParameters) -> None:
     for name in ("gpu_counts", "gpu_utilisation_counts"):
         counts = getattr(p, name)
         if any(a >= b for a, b in pairwise(counts)):
-            raise WorkloadError(f"parameter '{name}' is {list(counts)}; numbers must grow.")
+            raise WorkloadError(f"parameter '{name}' is {list(counts)}; numbers must rise.")
     if p.perf_ratio + p.eco_ratio > 1 + SLACK:
         raise WorkloadError(
             f"perf_ratio and eco_ratio are {p.perf_ratio:g} and {p.eco_ratio:g}; they are shares "
-            "of the same workloads, and must not exceed 1 together."
+            "of the same workloads; their sum must not exceed 1."
         )
     for needed in (True, False):
         shares = [family.share for family in p.families.values() if family.needs_gpus == needed]
@@ -366,7 +366,7 @@ def _check(p: JoulieParameters) -> None:
     for name, family in p.families.items():
         if (family.structure in ("launcher", "parameter_server")) and not family.needs_gpus:
             raise WorkloadError(
-                f"family '{name}' has the structure '{family.structure}', a worker a GPU, but "
+                f"family '{name}' has the structure '{family.structure}', a worker per GPU, but "
                 "needs no GPUs; allowed are 'single' and 'controller'."
             )
 
@@ -378,7 +378,7 @@ def _lengths(name: str, values: tuple[float, ...], n: int) -> None:
 
 def _sums_to_1(name: str, values: Any) -> None:
     if abs(math.fsum(values) - 1.0) > SLACK:
-        raise WorkloadError(f"{name} sum to {math.fsum(values):g}; probabilities sum to 1.")
+        raise WorkloadError(f"{name} sum to {math.fsum(values):g}; probabilities must sum to 1.")
 
 
 def _tables(
@@ -454,7 +454,7 @@ def _numbers(name: str, value: Json, label: str, kind: type) -> tuple[float, ...
         for i, number in enumerate(value)
     )
     if kind is WorkloadFamily and (len(numbers) != 2 or numbers[0] > numbers[1]):
-        raise WorkloadError(f"{label} is {list(value)}; allowed are two numbers, from and to.")
+        raise WorkloadError(f"{label} is {list(value)}; allowed are two rising numbers.")
     return numbers
 
 
@@ -508,10 +508,10 @@ def export_bundle(
     file = Path(path)
     if model.generator != NAME:
         raise WorkloadError(
-            f"the model is of '{model.generator}'; a bundle has profiles of '{NAME}'."
+            f"the model is of '{model.generator}'; a bundle needs a model of '{NAME}'."
         )
     if file.suffix != ".json":
-        raise WorkloadError(f"{file}: a bundle is written to a file whose name ends in .json.")
+        raise WorkloadError(f"{file}: the name of a bundle's file must end in .json.")
     called = file.stem if name is None else name
     if not _BUNDLE_NAME.fullmatch(called):
         raise WorkloadError(
@@ -571,7 +571,7 @@ def _read(file: Path) -> dict[str, Any]:
     for entry in ("name", "source", "notes"):
         text = bundle.get(entry, "")
         if not isinstance(text, str) or len(text) > MOST_TEXT:
-            expected = f"the entry '{entry}' must be a text of at most {MOST_TEXT:,} letters."
+            expected = f"the entry '{entry}' must be a text of at most {MOST_TEXT:,} characters."
             raise TraceError(file, expected=expected)
     if not _BUNDLE_NAME.fullmatch(bundle["name"]):
         expected = "the entry 'name' may have letters, digits, blanks, '.', '_' and '-'."

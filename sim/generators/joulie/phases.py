@@ -198,6 +198,6 @@ def _check(parts: tuple[WorkloadPhase, ...], where: str) -> None:
     for signal in SIGNALS:
         if not any(part.share > 0 and getattr(part, signal) > 0 for part in parts):
             raise WorkloadError(
-                f"{where}: {signal} is 0 in every phase that has a share; they could not average "
-                "to a profile above 0."
+                f"{where}: {signal} is 0 in every phase with a share; one must be above 0 to "
+                "average to a profile."
             )

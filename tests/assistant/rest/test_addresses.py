@@ -35,13 +35,13 @@ def test_these_are_addresses_of_programs(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("", "no address"), ("runs", "no address"), ("/runs", "no address"), ("http://", "no address"),
-     ("ftp://127.0.0.1/x", "no address"), ("file:///etc/passwd", "no address"),
-     ("http+unix://x/y", "no address"), ("https://x:99999/", "no address"),
-     ("https://x:0/", "no address"), ("https://a b/", "no address"), ("https://x/\r\nA: b", "no"),
-     ("https://x/\0", "no address"), ("https://ex\u00e4mple.org/", "in ASCII"),
-     ("https://[::1/", "no address"), ("https://x\\@y/", "no"), ("https://" + "x" * 2000, "no"),
-     ("https://u:hunter2@x/", "holds a name"), ("https://hunter2@x/", "holds a name"),
+    [("", "an address"), ("runs", "an address"), ("/runs", "an address"), ("http://", "an address"),
+     ("ftp://127.0.0.1/x", "an address"), ("file:///etc/passwd", "an address"),
+     ("http+unix://x/y", "an address"), ("https://x:99999/", "an address"),
+     ("https://x:0/", "an address"), ("https://a b/", "an address"), ("https://x/\r\nA: b", "no"),
+     ("https://x/\0", "an address"), ("https://ex\u00e4mple.org/", "in ASCII"),
+     ("https://[::1/", "an address"), ("https://x\\@y/", "no"), ("https://" + "x" * 2000, "no"),
+     ("https://u:hunter2@x/", "a user name"), ("https://hunter2@x/", "a user name"),
      ("https://x/?token=hunter2", "a query"), ("https://x/#hunter2", "a fragment"),
      ("http://tuner.example/runs", "not encrypted"), ("http://10.0.0.7/", "not encrypted"),
      ("http://127.1/", "not encrypted"), ("http://2130706433/", "not encrypted"),
@@ -102,7 +102,7 @@ def test_what_is_no_token_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, sec
     monkeypatch.setenv(TOKEN, secret)
     with program(lambda heard: DONE) as there:
         words = failure(rest(there))
-    assert f"${TOKEN} is no token" in words
+    assert f"${TOKEN} is not a token" in words
     assert secret not in words
     assert there.heard == []
 

@@ -44,20 +44,20 @@ def test_a_program_that_is_not_there_is_a_failed_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(rest_client, "TRIES", 2)
     with program(lambda heard: DONE, listening=False) as there:
         words = failure(rest(there))
-    assert f"the program at {there.url} is not reached" in words
+    assert f"the program at {there.url} cannot be reached" in words
     assert "is it running?" in words
-    assert "not reached" in failure(rest("https://no-such-host.invalid/runs"))
+    assert "cannot be reached" in failure(rest("https://no-such-host.invalid/runs"))
 
 
 FAILING: dict[str, tuple[Reply, str]] = {
-    "its own word": (Reply({"failure": "no\nconverg\x1b[31mence"}), "says: no | converg [31mence"),
-    "an error in words": (Reply(b"out of memory", 500, kind="text/plain"), "500; it says: out of"),
-    "an error in JSON": (Reply({"detail": "x is odd"}, 422), "with 422; it says: x is odd"),
-    "an error of a page": (Reply(b"<b>" + b"y" * 9000, 500, kind="text/html"), "500; it says: y"),
-    "an error without words": (Reply(b"", 404), "with 404; it said nothing"),
+    "its word": (Reply({"failure": "no\nconverg\x1b[31mence"}), "reported: no | converg [31mence"),
+    "an error in words": (Reply(b"out of memory", 500, kind="text/plain"), "500; message: out of"),
+    "an error in JSON": (Reply({"detail": "x is odd"}, 422), "with 422; message: x is odd"),
+    "an error of a page": (Reply(b"<b>" + b"y" * 9000, 500, kind="text/html"), "500; message: y"),
+    "an error without words": (Reply(b"", 404), "with 404; it sent no message"),
     "an error that is no text": (Reply(b"\xff\x00\xfe", 500), "with 500"),
-    "a redirect": (Reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), "sends on to another"),
-    "nothing": (Reply(b"", 204), "answered with 204, where 200 or 202"),
+    "a redirect": (Reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), "redirects to another"),
+    "nothing": (Reply(b"", 204), "answered with 204 instead of 200 or 202"),
     "no JSON": (Reply(b"cost 3"), "is not JSON"),
     "half of JSON": (Reply(b'{"measures": {'), "is not JSON"),
     "an empty answer": (Reply(b""), "is not JSON"),
@@ -65,14 +65,14 @@ FAILING: dict[str, tuple[Reply, str]] = {
     "keys twice": (Reply(b'{"measures": {"cost": 1, "cost": 2}}'), "'cost' occurs twice"),
     "JSON that is deep": (Reply(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "cannot be read as"),
     "a number of 5000 digits": (Reply(b'{"measures": {"cost": ' + b"9" * 5000 + b"}}"), "JSON"),
-    "a list": (Reply([1]), "JSON that is no object"),
+    "a list": (Reply([1]), "JSON that is not an object"),
     "another type": (Reply(b"<html>", kind="text/html"), "answered with text/html"),
     "no type": (Reply({"measures": {"cost": 1}}, kind=""), "answered with no content type"),
-    "a word unknown": (Reply({"measure": {"cost": 1}}), "answered with 'measure'; an answer holds"),
-    "both": (Reply({"measures": {"cost": 1}, "failure": "no"}), "says: no"),
-    "a failure that is no text": (Reply({"failure": {"code": 1}}), "failure that is no text"),
+    "a word unknown": (Reply({"measure": {"cost": 1}}), "answered with 'measure'; an answer"),
+    "both": (Reply({"measures": {"cost": 1}, "failure": "no"}), "reported: no"),
+    "a failure that is no text": (Reply({"failure": {"code": 1}}), "failure that is not text"),
     "neither": (Reply({}), "neither measures nor failure"),
-    "going on, but where": (running(cost=1), "the run goes on, but not where"),
+    "going on, but where": (running(cost=1), "the run is running, without its address"),
     "a state unknown": (Reply({"state": "done", "measures": {"cost": 1}}), "not 'running'"),
     "no number": (Reply({"measures": {"cost": "1,5"}}), "the text '1,5' as the measure 'cost'"),
     "NaN": (Reply(b'{"measures": {"cost": NaN}}'), "nan as the measure 'cost'"),
@@ -80,9 +80,9 @@ FAILING: dict[str, tuple[Reply, str]] = {
     "true": (Reply({"measures": {"cost": True}}), "as the measure 'cost'"),
     "another measure": (Reply({"measures": {"price": 1}}), "no measure 'cost'; it gave: price"),
     "no UTF-8": (Reply(b'{"failure": "\xff"}'), "not UTF-8, at byte 14"),
-    "no HTTP": (Reply(raw=b"220 smtp.example ESMTP\r\n\r\n"), "speaks no HTTP"),
+    "no HTTP": (Reply(raw=b"220 smtp.example ESMTP\r\n\r\n"), "does not answer in HTTP"),
     "compressed": (Reply(gzip.compress(b"0" * 10**6), headers={"Content-Encoding": "gzip"}),
-                   "answers compressed"),
+                   "sent a compressed answer"),
     "too long": (Reply(b" " * (rest_client.MOST_BYTES + 1)), "more than 1,048,576 bytes"),
     "without end": (Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip=b" " * 65536), "more than 1,048,"),
     "202 without Location": (Reply({}, 202), "202 without Location"),
@@ -130,7 +130,7 @@ def test_whatever_an_answer_holds_it_is_measures_or_one_sentence(told: object) -
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_run_that_the_program_has_forgotten_has_failed(status: int) -> None:
     with program(following(running(), Reply({"detail": "no such run"}, status))) as there:
-        assert f"{status}; it says: no such run" in failure(rest(there))
+        assert f"{status}; message: no such run" in failure(rest(there))
     assert "DELETE" not in there.methods()
 
 

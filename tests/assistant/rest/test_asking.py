@@ -118,11 +118,11 @@ def test_retry_after_is_kept_within_bounds() -> None:
 
 def test_without_a_url_nobody_here_makes_its_runs() -> None:
     pulling = Rest(SPACE, COST)
-    assert "made by the program that registered it" in failure(pulling)
+    assert "only the external client that registered this experiment" in failure(pulling)
     completion = execute_run(pulling, ExecutionRequest(1, VALUES, 7, limit_s=5.0))
     assert completion.failure is not None
-    assert "asks the service for them" in completion.failure
-    assert "asks for its runs itself" in str(pulling.facts)
+    assert "takes them from the service" in completion.failure
+    assert "takes its runs over HTTP" in str(pulling.facts)
 
 
 def test_a_point_outside_of_the_space_is_no_today() -> None:

@@ -46,7 +46,7 @@ def test_the_limit_holds_however_slowly_it_answers(reply: Reply | None) -> None:
 def test_a_run_that_goes_on_is_ended_at_the_limit() -> None:
     with program(following(running())) as there:
         words = failure(rest(there, limit_s=0.3))
-    assert words == "stopped at the limit of 0.3 s; the program was told so"
+    assert words == "stopped at the limit of 0.3 s; the program was informed"
     assert there.methods()[-1] == "DELETE"
     assert there.heard[-1].path == "/runs/1"
 
@@ -62,10 +62,10 @@ def test_the_tighter_limit_holds() -> None:
 
 
 ENDS: dict[str, tuple[Reply, str]] = {
-    "takes it": (Reply(b"", 204), "stopped early; the program was told so"),
-    "was there before": (Reply({}, 404), "stopped early; the program was told so"),
-    "does not know how": (Reply({"error": "no"}, 405), "did not take that (405; it says: no)"),
-    "breaks off": (Reply(raw=b""), "it could not be told so"),
+    "takes it": (Reply(b"", 204), "stopped early; the program was informed"),
+    "was there before": (Reply({}, 404), "stopped early; the program was informed"),
+    "does not know how": (Reply({"error": "no"}, 405), "did not end it (405; message: no)"),
+    "breaks off": (Reply(raw=b""), "the program could not be informed"),
 }
 
 
@@ -119,7 +119,7 @@ def test_an_executor_tells_what_is_measured_so_far_and_ends_the_run(workers: int
         (completion,) = executor.collect()
         assert looking.result() == (5, {"cost": 4.0})
     assert completion.stopped
-    assert completion.failure == "stopped early; the program was told so"
+    assert completion.failure == "stopped early; the program was informed"
     assert there.methods()[-1] == "DELETE"
 
 

@@ -170,7 +170,7 @@ def test_a_pilot_of_another_version_is_refused_in_words() -> None:
     told = kept.answer(FrameHeader("ab", "cd", 1, "hello", 0, ""), {"version": "1.0"}, "ef")
     assert told == {"do": "end"}
     assert kept.broken is not None
-    assert "version 1.0, and here is 2.0" in kept.broken
+    assert "version 1.0, this machine has 2.0" in kept.broken
 
 
 def test_hellos_of_one_ticket_come_to_an_end(

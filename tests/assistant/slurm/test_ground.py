@@ -30,11 +30,11 @@ def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_pa
     write_private(tmp_path / "junk", b"{}")
     (tmp_path / "other").write_bytes(path.read_bytes() + b" ")
     for read, why in (
-        (lambda: read_ticket(tmp_path / "ticket"), r"open to others \(mode 0640\)"),
+        (lambda: read_ticket(tmp_path / "ticket"), r"accessible to other users \(mode 0640\)"),
         (lambda: read_ticket(tmp_path / "link"), "cannot read"),
-        (lambda: read_ticket(tmp_path / "junk"), "is no ticket"),
+        (lambda: read_ticket(tmp_path / "junk"), "is not a ticket"),
         (lambda: read_ticket(tmp_path / "nothing"), "No such file"),
-        (lambda: load_application(ticket), r"open to others \(mode 0660\)"),
+        (lambda: load_application(ticket), r"accessible to other users \(mode 0660\)"),
         (
             lambda: load_application(replace(ticket, application=str(tmp_path / "other"))),
             "not the application of the ticket",
@@ -66,7 +66,7 @@ def test_a_folder_that_was_left_is_found_and_one_in_use_is_not(tmp_path: Path) -
     ours.release(tidy=True)
     assert list(base.iterdir()) == []
     base.chmod(0o777)
-    with pytest.raises(SettingsError, match="others may write into"):
+    with pytest.raises(SettingsError, match="others may write to"):
         jobs.PilotFolder(base)
 
 

@@ -74,7 +74,7 @@ def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
     service.desk.end()
     assert ended(first) == "pilot: no more runs"
     service.desk.take(ExecutionRequest(2, VALUES, 0))
-    assert begun.flies() == "pilot: its ticket does not count any more"
+    assert begun.flies() == "pilot: its ticket is not valid any more"
     begun.kept.ticket(begun.ticket.pilot).unlink()
     assert "No such file" in begun.flies()
     assert [one.run_id for one in service.over] == [1]
@@ -185,7 +185,7 @@ def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
         Path(begun.ticket.application).unlink()
         assert service.desk.n_runs == (left > 0)
     (told,) = service.over
-    assert "does a run fit into their walltime?" in (told.failure or "")
+    assert "is their walltime long enough for a run?" in (told.failure or "")
 
 
 @pytest.mark.slow

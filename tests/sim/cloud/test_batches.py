@@ -55,15 +55,15 @@ def test_what_is_written_is_what_was_read(files: tuple[Path, Path, Path], tmp_pa
     ("name", "text", "said"),
     [
         ("flavours", "300 b,|,z,|\n", "line 1: flavour is 'z'; known flavours are b, k, m."),
-        ("flavours", "301 b,|\n", "a line is seconds (a multiple of 300)"),
+        ("flavours", "301 b,|\n", "a line must be seconds (a multiple of 300)"),
         ("flavours", "300 b,,k,|\n", "tokens separated by commas"),
         ("flavours", "600 b,|\n300 b,|\n", "line 2: period is '300'; periods rise"),
         ("flavours", "\n", "there are no jobs in it"),
         ("lifetimes", LIFETIMES.replace("U46", "U47"), "a bin from 0 to 46"),
         ("lifetimes", LIFETIMES.replace("U46", "X1"), "lifetime is 'X1'"),
-        ("lifetimes", LIFETIMES.replace("U0,|,U3", "U0,U3"), "are not those of the flavours"),
+        ("lifetimes", LIFETIMES.replace("U0,|,U3", "U0,U3"), "differ from those of the flavours"),
         ("map", "1,1 b\n2,2 b\n", "line 2"),
-        ("map", "one b\n", "a line is 'cores,gigabytes name'"),
+        ("map", "one b\n", "a line must be 'cores,gigabytes name'"),
     ],
 )
 def test_files_that_are_none(
@@ -120,9 +120,9 @@ def test_bins_are_those_of_the_authors_map() -> None:
         ({"period": [1, 0]}, "in order"),
         ({"batch": [0, 2]}, "in order"),
         ({"batch": [0, 0]}, "each within one period"),
-        ({"flavour": [0, 1]}, "lies outside"),
-        ({"lifetime": [0, 47]}, "lies outside"),
-        ({"period": [1, 5]}, "lies outside"),
+        ({"flavour": [0, 1]}, "is out of range"),
+        ({"lifetime": [0, 47]}, "is out of range"),
+        ({"period": [1, 5]}, "is out of range"),
         ({"flavour": [0]}, "columns of one length"),
     ],
 )
@@ -172,5 +172,5 @@ def test_batches_become_a_workload_again() -> None:
 
 def test_without_users_there_are_no_batches() -> None:
     bare = Workload.from_arrays(submit_s=[0, 1], runtime_s=[1, 1], procs=[1, 1], name="bare")
-    with pytest.raises(WorkloadError, match="bare: no job tells its user"):
+    with pytest.raises(WorkloadError, match="bare: no job has a known user"):
         batches_of(bare)

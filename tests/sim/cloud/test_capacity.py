@@ -188,7 +188,7 @@ def test_what_cannot_be_planned_is_one_sentence() -> None:
         ServerSize(0)
     with pytest.raises(WorkloadError, match="mem_bytes of a server is 0"):
         ServerSize(1, 0)
-    with pytest.raises(WorkloadError, match="do not tell their memory"):
+    with pytest.raises(WorkloadError, match="have no known memory"):
         plan_capacity(model, ServerSize(4, 10), days=1.0, futures=1)
     with pytest.raises(WorkloadError, match="consist of tasks"):
         plan_capacity(published_model("joulie"), ServerSize(4), days=0.01, futures=1)

@@ -229,7 +229,7 @@ def test_what_a_flavour_asks_for_is_kept_with_a_model() -> None:
     told = [dict(one) for one in kept.parameters["flavours"]]  # type: ignore[union-attr,arg-type]
     told[0]["colour"] = 1
     broken = Model(kept.generator, {**kept.parameters, "flavours": told}, kept.arrays)
-    with pytest.raises(WorkloadError, match="and mgpu and requested_s if known"):
+    with pytest.raises(WorkloadError, match="and if known mgpu, requested_s"):
         model_parts_of(broken)
 
 

@@ -234,7 +234,7 @@ def test_files_that_hold_no_tuples_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         read_tuples(path)
     path.write_text("a,b\n")
-    with pytest.raises(TraceError, match="first line is"):
+    with pytest.raises(TraceError, match="first line must be"):
         read_tuples(path)
     path.write_text("start,servers,mcpu,mem_bytes,algorithm,seed\n")
     with pytest.raises(TraceError, match="no scheduling tuples"):
@@ -274,7 +274,7 @@ def test_what_a_workload_asks_for() -> None:
     assert told.end_s.tolist() == [5.0, 17.0]
     plain = requests_of(Workload.from_arrays(**columns))
     assert not plain.knows_memory
-    with pytest.raises(WorkloadError, match="not known how much memory"):
+    with pytest.raises(WorkloadError, match="memory of some jobs is unknown"):
         pack_jobs(plain, [servers("random")])
     with pytest.raises(WorkloadError, match="cores and memory together"):
         pack_jobs(plain, [servers("cosine")], by_memory=False)

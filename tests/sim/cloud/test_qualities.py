@@ -184,16 +184,16 @@ def test_a_model_of_before_there_were_qualities_has_tables() -> None:
     ("quality", "name", "change", "said"),
     [
         ("mix", "mix_weight", lambda told: told[:-1], "numbers of shape"),
-        ("mix", "mix_3_probability", lambda told: told * 0.5, "shares that are not 1"),
-        ("mix", "mix_0_parent", lambda told: told[::-1], "no tree"),
-        ("trees", "trees_left", np.zeros_like, "go around"),
-        ("trees", "trees_feature", lambda told: told + 13, "outside 0 to 12"),
+        ("mix", "mix_3_probability", lambda told: told * 0.5, "needs shares that sum to 1"),
+        ("mix", "mix_0_parent", lambda told: told[::-1], "not a tree"),
+        ("trees", "trees_left", np.zeros_like, "have a cycle"),
+        ("trees", "trees_feature", lambda told: told + 13, "not from 0 to 12"),
         ("trees", "trees_threshold", lambda told: told * np.nan, "a number per node"),
         ("trees", "trees_value", lambda told: told[1:], "numbers of shape"),
-        ("dimensions", "dimensions_value", np.zeros_like, "tells two flavours the same"),
-        ("dimensions", "dimensions_value", lambda told: told + 9, "outside 0 to 3"),
-        ("dimensions", "dimensions_0_probability", lambda told: told * 0.5, "shares that are"),
-        ("dimensions", "dimensions_1_parent", lambda told: told[::-1], "no tree"),
+        ("dimensions", "dimensions_value", np.zeros_like, "has the same values for two"),
+        ("dimensions", "dimensions_value", lambda told: told + 9, "not from 0 to 3"),
+        ("dimensions", "dimensions_0_probability", lambda told: told * 0.5, "needs shares that"),
+        ("dimensions", "dimensions_1_parent", lambda told: told[::-1], "not a tree"),
     ],
 )
 def test_arrays_that_cannot_be_are_refused_in_words(quality, name, change, said) -> None:  # type: ignore[no-untyped-def]
@@ -329,7 +329,7 @@ def test_the_trees_draw_remembers_what_their_fit_does(monkeypatch: pytest.Monkey
 
 
 def test_trees_that_would_learn_nothing_are_refused_in_words() -> None:
-    with pytest.raises(WorkloadError, match="fit quality 'tables'"):
+    with pytest.raises(WorkloadError, match="use quality 'tables'"):
         fit_trees(trace_of([[0], [1]], [0, 0]))
     with pytest.raises(WorkloadError, match="lifetimes of this trace are unknown"):
         fit_hazards("trees", trace_of([[0], [1]]))

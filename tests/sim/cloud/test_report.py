@@ -54,7 +54,7 @@ def test_requests_that_nobody_made_are_counted() -> None:
     nearest = found.test.flavours[int(np.array([f.mcpu for f in found.test.flavours]).argmax())]
     assert nearest.mcpu == 8000
     (note,) = found.notes
-    assert note.startswith(f"7 of {test.n_jobs:,} jobs of b ask for what no job of a asked for")
+    assert note.startswith(f"7 of {test.n_jobs:,} jobs of b have requests that no job of a has")
     few = cloud_windows(log_of(6, 1, name="a"), test, most_flavours=2)
     assert {one.name for one in few.test.flavours} >= {"others up to 4", "others up to 8"}
     assert few.notes == (), "the others have a flavour too"
@@ -73,17 +73,17 @@ def test_dates_that_are_unknown_or_overlap_are_told() -> None:
 def test_what_cannot_be_foreseen_is_one_sentence() -> None:
     a, b = log_of(6, 1, name="a"), log_of(2, 2, begin_day=6, name="b")
     nobody = np.full(b.n_jobs, -1)
-    with pytest.raises(WorkloadError, match="no job tells its user"):
+    with pytest.raises(WorkloadError, match="no job has a known user"):
         cloud_windows(a, replace(b, user=nobody))
-    with pytest.raises(WorkloadError, match=r"a spans 1\.0 days; 2 or more"):
+    with pytest.raises(WorkloadError, match=r"a spans 1\.0 days; fitting needs 2 or more"):
         cloud_windows(log_of(1, 1, name="a"), b)
-    with pytest.raises(WorkloadError, match="periods of 300 s; 12 or more"):
+    with pytest.raises(WorkloadError, match="periods of 300 s; a test needs 12 or more"):
         cloud_windows(a, b.head(3))
-    with pytest.raises(WorkloadError, match="nothing in common"):
+    with pytest.raises(WorkloadError, match="no flavour can be predicted"):
         cloud_windows(a, replace(b, procs=np.full(b.n_jobs, 999)))
     with pytest.raises(UnknownNameError, match="no generator of clouds 'lublin'"):
         chosen_generators("lublin")
-    with pytest.raises(WorkloadError, match="1 windows are no band"):
+    with pytest.raises(WorkloadError, match="1 windows give no band"):
         cloud_report(cloud_windows(a, b), n_windows=1)
 
 
@@ -178,7 +178,7 @@ def test_the_picture_tells_what_it_leaves_out() -> None:
 def test_the_authors_files_are_found_beside_each_other(tmp_path: Path) -> None:
     (tmp_path / "v1.dev.txt").write_text("300 b,|,k,k,|\n900 k,|\n")
     assert is_cloud_trace(tmp_path / "v1.dev.txt")
-    with pytest.raises(TraceError, match=r"flav_map\.txt, must lie beside it"):
+    with pytest.raises(TraceError, match=r"flav_map\.txt, must be in its folder"):
         read_cloud_trace(tmp_path / "v1.dev.txt")
     (tmp_path / "flav_map.txt").write_text("1,1.75 b\n4,7 k\n")
     assert not read_cloud_trace(tmp_path / "v1.dev.txt").knows_lifetimes

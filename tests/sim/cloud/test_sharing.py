@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 
-from sim.api import generate, generators, load_model, save_model
+from sim.api import generate, load_model, registered_generators, save_model
 from sim.generators.cloud.batches import LIVES, batches_of, observed_of
 from sim.generators.cloud.contexts import observed_contexts
 from sim.generators.cloud.flavours import keys_of, tokens_of
@@ -92,7 +92,7 @@ def test_jobs_of_nobody_known_are_of_one_user() -> None:
         procs=np.ones(10, dtype=int), user=np.array([-1] * 8 + [1, 2]),
     )  # fmt: skip
     assert generalise_requests(log, 3)[0].n_jobs == 10
-    with pytest.raises(WorkloadError, match="not even rounded"):
+    with pytest.raises(WorkloadError, match="not even if rounded"):
         generalise_requests(log, 4)
     assert users_by(np.array([0, 0, 0, 1, -1]), np.array([4, 4, -1, 4, 9])).tolist() == [
         2, 2, 2, 1, 0,
@@ -188,4 +188,4 @@ def test_what_cannot_be_is_refused(told: dict[str, Any], said: str) -> None:
 
 
 def test_the_shared_model_is_of_a_registered_generator() -> None:
-    assert shared(1).model.generator in [one.name for one in generators()]
+    assert shared(1).model.generator in [one.name for one in registered_generators()]

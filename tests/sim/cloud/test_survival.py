@@ -46,7 +46,7 @@ def test_a_batch_of_which_all_are_ignored_is_gone() -> None:
     assert left.flavour.tolist() == [0, 2]
     assert left.batch.tolist() == [0, 1]
     assert score_lifetimes(fit_lifetimes(left, 1), trace).bce > 0
-    with pytest.raises(WorkloadError, match="no job of this trace had ended"):
+    with pytest.raises(WorkloadError, match="no job of this trace ended"):
         treat_censored(trace_of([[0]], [1], censored=(0,)), "ignored")
 
 

@@ -84,5 +84,5 @@ def test_tasks_of_other_examples_are_refused_in_words() -> None:
     kept = fit("three_stage", a_log(), {"penalty": 0.1})
     changed = kept.arrays["examples_runtime_s"][::-1]
     broken = Model(kept.generator, kept.parameters, {**kept.arrays, "examples_runtime_s": changed})
-    with pytest.raises(WorkloadError, match="run times rise"):
+    with pytest.raises(WorkloadError, match="rising run times"):
         generate(broken, duration_s=DAY_S, seed=1)

@@ -176,7 +176,7 @@ def test_what_cannot_be_is_refused(name: str, told: dict[str, Json], said: str) 
 
 def test_memory_that_nobody_tells_cannot_be_tilted() -> None:
     model = Model("naive", {"memory_tilt": 1.0})
-    with pytest.raises(WorkloadError, match="no flavour tells its memory"):
+    with pytest.raises(WorkloadError, match="flavour memory is unknown"):
         tilts_of(model, (Flavour("a", 1000), Flavour("b", 2000)))
 
 

@@ -233,14 +233,14 @@ def test_what_cannot_be_is_said() -> None:
         soil_parameters([{"conductivity_mmh": 1.0}])
     with pytest.raises(SetupError, match="Manning's n must be above 0"):
         ground(roughness=0.0)
-    with pytest.raises(SetupError, match="may be below 0"):
+    with pytest.raises(SetupError, match="must be at least 0"):
         ground(rain_factor=-1.0)
-    with pytest.raises(SetupError, match="do not make whole samples of 4 steps"):
+    with pytest.raises(SetupError, match="are no multiple of samples of 4 steps"):
         simulate(
             make_plane(3, 1.0, 0.1), np.ones(5), ground(), step_s=1.0, sensors=(2,),
             steps_per_sample=4,
         )  # fmt: skip
     with pytest.raises(SetupError, match="allowed are 4 rows or more"):
         make_terrain(np.random.SeedSequence(0), size=3)
-    with pytest.raises(SetupError, match="of more than 0 s"):
+    with pytest.raises(SetupError, match="allowed are 1 or more, above 0 s"):
         hyetograph(3, 0.0)

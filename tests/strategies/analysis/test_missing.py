@@ -121,7 +121,7 @@ def test_targets_that_cannot_be() -> None:
         EstimationTarget(("a", "b", "c"))
     with pytest.raises(AnalysisError, match="two different ones"):
         EstimationTarget(("a", "a"))
-    with pytest.raises(AnalysisError, match="name that parameter alone"):
+    with pytest.raises(AnalysisError, match="name only its parameter"):
         EstimationTarget(("a", "b"), 1)
     with pytest.raises(UnknownParameterError):
         missing_runs(Knowledge(grid(2)), EstimationTarget(("q",)))
