@@ -183,7 +183,7 @@ def check_backfill(name: str) -> None:
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
-    """Return the valid names in scenarios and for `simulate`, by kind such as ``order``."""
+    """Return the registered names of policies and engines, by kind such as ``order``."""
     return {
         "order": tuple(order.name for order in ORDERS),
         "task_order": tuple(order.name for order in TASK_ORDERS),

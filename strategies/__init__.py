@@ -1,4 +1,4 @@
-"""Search spaces, observations and strategies that choose configurations, without input or output.
+"""Parameter spaces, results of runs, and strategies that choose the next configurations to run.
 
 It imports nothing of this project.
 

@@ -59,57 +59,57 @@ REJECTION_TRIES = 256
 
 
 @kernel
-def observe(ground: SpaceArrays, desk: StrategyArrays, index: int) -> None:
+def observe(ground: SpaceArrays, arrays: StrategyArrays, index: int) -> None:
     """Add the quality of a run to the level means, unless the run failed."""
     quality = ground.quality[index]
     if math.isnan(quality):
         return
-    if desk.tally[0] == 0:
-        desk.origin[0] = quality
-    desk.tally[0] += 1
+    if arrays.tally[0] == 0:
+        arrays.origin[0] = quality
+    arrays.tally[0] += 1
     for i in range(ground.n_levels.size):
         place = ground.first[i] + ground.level_ids[index, i]
-        desk.sums[place] += quality - desk.origin[0]
-        desk.counts[place] += 1
+        arrays.sums[place] += quality - arrays.origin[0]
+        arrays.counts[place] += 1
 
 
 @kernel
-def take(desk: StrategyArrays, index: int) -> None:
+def take(arrays: StrategyArrays, index: int) -> None:
     """Mark a configuration, given by its flat index, as taken."""
-    if desk.taken[index] == FREE:
-        desk.taken[index] = TAKEN
-        desk.tally[1] -= 1
+    if arrays.taken[index] == FREE:
+        arrays.taken[index] = TAKEN
+        arrays.tally[1] -= 1
 
 
 @kernel
-def reduced_candidate_lists(ground: SpaceArrays, desk: StrategyArrays, beta: float) -> None:
+def reduced_candidate_lists(ground: SpaceArrays, arrays: StrategyArrays, beta: float) -> None:
     """List, per parameter, the level ids with q(e) >= q_min + beta (q_max - q_min) or unknown."""
     for i in range(ground.n_levels.size):
         first, n = ground.first[i], ground.n_levels[i]
         q_min, q_max = math.inf, -math.inf
         for place in range(first, first + n):
-            if desk.counts[place] > 0:
-                quality = desk.origin[0] + desk.sums[place] / desk.counts[place]
+            if arrays.counts[place] > 0:
+                quality = arrays.origin[0] + arrays.sums[place] / arrays.counts[place]
                 q_min, q_max = min(q_min, quality), max(q_max, quality)
         threshold = q_max if beta == 1 else min(q_min + beta * (q_max - q_min), q_max)
         listed = 0
         for place in range(first, first + n):
-            is_in = desk.counts[place] == 0
+            is_in = arrays.counts[place] == 0
             if not is_in:
-                is_in = desk.origin[0] + desk.sums[place] / desk.counts[place] >= threshold
+                is_in = arrays.origin[0] + arrays.sums[place] / arrays.counts[place] >= threshold
             if is_in:
-                desk.candidates[first + listed] = place - first
+                arrays.candidates[first + listed] = place - first
                 listed += 1
-        desk.n_candidates[i] = listed
+        arrays.n_candidates[i] = listed
 
 
 @kernel
-def construction(ground: SpaceArrays, desk: StrategyArrays, state: Words) -> Any:
+def construction(ground: SpaceArrays, arrays: StrategyArrays, state: Words) -> Any:
     """Draw a random candidate level for every parameter and return the flat index."""
     solution = 0
     for i in range(ground.n_levels.size):
-        position = below(state, desk.n_candidates[i])
-        solution += desk.candidates[ground.first[i] + position] * ground.strides[i]
+        position = below(state, arrays.n_candidates[i])
+        solution += arrays.candidates[ground.first[i] + position] * ground.strides[i]
     return solution
 
 
@@ -117,7 +117,7 @@ def construction(ground: SpaceArrays, desk: StrategyArrays, state: Words) -> Any
 def local_search(
     ground: SpaceArrays,
     near: NeighbourCache,
-    desk: StrategyArrays,
+    arrays: StrategyArrays,
     n: int,
     centre: int,
     state: Words,
@@ -129,17 +129,17 @@ def local_search(
     for group in range(near.n_groups[slot]):
         total = near.ends[slot, group] - begin
         for at in range(total):
-            desk.order[at] = near.indices[slot, begin + at]
+            arrays.order[at] = near.indices[slot, begin + at]
         for at in range(total):
             if so_far == limit or n_visited == SEARCH_BOUND:
                 return so_far
             position = at + below(state, total - at)
-            index = desk.order[position]
-            desk.order[position] = desk.order[at]
+            index = arrays.order[position]
+            arrays.order[position] = arrays.order[at]
             n_visited += 1
-            if desk.taken[index] == FREE:
-                take(desk, index)
-                desk.batch[so_far] = index
+            if arrays.taken[index] == FREE:
+                take(arrays, index)
+                arrays.batch[so_far] = index
                 so_far += 1
         begin += total
     return so_far
@@ -149,58 +149,58 @@ def local_search(
 def add_round(
     ground: SpaceArrays,
     near: NeighbourCache,
-    desk: StrategyArrays,
+    arrays: StrategyArrays,
     neighbours: int,
     state: Words,
     so_far: int,
 ) -> int:
     """Append one GRASP round (Algorithm 1) to the batch and return the new batch length."""
-    solution = construction(ground, desk, state)
+    solution = construction(ground, arrays, state)
     n = neighbours
-    if desk.taken[solution] == FREE:
-        take(desk, solution)
-        desk.batch[so_far] = solution
+    if arrays.taken[solution] == FREE:
+        take(arrays, solution)
+        arrays.batch[so_far] = solution
         so_far += 1
     else:
         n = max(n, 1)
-    return local_search(ground, near, desk, n, solution, state, so_far)
+    return local_search(ground, near, arrays, n, solution, state, so_far)
 
 
 @kernel
-def add_random(ground: SpaceArrays, desk: StrategyArrays, state: Words, so_far: int) -> int:
+def add_random(ground: SpaceArrays, arrays: StrategyArrays, state: Words, so_far: int) -> int:
     """Append a random free configuration, if any, to the batch and return the new length."""
-    if desk.tally[1] == 0:
+    if arrays.tally[1] == 0:
         return so_far
     index = -1
     for _ in range(REJECTION_TRIES):
         candidate = 0
         for i in range(ground.n_levels.size):
             candidate += below(state, ground.n_levels[i]) * ground.strides[i]
-        if desk.taken[candidate] == FREE:
+        if arrays.taken[candidate] == FREE:
             index = candidate
             break
     if index < 0:
-        rest = below(state, desk.tally[1])
-        for other in range(desk.taken.size):
-            if desk.taken[other] == FREE:
+        rest = below(state, arrays.tally[1])
+        for other in range(arrays.taken.size):
+            if arrays.taken[other] == FREE:
                 if rest == 0:
                     index = other
                     break
                 rest -= 1
-    take(desk, index)
-    desk.batch[so_far] = index
+    take(arrays, index)
+    arrays.batch[so_far] = index
     return so_far + 1
 
 
 @kernel
-def random_search(ground: SpaceArrays, desk: StrategyArrays, n: int, state: Words) -> int:
+def random_search(ground: SpaceArrays, arrays: StrategyArrays, n: int, state: Words) -> int:
     """Fill the batch with ``n`` random configurations, as `strategies.RandomSearch` does.
 
     Returns their number; they are taken from now on.
     """
     so_far = 0
     while so_far < n:
-        longer = add_random(ground, desk, state, so_far)
+        longer = add_random(ground, arrays, state, so_far)
         if longer == so_far:
             break
         so_far = longer
@@ -211,7 +211,7 @@ def random_search(ground: SpaceArrays, desk: StrategyArrays, n: int, state: Word
 def suggest(
     ground: SpaceArrays,
     near: NeighbourCache,
-    desk: StrategyArrays,
+    arrays: StrategyArrays,
     n: int,
     beta: float,
     neighbours: int,
@@ -221,24 +221,24 @@ def suggest(
 
     Returns their number, fewer only if no more is free; they are taken from now on.
     """
-    if desk.tally[0] == 0:
-        return random_search(ground, desk, n, state)
-    reduced_candidate_lists(ground, desk, beta)
+    if arrays.tally[0] == 0:
+        return random_search(ground, arrays, n, state)
+    reduced_candidate_lists(ground, arrays, beta)
     so_far = 0
     while so_far < n:
         longer = so_far
         for _ in range(ROUNDS):
-            longer = add_round(ground, near, desk, neighbours, state, so_far)
+            longer = add_round(ground, near, arrays, neighbours, state, so_far)
             if longer > so_far:
                 break
         if longer == so_far:
-            longer = add_random(ground, desk, state, so_far)
+            longer = add_random(ground, arrays, state, so_far)
             if longer == so_far:
                 break
         so_far = longer
     for at in range(n, so_far):  # the surplus of the last round
-        desk.taken[desk.batch[at]] = FREE
-        desk.tally[1] += 1
+        arrays.taken[arrays.batch[at]] = FREE
+        arrays.tally[1] += 1
     return min(so_far, n)
 
 
@@ -295,7 +295,7 @@ def choose_well(mind: AnalystState) -> int:
 
 
 @kernel
-def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
+def from_subset(arrays: StrategyArrays, mind: AnalystState) -> int:
     """Draw a free configuration from the analyst's subset, which must contain one."""
     n = mind.members.size
     for _ in range(TRIES):
@@ -308,15 +308,15 @@ def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
             else:
                 at = middle + 1
         index = mind.members[min(at, n - 1)]
-        if desk.taken[index] == FREE:
+        if arrays.taken[index] == FREE:
             return index  # type: ignore[no-any-return]
     total = 0.0
     for i in range(n):
-        if desk.taken[mind.members[i]] == FREE:
+        if arrays.taken[mind.members[i]] == FREE:
             total += mind.weights[i]
     target, running, last_free = uniform(mind.state) * total, 0.0, -1
     for i in range(n):
-        if desk.taken[mind.members[i]] == FREE:
+        if arrays.taken[mind.members[i]] == FREE:
             running += mind.weights[i]
             last_free = mind.members[i]
             if running > target:
@@ -325,7 +325,7 @@ def from_subset(desk: StrategyArrays, mind: AnalystState) -> int:
 
 
 @kernel
-def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -> int:
+def from_levels(ground: SpaceArrays, arrays: StrategyArrays, mind: AnalystState) -> int:
     """Draw a free configuration by level weights, or return -1 if all attempts fail."""
     d = ground.n_levels.size
     for i in range(d):
@@ -344,21 +344,21 @@ def from_levels(ground: SpaceArrays, desk: StrategyArrays, mind: AnalystState) -
                     break
                 level_id += 1
             index += min(level_id, last) * ground.strides[i]
-        if desk.taken[index] == FREE:
+        if arrays.taken[index] == FREE:
             return index
     return -1
 
 
 @kernel
-def from_space(desk: StrategyArrays, mind: AnalystState, n_free: int) -> int:
+def from_space(arrays: StrategyArrays, mind: AnalystState, n_free: int) -> int:
     """Draw a free configuration uniformly from the whole space, which must contain one."""
     for _ in range(TRIES):
-        index = share_of(uniform(mind.state), desk.taken.size)
-        if desk.taken[index] == FREE:
+        index = share_of(uniform(mind.state), arrays.taken.size)
+        if arrays.taken[index] == FREE:
             return index
     rest = share_of(uniform(mind.state), n_free)
-    for index in range(desk.taken.size):
-        if desk.taken[index] == FREE:
+    for index in range(arrays.taken.size):
+        if arrays.taken[index] == FREE:
             if rest == 0:
                 return index
             rest -= 1
@@ -460,7 +460,7 @@ def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, w
 @kernel
 def include_analyst_run(
     ground: SpaceArrays,
-    desk: StrategyArrays,
+    arrays: StrategyArrays,
     mind: AnalystState,
     journal: EpisodeRecord,
     n: int,
@@ -468,19 +468,19 @@ def include_analyst_run(
 ) -> int:
     """Add up to n runs of the analyst's own choice and return the total number of runs."""
     for _ in range(n):
-        n_free = desk.tally[1]
+        n_free = arrays.tally[1]
         if n_free == 0:
             break
         well = choose_well(mind)
         index = -1
         if well == SUBSET:
-            index = from_subset(desk, mind)
+            index = from_subset(arrays, mind)
         elif well == LEVELS:
-            index = from_levels(ground, desk, mind)
+            index = from_levels(ground, arrays, mind)
         if index < 0:
             well = SPACE
-            index = from_space(desk, mind, n_free)
-        take(desk, index)
+            index = from_space(arrays, mind, n_free)
+        take(arrays, index)
         count_run(mind, index)
         note(journal, so_far, index, ANALYST, 0, well)
         so_far += 1
@@ -491,7 +491,7 @@ def include_analyst_run(
 def play(
     ground: SpaceArrays,
     near: NeighbourCache,
-    desk: StrategyArrays,
+    arrays: StrategyArrays,
     mind: AnalystState,
     journal: EpisodeRecord,
     terms: EpisodeTerms,
@@ -501,34 +501,34 @@ def play(
 ) -> int:
     """Play a compiled episode, recording runs in ``journal``, and return their number.
 
-    The arrays ``desk`` are cleared (`agents.compiled.space_arrays.clear`), ``mind`` is the initial
+    ``arrays`` are cleared (`agents.compiled.space_arrays.clear`), ``mind`` is the initial
     state of the analyst, ``seed_pool`` that of the session's seed (`agents.compiled.jit.pool_of`);
     ``pool``, uint64 [5], and ``state``, uint64 [6], are scratch.
     """
     so_far, rounds, batches = 0, 0, 0
-    while so_far < terms.max_runs and desk.tally[1] > 0:
+    while so_far < terms.max_runs and arrays.tally[1] > 0:
         begin = so_far
         n = min(terms.round, terms.max_runs - so_far)
         k = share(terms.confidence, so_far + n) - share(terms.confidence, so_far)
         if k > 0:
             batches += 1
             start(state, seed_pool, terms.purpose, batches, pool)
-            knows = desk.tally[0] > 0
+            knows = arrays.tally[0] > 0
             if rounds == 0:
-                n_suggested = random_search(ground, desk, k, state)
+                n_suggested = random_search(ground, arrays, k, state)
             else:
-                n_suggested = suggest(ground, near, desk, k, terms.beta, terms.neighbours, state)
+                n_suggested = suggest(ground, near, arrays, k, terms.beta, terms.neighbours, state)
             source = SUGGESTED if rounds > 0 and knows else INITIAL
             for at in range(n_suggested):
-                count_run(mind, desk.batch[at])
-                note(journal, so_far, desk.batch[at], source, batches, SPACE)
+                count_run(mind, arrays.batch[at])
+                note(journal, so_far, arrays.batch[at], source, batches, SPACE)
                 so_far += 1
         rounds += 1
-        so_far = include_analyst_run(ground, desk, mind, journal, begin + n - so_far, so_far)
+        so_far = include_analyst_run(ground, arrays, mind, journal, begin + n - so_far, so_far)
         content = False
         for at in range(begin, so_far):
             index = journal.indices[at]
-            observe(ground, desk, index)
+            observe(ground, arrays, index)
             learn(ground, mind, index, journal.wells[at])
             if ground.grades[index] >= terms.goal:
                 content = True

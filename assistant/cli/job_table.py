@@ -55,7 +55,7 @@ def check_writable(path: Path) -> None:
 
 
 def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write a table with one line per job of a simulation without instances on machines.
+    """Write a CSV file with one line per job of a simulation of rigid parallel jobs.
 
     Raises SettingsError if the file cannot be written.
     """
@@ -89,7 +89,7 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
 
 
 def write_placed_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None:
-    """Write a table with one line per job of a simulation, with all machines of the job.
+    """Write a CSV file with one line per job of a simulation of tasks placed on machines.
 
     Raises SettingsError if the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""The table of commands, and the one place where errors become exit codes.
+"""Registry of the commands, and conversion of their errors into exit codes.
 
 A command is imported when it is called: `--help` and `--version` import none.
 """

@@ -1,4 +1,4 @@
-"""Options of the command line that are merged into the tables of a sweep file, or into an SLA."""
+"""Command-line options that override settings of a sweep file or terms of an SLA."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ Report = Annotated[
 
 
 def sweep_tables(file: Path | None) -> dict[str, Any]:
-    """Return the TOML tables of a sweep file, or the default tables of a named testbed.
+    """Return the settings tables of a sweep file, or those of a testbed given by its name.
 
     Raises SettingsError if there is no such file, or it is not TOML.
     """
@@ -142,7 +142,7 @@ def merge_options(
     also: str | None = None,
     **top: Any,
 ) -> None:
-    """Merge command-line options into the tables of a sweep file, which they override.
+    """Merge command-line options into the settings tables of a sweep file, overriding them.
 
     Raises SettingsError if an option cannot be read, or two contradict each other.
     """
@@ -383,7 +383,7 @@ def policy_options(texts: list[str]) -> dict[str, float]:
 
 
 def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
-    """Return the ``[executor]`` table of a sweep file changed by the ``--executor`` option."""
+    """Return the ``[executor]`` settings table, changed by the ``--executor`` option."""
     name, _, where = text.partition("=")
     base = dict(table) if table is not None and table.get("kind") == name else {}
     if not where:
@@ -395,7 +395,7 @@ def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
 def environment_table(
     table: dict[str, Any] | None, cores: int | None, memory: str | None
 ) -> dict[str, Any]:
-    """Return the ``[environment]`` table of a sweep file with the options merged in."""
+    """Return the ``[environment]`` settings table with ``cores`` and ``memory`` merged in."""
     options = {"cores": cores, "memory": memory}
     return {
         **(table or {}),
@@ -435,7 +435,7 @@ CostUnit = Annotated[str | None, typer.Option(help="Unit of the cost, e.g. EUR."
 
 @dataclass(frozen=True, slots=True)
 class SlaOptions:
-    """The command-line options for the SLA as typed, None if not given."""
+    """Texts of the command-line options for the SLA; None for an option that is not given."""
 
     runs: str | None = None
     deadline: str | None = None
@@ -454,7 +454,7 @@ class SlaOptions:
         return self != SlaOptions()
 
     def tables(self) -> dict[str, Any]:
-        """Return the options as sweep file tables, without terms removed by ``none``.
+        """Return the options as settings tables, without the terms that ``none`` removes.
 
         Raises SettingsError for an invalid number.
         """
@@ -480,7 +480,7 @@ class SlaOptions:
         return file_tables
 
     def laid_over(self, tables: dict[str, Any]) -> None:
-        """Merge the options into the tables of a sweep file, which they override.
+        """Merge the options into the settings tables of a sweep file, overriding them.
 
         A cost measure replaces a price, and vice versa. Raises SettingsError for an invalid number.
         """
@@ -628,7 +628,7 @@ def hook_tables(
     on_failure: str | None,
     timeout: str | None,
 ) -> dict[str, Any] | None:
-    """Merge options into the table of hooks of a sweep file. Returns None without any hook.
+    """Return the settings table of hooks with the options merged in, or None without hooks.
 
     A program path in an option is relative to the current folder. Raises SettingsError if an
     option cannot be split into a program and its arguments.

@@ -1,4 +1,4 @@
-"""The reference of commands and options, as `docs/reference/cli.md` holds it.
+"""Generator of the reference of commands and options, `docs/reference/cli.md`.
 
 Write it anew with `python -m assistant.cli.reference > docs/reference/cli.md`.
 """

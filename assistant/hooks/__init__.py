@@ -1,1 +1,1 @@
-"""Hooks: programs of the operator that are started with notices on warnings, ends and failures."""
+"""Hooks: programs of the user, started on warnings, at the end of a sweep, and on failures."""

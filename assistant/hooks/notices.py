@@ -1,4 +1,4 @@
-"""Notices for hooks: what they contain and when they are due, decided from the event log alone.
+"""Notices for hooks: their content, and when to send them, decided from the event log alone.
 
 The command line, the browser and scripts therefore send the same notices for the same events. Also
 the hook commands of a sweep file.
@@ -67,7 +67,7 @@ class BestConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NoticeAlternative:
-    """Alternative in a notice on a warning; ``number`` counts from 1, as in `steer --accept`."""
+    """Change that a warning proposes; ``number`` counts from 1, as in `steer --accept`."""
 
     number: int
     kind: AlternativeKind
@@ -77,7 +77,7 @@ class NoticeAlternative:
 
 @dataclass(frozen=True, slots=True)
 class WarningDetails:
-    """Fields of a notice on a warning; ``basis`` is the paper's rule or the forecast.
+    """Fields of a notice on a warning; ``basis`` is the Copper paper's rule or the forecast.
 
     Args:
         basis: rule that gave it.
@@ -242,7 +242,7 @@ def _ending(experiment: Experiment, reason: str, at_s: float, *, finished: bool)
 
 
 def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> Notice:
-    """Build the notice on a failed run, with the number ``count`` of failures since the last."""
+    """Build the notice on a failed run; ``count`` runs have failed since the last notice."""
     text = run.failure or ""
     further = "" if count < 2 else f" ({count} runs have failed since the last notice)"
     values = experiment.space.values(run.configuration)
@@ -251,7 +251,7 @@ def of_failed_run(experiment: Experiment, run: Run, count: int, at_s: float) -> 
 
 
 def of_failed_sweep(experiment: Experiment, text: str, count: int, at_s: float) -> Notice:
-    """Build the notice on a sweep that ended by an error, after ``count`` unnoticed failures."""
+    """Build the notice on a sweep that ended with an error, after ``count`` unreported failures."""
     name = experiment.opened.name
     notice = _notice(experiment, "failure", at_s, f"{name} ended with an error: {text}")
     return replace(notice, failure=FailureDetails("sweep", None, None, text, count))
@@ -321,7 +321,7 @@ def _leader(experiment: Experiment) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoticeState:
-    """State between notices: unsent failures, and the last end that was noticed.
+    """State from which notices are decided: failures not reported yet, last reported end.
 
     Args:
         told_s: time of the last notice on failures; None before the first.
@@ -376,7 +376,7 @@ def pending_notices(
 def notices_of_end(
     experiment: Experiment, reason: str, state: NoticeState, at_s: float
 ) -> tuple[NoticeState, tuple[Notice, ...]]:
-    """Return the new notice state, and the notices on the end of auto-steering unless sent."""
+    """Return the new notice state and, if not sent yet, the notices on auto-steering's end."""
     ended = (reason, len(experiment.runs))
     if state.ended == ended:
         return state, ()
@@ -390,7 +390,7 @@ LONGEST_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class HookCommands:
-    """Commands of the hooks for warnings, the end and failures; empty for no hook.
+    """Hook commands for warnings, the end of a sweep and failures; empty means no hook.
 
     Args:
         on_warning: program and arguments, started without a shell.
@@ -446,7 +446,7 @@ class HookCommands:
 
 
 def resolve_hook_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tables of a sweep file with the hook folder made absolute."""
+    """Return sweep file tables in which the working folder of the hooks is absolute."""
     hooks = tables.get("hooks")
     if not isinstance(hooks, dict) or not isinstance(hooks.get("cwd", "."), str):
         return dict(tables)

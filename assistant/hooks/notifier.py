@@ -1,4 +1,4 @@
-"""Notifier: starts hooks beside a sweep, which neither waits for them nor fails with them.
+"""Notifier: starts hooks while a sweep runs; slow or failed hooks do not affect its runs.
 
 Each kind of hook has a thread, which starts its program with one notice after the other and ends
 it, with its child processes, after the timeout. A fault is reported once.

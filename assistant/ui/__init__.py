@@ -1,1 +1,1 @@
-"""The Streamlit user interface: pages draw values and return intents, which `app` carries out."""
+"""The Streamlit user interface: pages show data and return user requests, which `app` executes."""

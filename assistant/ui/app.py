@@ -1,4 +1,4 @@
-"""The app around the pages: it opens experiments, draws a page and carries out its intent."""
+"""The Streamlit app around the pages: opens experiments, draws pages, executes user requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPage:
-    """Entry for one page of an experiment: title, icon and module in `assistant.ui.pages`."""
+    """Menu entry of one experiment page: title, icon, and module name in `assistant.ui.pages`."""
 
     title: str
     icon: str
     module: str
 
     def draw(self, view: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-        """Draw the page and return the user's intent, or None without one."""
+        """Draw the page and return the action that the user requested, or None."""
         intent: Intent | None = _module(self.module).page(view, experiment)
         return intent
 
@@ -61,7 +61,7 @@ def _module(name: str) -> Any:
 
 
 def import_pages() -> None:
-    """Import the modules of all pages ahead of their first drawing."""
+    """Import the modules of all pages in advance, so that the first drawing of a page is fast."""
     for name in ("experiments", "new", "workload", "platform", "agents"):
         _module(name)
     for entry in PAGES.values():
@@ -69,7 +69,7 @@ def import_pages() -> None:
 
 
 def run_app(store: Path) -> None:
-    """Draw the page named by the browser's address, for a store that need not exist yet."""
+    """Draw the page in the browser's URL, for an experiment store that may not exist yet."""
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:

@@ -4,10 +4,10 @@ from assistant.presentation.charts.vega_lite import Spec
 
 
 def wide(spec: Spec) -> Spec:
-    """Return a chart specification with the width of its container."""
+    """Return a copy of a chart specification that is as wide as its container in the browser."""
     return {**spec, "width": "container", "autosize": {"type": "fit", "contains": "padding"}}
 
 
 def low(spec: Spec) -> Spec:
-    """Return a chart specification with its container's width and a height of its own."""
+    """Return a copy of a chart specification as wide as its container, with its own plot height."""
     return {**spec, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}

@@ -1,4 +1,4 @@
-"""Intents: a page returns what the user wants done, and this module carries it out.
+"""Intents: actions that the user requests on a page, and functions that carry them out.
 
 A refusal is kept as one sentence and drawn beside the field that it concerns. Typed values stay.
 """
@@ -63,7 +63,7 @@ def sentence(error: Exception) -> str:
 
 
 def perform(intent: Intent) -> bool:
-    """Carry out an intent, store its result for display, and return whether it succeeded."""
+    """Carry out a requested action, store its result, and return whether it succeeded."""
     try:
         with st.spinner(f"{intent.waiting} …"):
             result = ActionResult(intent.place, intent.do(), refused=False)
@@ -75,7 +75,7 @@ def perform(intent: Intent) -> bool:
 
 
 def answer_at(*places: str) -> None:
-    """Draw the result of the last intent if it belongs to one of the given places."""
+    """Draw the message of the last requested action here if it belongs to one of the places."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     with st.container():  # keeps its place when empty, so that nothing below moves
         if result is None or result.place not in places or not result.text:
@@ -87,11 +87,11 @@ def answer_at(*places: str) -> None:
 
 
 def refusal() -> ActionResult | None:
-    """Return the result of the last intent if it was refused, else None."""
+    """Return the result of the last requested action if it was refused, else None."""
     result: ActionResult | None = st.session_state.get(_RESULT_KEY)
     return result if result is not None and result.refused else None
 
 
 def forget() -> None:
-    """Delete the stored result of the last intent."""
+    """Delete the stored result of the last requested action."""
     st.session_state.pop(_RESULT_KEY, None)

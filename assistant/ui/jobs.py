@@ -1,4 +1,4 @@
-"""Background jobs: ``copperline`` commands that take longer than a page may, in own processes.
+"""Background jobs: slow ``copperline`` commands that run in separate processes beside the pages.
 
 The page polls twice a second; a poll starts the next command. A stop ends the process group.
 """
@@ -26,7 +26,7 @@ _READ_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class CommandExit:
-    """Exit of a command: code, standard output and error, and whether the user stopped it."""
+    """Result of an ended command: exit code, output, error output, and if the user stopped it."""
 
     code: int
     out: str
@@ -41,7 +41,7 @@ class CommandExit:
 
 
 class BackgroundJob:
-    """Sequence of commands run in the background in a temporary folder until one fails.
+    """Background job: commands that run one after another, until one fails.
 
     Raises OSError if the first process cannot be started.
     """
@@ -79,7 +79,7 @@ class BackgroundJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last command has ended, after starting the next one if due."""
+        """Whether the job has ended; also starts the next command if the current one succeeded."""
         if self._process.poll() is None:
             return False
         if self._stopped or self._process.returncode != 0 or self._at + 1 == len(self._commands):
@@ -101,7 +101,7 @@ class BackgroundJob:
                 return
 
     def ended(self) -> CommandExit | None:
-        """Return the exit of the last command, or None while a command runs."""
+        """Return the result of the last executed command, or None while the job runs."""
         if not self.is_over:
             return None
         code = self._process.returncode

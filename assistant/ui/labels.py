@@ -1,4 +1,4 @@
-"""Labels: short texts and table cells of the pages. An unknown value is never a number."""
+"""Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
 import time
 
@@ -74,18 +74,18 @@ def measure_title(name: str, unit: str) -> str:
 
 
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
-    """Return the open levels of a parameter, in the parameter's order."""
+    """Return the levels of a parameter that may be suggested (open), in the parameter's order."""
     ids = space.open_ids[space.names.index(parameter.name)]
     return [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
 
 
 def closed_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the closed levels of all parameters, each with its parameter's name."""
+    """Return (parameter name, level) pairs of the levels closed to suggestions."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.closed), key=str)
 
 
 def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
-    """Return the preferred levels of all parameters, each with its parameter's name."""
+    """Return (parameter name, level) pairs of the levels that are preferred in suggestions."""
     return sorted(((name, space.parameter(name).levels[i]) for name, i in space.preferred), key=str)
 
 
@@ -102,7 +102,7 @@ def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]
 
 
 def run_label(experiment: Experiment, run: Run) -> str:
-    """Return a one-line label of a run: number, value of the objective, and verdict."""
+    """Return a one-line label of a run: number, value of the objective, and the user's rating."""
     value = run.outcome.value if run.outcome else None
     text = f"run {run.id}: {quantity(value, experiment.opened.objective.unit)}"
     text += "" if run.stopped is None else ", stopped early"
@@ -125,7 +125,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
-    """Return the levels that a region spans as text, omitting parameters with all levels."""
+    """Describe a region by its levels (``box``), omitting parameters of which it has all levels."""
     parts = []
     for parameter, ids in zip(space.parameters, box, strict=True):
         if len(ids) == parameter.n_levels:

@@ -19,7 +19,7 @@ _TIME, _DAY, _TABLES = "Over time", "Mean day", "Tables"
 
 
 def draw_dashboard(board: PlatformDashboard, key: str) -> None:
-    """Draw the dashboard of an AI platform, starting the keys of its fields with ``key``."""
+    """Draw the dashboard of an AI platform; ``key`` is the prefix of its widget keys."""
     _tiles(board)
     if board.words:
         st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in board.words))
@@ -124,7 +124,7 @@ def _frame(drawing: PlatformDrawing) -> pd.DataFrame:
 
 
 def tables(board: PlatformDashboard) -> None:
-    """Draw the tasks and waiting times of an AI platform as tables."""
+    """Draw the tables of task durations and waiting times of an AI platform."""
     for title, (header, rows) in board.tables.items():
         st.markdown(f"**{title}**")
         st.dataframe(

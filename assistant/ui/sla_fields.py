@@ -1,4 +1,4 @@
-"""Fields of the SLA other than runs and deadline: typed text, and tables of a sweep file."""
+"""Form fields of the SLA except budget and deadline, as typed text and as settings tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _TIME = "Enter a time such as 90s, 30m or 2h, or leave the field empty."
 
 @dataclass(frozen=True, slots=True)
 class SlaFields:
-    """SLA form fields as typed, except budget and deadline, where empty means no limit.
+    """SLA form fields as typed, except budget and deadline; an empty field means no limit.
 
     Args:
         go_on: whether auto-steering continues once the goal is reached.
@@ -52,7 +52,7 @@ class SlaFields:
         )
 
     def tables(self, key: str) -> dict[str, Any]:
-        """Return the fields as sweep file tables, or raise FormFieldError if invalid."""
+        """Return the fields as settings tables of a sweep file, or raise FormFieldError."""
         tables: dict[str, Any] = {}
         goal = _number(self.goal, f"{key}-goal")
         if goal is not None:
@@ -75,7 +75,7 @@ class SlaFields:
 
 
 def check_field(place: str, tables: Mapping[str, Any], hint: str = "") -> None:
-    """Raise FormFieldError for a field if its sweep file tables are invalid."""
+    """Raise FormFieldError for a field (``place``) if its settings tables are invalid."""
     try:
         check_settings(tables, "the form").sla(0.0)
     except Exception as error:

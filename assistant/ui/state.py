@@ -1,4 +1,4 @@
-"""State of an experiment for the pages: a snapshot to read, and a session to decide through.
+"""State of an experiment for the pages: a snapshot to read, and a session to change it.
 
 While the service is away, the last state stays on the screen. `seed` sets first values of fields.
 """
@@ -45,7 +45,7 @@ class ExperimentView(Protocol):
 
 
 class Activity(StrEnum):
-    """Kind of activity in the execution of an experiment."""
+    """Execution state of an experiment, such as running or paused."""
 
     FINISHED = "finished"
     PAUSED = "paused"
@@ -64,7 +64,7 @@ class ExperimentSnapshot:
 
     @property
     def activity(self) -> Activity:
-        """Current activity in the execution of the experiment."""
+        """Current execution state of the experiment."""
         experiment = self.experiment
         if experiment.finished is not None:
             return Activity.FINISHED
@@ -135,7 +135,7 @@ class ExperimentViewModel:
         return self._seen.experiment
 
     def refresh(self, *, now: bool = False) -> ExperimentSnapshot:
-        """Read the state again unless it is recent, or in any case with ``now``."""
+        """Return the state; read it again from the service if it is old, or if ``now``."""
         with self._lock:
             if now or time.monotonic() >= self._read_s + AGAIN_S:
                 self._seen = self._read()
@@ -169,7 +169,7 @@ class ExperimentViewModel:
 
 
 class ServiceConnection:
-    """Connection of this process to the service of a store, which need not exist yet."""
+    """Connection of this process to the service of an experiment store."""
 
     def __init__(self, store: Path) -> None:
         self.store = store

@@ -28,7 +28,7 @@ _DRAWN, _FRESH = "drawn", "drawn-now"
 
 
 def status_bar(view_model: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw the status bar of an experiment and return the intent to start or pause."""
+    """Draw the status bar of an experiment and return the request to start or pause, or None."""
     snapshot = view_model.snapshot
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
@@ -47,7 +47,7 @@ def status_bar(view_model: ExperimentViewModel, experiment: Experiment) -> Inten
 
 
 def state_words(snapshot: ExperimentSnapshot) -> str:
-    """Describe the activity of the execution in words, with an icon."""
+    """Describe the execution state of an experiment in words, with an icon."""
     icon, text = _ACTIVITY_LABELS[snapshot.activity]
     experiment = snapshot.experiment
     running = len(experiment.runs_in(RunState.RUNNING))
@@ -65,7 +65,7 @@ def state_words(snapshot: ExperimentSnapshot) -> str:
 
 
 def external_client_words(execution: ExecutionStatus) -> str:
-    """Describe when the external client that takes the runs last called."""
+    """Describe when the external client that executes the runs last called the service."""
     last_call_s = execution.last_call_s
     contact = "no call yet" if last_call_s is None else f"last call {lasting(last_call_s)} ago"
     return f"an external client takes the runs, {contact}"

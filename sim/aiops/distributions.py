@@ -162,7 +162,7 @@ class PositiveDistribution:
 
     @property
     def mean(self) -> float:
-        """Mean of the distribution; infinite for a Pareto distribution with b <= 1."""
+        """Mean of the distribution; infinite for a Pareto distribution with shape b <= 1."""
         if self.family == "lognorm":
             return self.scale * math.exp(self.shapes[0] ** 2 / 2)
         if self.family == "pareto":

@@ -68,7 +68,7 @@ class Drift:
         return np.where(has_begun, self.size * moved, 0.0)
 
     def loss(self, times_s: Floats, learnt_s: float | Floats) -> Floats:
-        """Return the performance lost at each time by a model with data from time `learnt_s`."""
+        """Return the performance lost at each time by a model trained on data from `learnt_s`."""
         apart = np.abs(self.place(times_s) - self.place(np.asarray(learnt_s, dtype=float)))
         return np.asarray(np.minimum(apart, self.size))
 
@@ -152,7 +152,7 @@ def data_gain(performance: float, new_share: float) -> float:
 
 
 def potential(built: float, lost: float, new_share: float) -> float:
-    """Return the expected performance gain of a retraining now (section III-A).
+    """Return the expected performance gain of a retraining now (PipeSim paper, section III-A).
 
     Args:
         built: performance of the model when it was built.
@@ -247,7 +247,7 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """Randomly drawn properties of a deployed model; weights are 1 on average."""
+    """Randomly drawn properties of a deployed model: drifts, usage, scheduling weight and age."""
 
     drifts: tuple[Drift, ...]
     scorings_per_day: float
@@ -256,7 +256,7 @@ class ModelProfile:
     check_s: float
 
     def loss(self, now_s: float, learnt_s: float) -> float:
-        """Return the performance lost at `now_s` by a version with data from `learnt_s`."""
+        """Return the performance lost at `now_s` by a version trained on data from `learnt_s`."""
         now = np.array([now_s])
         return float(sum(drift.loss(now, learnt_s)[0] for drift in self.drifts))
 
@@ -291,7 +291,7 @@ def draw_fleet(
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A version of a deployed model: deployment time, data time and initial performance."""
+    """A version of a deployed model: times of deployment and of its data, initial performance."""
 
     deployed_s: float
     learnt_s: float

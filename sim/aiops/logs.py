@@ -132,7 +132,7 @@ def best_law(gaps: Floats) -> PositiveDistribution:
 def fit_arrivals(
     times_s: Floats, *, start_s: float = 0.0, least_per_cell: int = LEAST_PER_CELL
 ) -> PipelineArrivals:
-    """Fit one distribution to all gaps, and the best family to each hour of the week.
+    """Fit one distribution to all arrival gaps, and the best family to each hour of the week.
 
     A gap belongs to the hour in which it begins. An hour with too few gaps takes the fit of the
     same hour over all days; if these are too few as well, the fit of all gaps.

@@ -158,7 +158,7 @@ class PipelineGraph:
 
     @cached_property
     def line(self) -> tuple[PipelineTask | MetricGate, ...] | None:
-        """Nodes in order if the graph is a chain that ends at a failed gate, else None."""
+        """Nodes in order if the graph is a chain without branches for failed gates, else None."""
         row: list[PipelineTask | MetricGate] = []
         name: str | None = self.start
         while name is not None:
@@ -173,7 +173,7 @@ class PipelineGraph:
         return tuple(row) if len(row) == len(self.nodes) else None
 
     def walk(self) -> Generator[tuple[str, Node], str, None]:
-        """Yield the nodes in execution order, one at a time.
+        """Yield each node in execution order; the caller sends back the node's result label.
 
         The caller sends the label that the node emitted.
         """
@@ -402,7 +402,7 @@ class PlatformResource:
 
 @dataclass(frozen=True, slots=True)
 class DataStore:
-    """Data store of all assets; concurrent tasks do not share its bandwidth."""
+    """Data store of all assets; each task gets its full bandwidth, even beside other tasks."""
 
     latency_s: float = 0.05
     read_bytes_per_s: float = 1e8
@@ -468,7 +468,7 @@ class Platform:
     def having(
         self, name: str, *, capacity: int | None = None, discipline: str | None = None
     ) -> "Platform":
-        """Return a copy with another capacity or queue discipline of one resource."""
+        """Return a copy in which the resource `name` has another capacity or discipline."""
         before = self.resource(name)
         after = replace(
             before,

@@ -343,7 +343,7 @@ GAP_SHAPES = (1.6, 0.72)
 
 @cache
 def published_statistics() -> PlatformStatistics:
-    """Return the statistics of the platform in the PipeSim paper."""
+    """Return platform statistics from the PipeSim paper, with defaults where it prints none."""
     return PlatformStatistics(
         _assets(),
         PreprocessingCurve(0.03, 1.5, 2.0, PositiveDistribution("lognorm", (0.9,), 1.5)),
@@ -368,7 +368,7 @@ def published_statistics() -> PlatformStatistics:
 
 
 def published_arrivals(mean_gap_s: float = MEAN_GAP_S) -> PipelineArrivals:
-    """Return the published arrivals per hour of the week, with this mean gap in seconds."""
+    """Return the default arrivals per hour of the week, after PipeSim, with this mean gap in s."""
     unit = PositiveDistribution("exponweib", GAP_SHAPES, 1.0)
     weights = np.array([day * hour for day in WEEKDAYS for hour in HOURS])
     per_hour = HOUR_S / mean_gap_s * weights * (CELLS / weights.sum())

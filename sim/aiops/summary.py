@@ -1,4 +1,4 @@
-"""The summary of a trace of any length, in bounded memory: sums by hour, waits, tasks.
+"""Summary of a simulation trace in bounded memory: hourly sums, waiting times and task times.
 
 Rows are read in batches and become sums by hour and histograms of logarithms of seconds, so that
 quantiles are exact to half a percent. `about.json` and `fleet.parquet` beside the tables hold
@@ -149,7 +149,7 @@ def simulation_metadata(scenario: PlatformScenario, result: PlatformResult) -> S
 
 
 def fleet_hours(course: FleetHistory) -> dict[str, Floats]:
-    """Return hourly means, quantiles, sums and counts over all deployed models."""
+    """Return performance, staleness and SLA statistics over all deployed models, by hour."""
     return {
         "performance": course.performance.mean(axis=0),
         "performance_low": np.quantile(course.performance, 0.05, axis=0),

@@ -210,7 +210,7 @@ class Synthesiser:
         return self._rng(name).random(n)
 
     def plan(self, first: int, arrived_s: Floats) -> Plans:
-        """Draw one pipeline for each arrival time; `first` is the number of the first."""
+        """Draw one pipeline for each arrival time; the pipelines are numbered from `first`."""
         n, recipe = len(arrived_s), self.recipe
         framework = self._framework(arrived_s)
         estimator = self._estimator(framework)
@@ -271,7 +271,7 @@ class Synthesiser:
         return _place(u, until)
 
     def metrics(self, estimator: Ints, is_network: NDArray[np.bool_]) -> Floats:
-        """Draw the metrics of models after training, float64 [n, 4]."""
+        """Draw performance, CLEVER score, size and inference time of models: float64 [n, 4]."""
         n = len(estimator)
         u, performance = self._uniform("performance", n), np.empty(n)
         for place, name in enumerate(self.estimators):
@@ -373,7 +373,7 @@ def _bytes(data: Floats, model: Floats) -> tuple[Floats, Floats]:
 
 
 def delays_s(platform: Platform, plans: Plans) -> tuple[Floats, Floats]:
-    """Return seconds of reading and of writing by task type, two float64 [n, 7] arrays.
+    """Return the seconds of reading and of writing data by task type, two float64 [n, 7] arrays.
 
     An operation takes the latency plus bytes by bandwidth; without bytes it takes no time.
     """

@@ -215,7 +215,7 @@ GAPS = "gaps between arrivals"
 
 @dataclass(frozen=True, eq=False)
 class SimulationAccuracy:
-    """Comparison of a log with a simulation from statistics that were fitted to it.
+    """Comparison of a log with a simulation whose statistics were fitted to the log.
 
     Attributes:
         n_observed, n_simulated: executed tasks of the log, simulated pipelines.

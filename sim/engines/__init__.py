@@ -1,4 +1,4 @@
-"""Engines: the event loops that run a scenario. They must agree bit by bit."""
+"""Engines: event loops that simulate a scenario; all give bit-identical results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

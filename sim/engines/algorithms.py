@@ -1,4 +1,4 @@
-"""Algorithms: objects that place tasks, what they get and return, and some examples.
+"""Algorithms: user-defined objects that place tasks, their interface, and examples.
 
 The examples are first fit, random fit, and the plans of HEFT and CPOP carried out.
 """
@@ -79,7 +79,7 @@ class FleetSeries:
 
 @dataclass(frozen=True)
 class AlgorithmRun:
-    """A simulation in which an object placed the tasks.
+    """Outcome of a simulation in which an `Algorithm` object placed the tasks.
 
     Attributes:
         result: result as of any engine, for `summarise_instances`. Its digest is unique, because a
@@ -97,7 +97,7 @@ MOST_EDGES = 1_000_000
 
 
 class FirstFit:
-    """The first task that has room anywhere, on the first machine that has room.
+    """Algorithm that places the first ready task that fits, on the first machine with room.
 
     Equal to placement ``first_fit`` with backfill ``greedy``, instance by instance. Room only
     shrinks within one instant, so a machine without room is not examined again.
@@ -107,7 +107,7 @@ class FirstFit:
         self._first: dict[int, int] = {}
 
     def algorithm(self, cluster: LiveCluster, _clock: float) -> Choice:
-        """Return the first machine with room and the first ready task that has room."""
+        """Return the first machine with room for the first ready task that fits, and this task."""
         for task in cluster.ready_tasks:
             for machine in cluster.machines[self._first.get(task.need, 0) :]:
                 self._first[task.need] = machine.number

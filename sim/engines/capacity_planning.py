@@ -1,4 +1,4 @@
-"""Capacity planning: how many servers suffice for the futures that a model draws.
+"""Capacity planning: the number of servers that future workloads of a model need.
 
 Futures are counted (fluid) and placed by first fit. First fit with unlimited servers uses the first
 k of them and decides as with k servers; with fewer it rejects the first job that would have used a
@@ -41,7 +41,7 @@ PlanningProgress = Callable[[str, int, int], None]
 
 
 def first_fit_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Count the servers that first fit uses at most between `begin_s` and `end_s`.
+    """Return the number of servers that first fit needs between `begin_s` and `end_s`.
 
     Both are seconds since the first submission. Jobs are placed from the first on; jobs after the
     end are not placed.
@@ -96,7 +96,7 @@ def plan_capacity(
     seed: int = 0,
     progress: PlanningProgress | None = None,
 ) -> CapacityPlan:
-    """Return how many servers suffice in a share of the futures of a model.
+    """Return how many servers suffice in a given share of the futures drawn from a model.
 
     Every case is drawn with the same seeds, so that differences between cases are not chance.
 

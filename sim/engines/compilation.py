@@ -1,4 +1,4 @@
-"""Compilation of the programs ahead of use, in a separate process, and loading of them.
+"""Ahead-of-time compilation of event loops in a separate process, and their loading.
 
 The machine code lies in the disk cache (`sim.kernel.jit`), beside a small file that marks it as
 complete. If that file is missing, `begin_to_compile` starts `main` in a separate process; another
@@ -373,7 +373,7 @@ _T = TypeVar("_T")
 
 
 def load_or_recompile(fetch: Callable[[], _T], allocation: Allocation) -> _T:
-    """Load compiled code with `fetch`, compiling damaged code on disk again once.
+    """Load compiled code with `fetch`; if the code on disk is damaged, recompile it once.
 
     Raises:
         EngineError: it cannot be compiled or loaded.

@@ -55,7 +55,7 @@ def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int)
 
 @kernel
 def pop(times_s: list[float], jobs: list[int], n: int) -> None:
-    """Remove the earliest end from a heap of n entries."""
+    """Remove the earliest job end from a heap of n future ends."""
     last = n - 1
     time_s, job = times_s[last], jobs[last]
     slot, below = 0, 1
@@ -193,7 +193,7 @@ def new_event_state(
 def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, not in a call
     state: Any, pool: Pool, decide: Any, score_now: Any, course: EventState, n_instants: int
 ) -> bool:
-    """Simulate jobs for at most `n_instants` instants and return whether no event is left.
+    """Simulate jobs for at most `n_instants` event times; return whether no event is left.
 
     `pool` is the one in the state. The policy `decide` maps (state, partition, now_s) to the number
     of jobs started; `score_now` is the score of the order, if its ranks change. After at most
@@ -349,7 +349,7 @@ def new_timetable(
 
 @kernel
 def run_fleet(fleet: Fleet, decide: Any, choose: Any, table: Timetable, n_instants: int) -> bool:
-    """Simulate instances for at most `n_instants` and return whether no event is left.
+    """Simulate instances for at most `n_instants` event times; return whether none is left.
 
     `decide` is the backfilling rule, (fleet, choose, now_s). After at most `n_instants` a later
     call continues. Return True when no event is left.

@@ -117,7 +117,7 @@ def _groups(scenario: Scenario) -> NDArray[np.int64]:
 def typical_needs(
     needs: PlacementProblem, instances: NDArray[np.int64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most frequent needs and their instance counts: int64 [n_typical] each.
+    """Return the most frequent resource requests and their instance counts: int64 [n_typical].
 
     Args:
         needs: needs of the tasks.
@@ -156,7 +156,7 @@ def summarise_instances(scenario: Scenario, result: SimulationResult) -> Instanc
 def summarise_placing(
     scenario: Scenario, result: SimulationResult, target: TargetWorkload | None = None
 ) -> PlacementMetrics:
-    """Compute how well instances were placed on machines in a simulation.
+    """Compute metrics of how well instances were placed on machines, such as fragmentation.
 
     `target` is the typical instances for the fragmentation; None is the workload of the scenario.
     """
@@ -227,7 +227,7 @@ def _full_s(pace: Pace) -> NDArray[np.float64]:
 
 
 def seconds_on(pace: Pace, cpu: float, gpu: float) -> NDArray[np.float64]:
-    """Return an instance's seconds alone on a machine, for each task: float64 [n_tasks].
+    """Return one instance's run time in seconds alone on a machine, per task: float64 [n_tasks].
 
     `cpu` and `gpu` are speeds as shares of full speed. The arithmetic is that of the kernel.
     """

@@ -33,12 +33,12 @@ KINDS = {"planned": PLANNED, "drain": DRAIN, "failure": FAILURE}
 
 
 def decides_by_plan(scenario: Scenario) -> bool:
-    """Return whether capacity changes, so that every rule must decide by a plan."""
+    """Return whether capacity windows require every backfilling rule to decide by a plan."""
     return bool(scenario.windows)
 
 
 def preempts(scenario: Scenario) -> NDArray[np.bool_]:
-    """Return, per partition, whether its jobs may be killed for others: bool [m]."""
+    """Return, per partition, whether jobs on its processors may be preempted: bool [m]."""
     parts, hosts = scenario.cluster.partitions, scenario.cluster.hosts()
     is_preempting = np.zeros(len(parts), dtype=np.bool_)
     is_preempting[hosts[[part.preemptible for part in parts]]] = True
@@ -57,7 +57,7 @@ def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArr
 
 
 def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) -> PoolTerms:
-    """Return the initial tiers, preemption settings and windows of a scenario.
+    """Return initial priority tiers and preemption settings of jobs, and the capacity windows.
 
     `rank` is the result of `ranks_of`: int64 [n].
     """
@@ -79,7 +79,7 @@ def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) 
 
 
 def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
-    """Return the initial user limits and window events of a scenario."""
+    """Return the user job limits and the begins and ends of capacity windows of a scenario."""
     outside, parts = no_external_events(), scenario.cluster.partitions
     if _has_limits(scenario):
         rank = ranks_of(scenario, admission, facts_of(scenario, admission))
@@ -103,7 +103,7 @@ def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
 
 
 def facts_of(scenario: Scenario, admission: Admission) -> JobFacts:
-    """Return the facts on the jobs that the order of a scenario may use."""
+    """Return the job properties that the queue order of a scenario may use."""
     return JobFacts(
         submit_s=scenario.workload.submit_s,
         requested_s=admission.requested_s,
@@ -156,7 +156,7 @@ def _windows(scenario: Scenario) -> NDArray[np.void]:
 
 
 def note_places(scenario: Scenario, pool: Pool) -> None:
-    """Set preemption and window counts of the partitions in an array-based pool."""
+    """Set, for each partition of a pool, its preemption flag and number of capacity windows."""
     partitions: NDArray[np.void] = np.asarray(pool.partitions)
     preempting = preempts(scenario)
     partitions["preempts"] = preempting

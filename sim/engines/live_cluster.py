@@ -299,14 +299,14 @@ class LiveState:
         ]
 
     def instance(self, number: int) -> LiveInstance:
-        """Return the view of the instance with a number."""
+        """Return the view of the instance with the given number."""
         if number not in self._instances:
             task = self.all_tasks[self.fleet.task_of[number]]
             self._instances[number] = LiveInstance(self, number, task)
         return self._instances[number]
 
     def ready(self) -> tuple[LiveTask, ...]:
-        """Return the tasks that can be placed, in order."""
+        """Return the tasks that can be placed, in queue order."""
         if self._ready is None:
             self._ready = tuple(self.all_tasks[task] for _, task in self._waiting)
         return self._ready
@@ -322,7 +322,7 @@ class LiveState:
         )
 
     def seconds(self, task: int, cpu: float, gpu: float) -> float:
-        """Return the seconds of an instance of a task alone at given speeds."""
+        """Return the run time in seconds of an instance alone on a machine of given speeds."""
         if (cpu, gpu) not in self._seconds:
             self._seconds[cpu, gpu] = seconds_on(self._pace, cpu, gpu).tolist()
         return self._seconds[cpu, gpu][task]
@@ -380,11 +380,11 @@ class LiveState:
 
     @property
     def n_changed(self) -> int:
-        """Return the number of instances that got a new end in this decision."""
+        """Return the number of instances whose end time changed in this decision."""
         return self.fleet.cursor[N_CHANGED]
 
     def never_placed(self) -> list[int]:
-        """Return the submitted tasks with instances on no machine."""
+        """Return the numbers of the submitted tasks with instances that were not placed."""
         return [
             task.number
             for job in self.unfinished.values()

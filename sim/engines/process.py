@@ -50,7 +50,7 @@ KernelForm = Literal["auto", "compiled", "interpreted"]
 
 
 class Calendar(simpy.Environment):
-    """A SimPy environment that can also schedule at an absolute time.
+    """SimPy environment that can also schedule events at an absolute time.
 
     SimPy schedules by delay, and ``now + (t - now)`` is not always t in floating point. Engines
     must agree bit by bit, so arrivals must happen at their exact time.
@@ -141,7 +141,7 @@ class DecisionObserver(Protocol):
 
 
 class JobScheduler:
-    """A process that owns the state and wakes at the end of every instant with an event."""
+    """SimPy process that owns queues and processors and decides which waiting jobs start."""
 
     def __init__(
         self, calendar: Calendar, scenario: Scenario, admission: Admission, text: SchedulerKernel
@@ -424,7 +424,7 @@ def fleet_kernel(scenario: Scenario, kernel: KernelForm) -> tuple[FleetKernel, b
 
 
 class FleetScheduler:
-    """A process that owns the fleet and wakes at the end of every instant with an event."""
+    """SimPy process that owns the machines and decides where waiting instances are placed."""
 
     def __init__(self, calendar: Calendar, fleet: Fleet, text: FleetKernel) -> None:
         self.calendar, self.fleet, self.text = calendar, fleet, text

@@ -82,7 +82,7 @@ class FinishedSchedule:
         )
 
     def heads(self, sightings: Iterable[tuple[int, float]]) -> QueueHeads:
-        """Return the heads of a queue from (row, moment) pairs in order of time."""
+        """Return the jobs at the head of a queue, from (job row, time in s) pairs in time order."""
         first: dict[int, float] = {}
         for row, now_s in sightings:
             first.setdefault(row, now_s)
@@ -90,7 +90,7 @@ class FinishedSchedule:
         return QueueHeads(len(first), listed)
 
     def jobs(self, rows: Iterable[int], by: Literal["procs", "procs_h"]) -> OtherJobs:
-        """Summarise jobs that ran, and list those with the largest size or work."""
+        """Summarise jobs that ran, and list those with most processors or processor-hours."""
         job_rows = list(rows)
         procs = {row: int(self.admission.procs[row]) for row in job_rows}
         procs_h = {
@@ -113,7 +113,7 @@ class FinishedSchedule:
         )
 
     def ended(self, among: NDArray[np.int64], from_s: float, to_s: float) -> list[int]:
-        """Return the jobs among int64 [n] that ran at `from_s` and ended by `to_s`."""
+        """Return the rows in `among` of jobs that ran at `from_s` and ended by `to_s`."""
         start_s, end_s = self.result.start_s[among], self.result.end_s[among]
         ended_rows: list[int] = among[
             (start_s <= from_s) & (end_s > from_s) & (end_s <= to_s)
@@ -121,7 +121,7 @@ class FinishedSchedule:
         return ended_rows
 
     def ended_at(self, partition: int, now_s: float, at_once: Iterable[int]) -> list[int]:
-        """Return the jobs of a partition whose ends a decision at `now_s` could use.
+        """Return a partition's jobs that ended at `now_s`, in time for a decision then.
 
         `at_once` are the jobs that earlier decisions started at this time; they count if they have
         no run time.
@@ -142,7 +142,7 @@ EASY = "easy"  # The rule whose reservations are known here; other rules get the
 
 
 class HeadReservation(NamedTuple):
-    """Reservation for the head of the queue: its start and the processors left over then."""
+    """Reservation for the head of the queue: start time, and number of processors left over."""
 
     reserved_s: float
     extra_procs: int
@@ -260,7 +260,7 @@ Span = tuple[DecisionView, float]
 
 
 def spans_of(looks: list[DecisionView]) -> list[Span]:
-    """Return the last view of each instant, with the time until which it is valid."""
+    """Return the last view of each time, paired with the time of the next view."""
     return [(look, then.now_s) for look, then in pairwise(looks) if then.now_s > look.now_s]
 
 

@@ -109,7 +109,7 @@ class TooFewProcessors:
 
 @dataclass(frozen=True)
 class BlockedByHead:
-    """Reason to wait: the rule forbade overtaking better-ranked jobs with a blocked head."""
+    """Reason to wait: the head of the queue was blocked, and the rule forbade overtaking it."""
 
     kind: Literal["behind"] = field(default="behind", init=False)
     heads: QueueHeads
@@ -148,7 +148,7 @@ class ReservationDelay:
 
 @dataclass(frozen=True)
 class HeadOfQueue:
-    """Reason to wait: the job was the head, and running jobs first had to end."""
+    """Reason to wait: the job was the head of the queue, and running jobs first had to end."""
 
     kind: Literal["is_head"] = field(default="is_head", init=False)
     needed_procs: int
@@ -235,7 +235,7 @@ class JobStart:
 
 @dataclass(frozen=True)
 class StartExpectation:
-    """Start expected by estimates when the job first became the head of the queue."""
+    """Start time expected from estimated run times when the job became head of the queue."""
 
     seen_s: float
     expected_s: float

@@ -69,7 +69,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class RecordFieldError(Exception):
-    """An invalid field of a Joulie record, without the file and line that a `TraceError` has."""
+    """Error for an invalid field of a Joulie record; unlike `TraceError` without file and line."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.expected = name, expected
@@ -252,7 +252,7 @@ def _phases_json(rows: list[list[float]]) -> str:
 
 
 def read_phases(raw_phases: object, profile: Sequence[float]) -> PhaseRows:
-    """Return the checked phases of a record, whose average must be the profile.
+    """Return the validated phases of a record, whose average must equal the given profile.
 
     Raises:
         RecordFieldError: no such list, an invalid number, or another average.

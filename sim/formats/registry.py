@@ -1,4 +1,4 @@
-"""The registry of workload formats: a file is read by its content and written by its name.
+"""Registry of workload formats: reading detects the format, writing uses the file name.
 
 A new format is a new line in `FORMATS`. SWF comes last and takes all unknown files, so that its
 reader reports the error.

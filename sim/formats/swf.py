@@ -154,7 +154,7 @@ class SwfText:
     n_negative: int
 
     def only(self, rows: NDArray[np.bool_]) -> "SwfText":
-        """Return the log with the selected rows; `n_negative` still counts the whole file."""
+        """Return the log with the selected rows; `n_negative` stays that of the whole file."""
         return replace(
             self,
             lines=list(compress(self.lines, rows.tolist())),

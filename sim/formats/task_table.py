@@ -1,4 +1,4 @@
-"""Tables with a row per task: our format with task graphs, and job files of CloudSimPy.
+"""CSV tables with one row per task: Copperline's format with task graphs, and CloudSimPy's.
 
 Our format needs ``job_id``, ``submit_s``, ``task`` (a name without blanks, unique in its job),
 ``parents`` (names of tasks of the same job, with blanks between them) and ``runtime_s``; optional

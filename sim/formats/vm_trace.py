@@ -1,4 +1,4 @@
-"""Traces of virtual machines: batches of flavours (Bergsma et al.), and tables with one row each.
+"""Traces of virtual machines: batches of flavours (Bergsma et al.), or a table row per machine.
 
 Files of Bergsma et al. have one line per period with arrivals: seconds since the clock's zero, a
 space, and tokens separated by commas. A token is a flavour (a letter) or ``|``, which ends a

@@ -1,4 +1,4 @@
-"""Downey's moldable jobs: work, average parallelism, and a speedup that both determine.
+"""Downey's model of moldable jobs: work, average parallelism, and the resulting speedup.
 
 Downey, "A parallel workload model and its implications for processor allocation", HPDC 1997, and
 "A model for speedup of parallel programs", report UCB/CSD-97-933, 1997. As there, a job has a
@@ -65,7 +65,7 @@ def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
 
 
 def fewest_fastest(parallelism: Floats, cv2: Floats) -> Floats:
-    """Return the fewest processors with the maximum speedup, `parallelism`: float64."""
+    """Return the smallest number of processors at which the speedup is at its maximum: float64."""
     low = np.where(cv2 > 0, 2 * parallelism - 1, parallelism)
     n_procs: Floats = np.where(cv2 <= 1, low, parallelism + parallelism * cv2 - cv2)
     return n_procs
@@ -113,7 +113,7 @@ class MoldableJobs:
 
 
 def published() -> Model:
-    """Return the default model: 128 processors at most, and 240 jobs per day."""
+    """Return the default Downey model: 128 processors at most, and 240 jobs per day."""
     return Model(
         "downey",
         {
@@ -221,7 +221,7 @@ def moments(model: Model) -> Mapping[str, ModelMoment]:
 
 
 def fit_downey(workload: Workload, knobs: Mapping[str, float]) -> Model:
-    """Fit the parameter bounds by moments of logarithms, as if jobs had used A processors.
+    """Fit Downey's parameter bounds to a log, taking each job's processors as its parallelism.
 
     A log has no run times on other processors, so a knob sets `cv2`; work follows from the run
     time by the speedup at the middle of it.

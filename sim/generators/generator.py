@@ -58,13 +58,13 @@ class RandomStreams:
         return np.random.default_rng(self.sequence(name))
 
     def sequence(self, name: str) -> np.random.SeedSequence:
-        """Return the seed sequence of the stream with this name, from which to spawn."""
+        """Return the seed sequence of the stream with this name, to spawn generators from."""
         path = "/".join((*self.within, name)).encode()
         words = np.frombuffer(hashlib.sha256(path).digest()[: 4 * _N_WORDS], dtype="<u4")
         return np.random.SeedSequence(self.seed, spawn_key=tuple(int(word) for word in words))
 
     def inside(self, name: str) -> "RandomStreams":
-        """Return the substreams of the stream with this name."""
+        """Return streams whose names are nested below this name."""
         return RandomStreams(self.seed, (*self.within, name))
 
 
@@ -304,7 +304,7 @@ class Horizon:
 
 @dataclass(frozen=True)
 class ModelMoment:
-    """A moment of the jobs that a model is expected to draw: mean and standard deviation.
+    """Expected mean and standard deviation of one quantity of the jobs that a model draws.
 
     Attributes:
         mean: expected value of one job; of ``jobs_per_day``, of one day in the long run.
@@ -621,7 +621,7 @@ def fit(
 def generate(
     model: Model, *, duration_s: float, seed: int | RandomStreams, scale: float = 1.0
 ) -> Workload:
-    """Draw a workload of `duration_s` seconds of submissions from a model.
+    """Draw a workload from a model, with submissions over `duration_s` seconds.
 
     Jobs are submitted within `duration_s` seconds; `scale` is a factor on the rate of arrivals.
 

@@ -1,4 +1,4 @@
-"""Changes of the load of a workload: scaled, shaken, or inflated until a cluster is full.
+"""Changes of a workload's load: scaled gaps, shifted submit times, or jobs drawn to fill GPUs.
 
 Scaling multiplies the times between submissions, which keeps jobs and their order but also
 stretches days and weeks; prefer a generator's `scale` where days count (Feitelson, "Workload
@@ -104,7 +104,7 @@ def shake(
 
 
 def units(workload: Workload, by: Unit, session_gap_s: float) -> NDArray[np.int64]:
-    """Return the number of each job's unit (job, session or user) for shifts: int64 [n_jobs]."""
+    """Return the index of the unit (job, session or user) with which each job is shifted."""
     n_jobs = workload.n_jobs
     if by == "jobs":
         return np.arange(n_jobs, dtype=np.int64)

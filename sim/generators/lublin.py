@@ -47,7 +47,7 @@ TOO_MUCH_ARRIVE_TIME = 13.0
 
 @dataclass(frozen=True)
 class LublinParameters:
-    """Parameters of the model for one type of job, with the authors' names."""
+    """Parameters of the Lublin-Feitelson model for one type of job, with the authors' names."""
 
     serial_prob: float
     pow2_prob: float
@@ -189,7 +189,7 @@ def _log_points(p: LublinParameters, rng: np.random.Generator) -> float:
 
 
 def bucket_weights(p: LublinParameters) -> NDArray[np.float64]:
-    """Return the points that each half hour of the day costs an arrival: float64 [48], mean 1.
+    """Return the weight of each half hour in the daily arrival cycle: float64 [48], mean 1.
 
     It is NaN if no part of the gamma falls into the day.
     """
@@ -257,7 +257,7 @@ KNOBS: tuple[PolicyOption, ...] = (
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """The distribution of processors per job: serial, or a two-stage uniform exponent of 2.
+    """The distribution of processors per job: 1, or 2 to the power of a two-stage uniform variable.
 
     `pow2` is the share with a rounded exponent, `first` that of the first stage.
     """
@@ -290,7 +290,7 @@ class SizeLaw:
         return np.concatenate([[self.serial], self.pow2 * stages, free * stages])
 
     def at(self, ends: tuple[float, float, float]) -> "SizeLaw":
-        """Return a distribution with other stage ends, and the same shares but none of them 0."""
+        """Return a copy with these stage ends, in which no share is 0."""
         few = 1e-3
         serial, pow2 = max(self.serial, few), max(self.pow2, few)
         total = max(serial + pow2 + few, 1.0)
@@ -300,7 +300,7 @@ class SizeLaw:
     def learnt(
         self, sizes: Floats, counts: Floats, rounds: int = ROUNDS
     ) -> tuple["SizeLaw", float]:
-        """Return the distribution with maximum-likelihood shares, and its log-likelihood."""
+        """Fit the shares to job sizes by maximum likelihood; return copy and log-likelihood."""
         cells, law = components(sizes, self.ends), self
         for _ in range(rounds):
             joint = law.shares[:, None] * cells
@@ -371,7 +371,7 @@ def _with(ends: tuple[float, float, float], place: int, value: float) -> tuple[f
 def fit_run_times(
     runtime_s: Floats, procs: NDArray[np.int64]
 ) -> tuple[float, float, float, float, float, float]:
-    """Fit the run-time parameters a1, b1, a2, b2, pa and pb, the best of three starts."""
+    """Fit the run-time parameters a1, b1, a2, b2, pa and pb; keep the best of three starts."""
     logs = np.log(np.maximum(runtime_s, 1.0) + 0.5)
     few = max(1, -(-len(logs) // FEW_ROWS))
     runs = [
@@ -495,7 +495,7 @@ def fit_arrivals(
 
 
 def mean_gap(shape: float, barr: float, too_late: float) -> float:
-    """Return the mean gap in seconds, exp of a gamma variable truncated at `too_late`."""
+    """Return the mean gap between jobs in seconds; its logarithm is a truncated gamma variable."""
     edges = np.linspace(0.0, too_late, 20_001)
     mass = np.diff(gammainc(shape, edges / barr))
     if mass.sum() < 1e-12:
@@ -504,7 +504,7 @@ def mean_gap(shape: float, barr: float, too_late: float) -> float:
 
 
 def fit_requests(workload: Workload) -> float:
-    """Return the f-model factor from the median ratio of requested to run time, or 0."""
+    """Return the factor of `f_model` for the log's median ratio of requested to run time, or 0."""
     if workload.requested_is_runtime:
         return 0.0
     ran = workload.runtime_s >= 1.0

@@ -1,4 +1,4 @@
-"""The Lublin-Feitelson model as a generator, and the built-in workload of demo and tests.
+"""The Lublin-Feitelson model as a generator, and the built-in workload for demo and tests.
 
 `sim.generators.lublin` has the model itself and its published parameters. Here jobs are drawn in
 blocks, a million in a second; in a denser workload (`scale`) every job brings fewer points, which
@@ -71,7 +71,7 @@ MOST_EXPONENT = 24.0
 
 
 def published() -> Model:
-    """Return the model with the authors' parameters, which draws interactive and batch jobs."""
+    """Return the Lublin-Feitelson model with its authors' parameters (interactive and batch)."""
     tables = {"interactive": INTERACTIVE, "batch": BATCH, "typeless": TYPELESS}
     return Model(
         "lublin",
@@ -363,7 +363,7 @@ FACTOR = 4.0
 
 
 def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
-    """Draw the built-in workload of demo and tests: Lublin-Feitelson jobs on 128 processors.
+    """Draw the built-in workload for demo and tests: Lublin-Feitelson jobs on 128 processors.
 
     Lublin-Feitelson jobs of both types, up to 32 processors (ULow, UMed and UHi less 2). Submit
     times are scaled to an offered load of 0.65 on 128 processors. Requests are the run times by

@@ -1,4 +1,4 @@
-"""Futures of a log by a block bootstrap: its days or weeks in another order.
+"""Workloads from a log by a block bootstrap: random days or weeks of it in a new order.
 
 Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
 17(3), 1989, for the idea that blocks keep dependences; blocks here lie on the calendar, so that
@@ -38,7 +38,7 @@ Rows = NDArray[np.intp]
 
 
 def measure_moments(workload: Workload, horizon: Horizon) -> Mapping[str, float]:
-    """Measure the moments of a workload, under the names that model moments have.
+    """Return means of a workload, such as jobs per day, by the names that model moments have.
 
     ``jobs_per_day`` over the whole duration; ``log_runtime``, the mean of ln(run time in s), where
     run times below a second count as one; ``log2_procs``, the mean of log2(processors);
@@ -97,7 +97,7 @@ class Blocks:
 
     @cached_property
     def of_phases(self) -> tuple[NDArray[np.int64], ...]:
-        """Block numbers for each phase of the calendar period."""
+        """Numbers of the blocks at each phase (position) of the calendar period."""
         numbers = np.arange(self.first, self.last + 1, dtype=np.int64)
         return tuple(numbers[numbers % self.n_phases == phase] for phase in range(self.n_phases))
 
@@ -157,7 +157,7 @@ def check(model: Model) -> None:
 
 
 def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
-    """Draw a workload from random blocks of the log, in sequence and overlaid for the scale.
+    """Draw a workload from random blocks of the log, one after another, overlaid if scale > 1.
 
     Raises:
         WorkloadError: no jobs within the duration, or too many.

@@ -1,4 +1,4 @@
-"""Jobs that are graphs of tasks: layered at random, chains, forks and joins, maps and reduces.
+"""Jobs as random graphs of tasks: layered graphs, chains, forks and joins, maps and reduces.
 
 Random layers are after Tobita and Kasahara, "A standard task graph set for fair evaluation of
 multiprocessor scheduling algorithms", Journal of Scheduling 5(5), 2002 (method layrprob): every
@@ -66,7 +66,7 @@ class Layers:
         return np.cumsum(self.width) - self.width
 
     def of_tasks(self, column: Ints) -> Ints:
-        """Return a column per task from a column per layer, by repetition."""
+        """Return one entry per task, by repeating each layer's entry of `column`."""
         return np.repeat(column, self.width)
 
 

@@ -82,7 +82,7 @@ class Days:
         return int((self.hours.sum(1) > 0).sum())
 
     def rates(self) -> Floats:
-        """Return jobs, processor-seconds and seconds per day, 0 on excluded days: [n_days, 3]."""
+        """Return jobs, work and covered seconds per day, 0 on excluded days: [n_days, 3]."""
         counts = self.cover_s >= LEAST_COVER * DAY_S
         totals = np.column_stack([self.hours.sum(1), self.work, self.cover_s])
         return np.where(counts[:, None], totals, 0.0)

@@ -1,4 +1,4 @@
-"""Bin packing: jobs are put on empty servers in the order of arrival until one fits nowhere.
+"""Bin packing: jobs are placed on servers in order of arrival until one job fits nowhere.
 
 Bergsma et al., section 6.2: the allocation at the first failure shows how well jobs can be packed.
 Servers are alike and have cores and memory; a job lies on one server as a whole, and ended jobs
@@ -128,7 +128,7 @@ def has_room(queue: Queue, rack: Rack, job: int, server: int) -> bool:
 
 @kernel
 def at_random(queue: Queue, rack: Rack, job: int) -> int:
-    """Choose uniformly at random among the servers that have room for a job."""
+    """Return a server drawn uniformly among those with room for a job, or -1 if none has room."""
     n = 0
     for server in range(len(rack.mcpu)):
         if has_room(queue, rack, job, server):

@@ -86,7 +86,7 @@ class GaugeSettings(NamedTuple):
 
 
 def gpu_classes(mgpu: NDArray[np.int64], mgpu_per_device: int) -> tuple[NDArray[np.int64], int]:
-    """Return the class of GPUs of each need, int64 [n_needs], and the number of classes."""
+    """Return the GPU class of each resource request by its number of GPUs, and the class count."""
     amount = np.where(mgpu < mgpu_per_device, SHARE, mgpu // mgpu_per_device)
     classes, of_need = np.unique(np.concatenate([[SHARE], amount]), return_inverse=True)
     return np.where(mgpu == 0, NO_CLASS, of_need[1:]).astype(np.int64), len(classes)

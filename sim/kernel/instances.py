@@ -54,7 +54,7 @@ def insert(fleet: Fleet, line: list[int], first: int, n: int, task: int) -> None
 
 @kernel
 def remove_first(fleet: Fleet, line: list[int], first: int, n: int) -> None:
-    """Remove the first task from a heap of n + 1 entries that begins at a slot."""
+    """Remove the first task from the heap of n + 1 entries that starts at slot `first`."""
     task, slot, below = line[first + n], 0, 1
     rank = fleet.tasks[task].rank
     while below < n:
@@ -71,7 +71,7 @@ def remove_first(fleet: Fleet, line: list[int], first: int, n: int) -> None:
 
 @kernel
 def cpu_pace(fleet: Fleet, task: int, machine: int) -> float:
-    """Return the CPU units per second of an instance of a task on a machine."""
+    """Return the units of CPU work per second that a task instance does on a machine."""
     speed, host = fleet.speeds[task], fleet.hosts[machine]
     rate = speed.cpu_rate * (1.0 - speed.cpu_feels * (1.0 - host.cpu_speed))
     if fleet.cursor[SHARES] == 1 and host.n_computing > 1:
@@ -81,7 +81,7 @@ def cpu_pace(fleet: Fleet, task: int, machine: int) -> float:
 
 @kernel
 def gpu_pace(fleet: Fleet, task: int, machine: int) -> float:
-    """Return the GPU units per second of an instance of a task on a machine."""
+    """Return the units of GPU work per second that a task instance does on a machine."""
     speed, host = fleet.speeds[task], fleet.hosts[machine]
     rate = speed.gpu_rate * (1.0 - speed.gpu_feels * (1.0 - host.gpu_speed))
     return rate * (1.0 - speed.feed * (1.0 - host.cpu_speed))
@@ -186,7 +186,7 @@ NEVER_S = float("nan")
 
 @kernel
 def has_room(fleet: Fleet, need: int, machine: int) -> bool:
-    """Return whether a machine has the free resources of a need at this moment."""
+    """Return whether a machine now has enough free resources for a resource request."""
     at, wants = machine * AMOUNTS, need * AMOUNTS
     for r in range(GPU):
         if fleet.free[at + r] < fleet.demand[wants + r]:
@@ -207,7 +207,7 @@ def has_room(fleet: Fleet, need: int, machine: int) -> bool:
 @noinline
 @kernel
 def take(fleet: Fleet, need: int, machine: int, instance: int) -> None:
-    """Allocate the resources of a need to an instance on a machine that has room.
+    """Allocate the requested resources to an instance on a machine that has room.
 
     Its GPUs are the first that have room; for a part of a GPU it is the one that was picked.
     """
@@ -364,7 +364,7 @@ def _stop_waiting(fleet: Fleet, task: int) -> None:
 
 @kernel
 def forget_need(fleet: Fleet, index: int) -> None:
-    """Remove a need without waiting tasks from the list of live needs."""
+    """Remove a resource request from the list of the requests that waiting tasks have."""
     place = fleet.needs[index].place
     fleet.cursor[N_LIVE] -= 1
     last = fleet.live[fleet.cursor[N_LIVE]]
@@ -452,7 +452,7 @@ def _place_any(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
 
 @kernel
 def first_start(fleet: Fleet, index: int) -> int:
-    """Return the machine from which to search for room for a need; -1 if none has room."""
+    """Return the first machine to search for room for a resource request; -1 if none has room."""
     need, decision = fleet.needs[index], fleet.cursor[DECISION]
     if need.seen_at == decision:
         return need.start

@@ -147,7 +147,7 @@ def _processor() -> str:
 
 
 def unavailable() -> str | None:
-    """Return why nothing can be compiled here, as the end of a sentence, or None."""
+    """Return the reason why Numba cannot compile functions here, or None if it can."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "NUMBA_DISABLE_JIT is set; unset it to compile"
     if numba_version() is None:

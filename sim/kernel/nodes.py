@@ -99,7 +99,7 @@ class Reservations(NamedTuple):
 def empty_reservations(
     most: NDArray[np.int64], capacity: NDArray[np.int64], n_bookings: int, *, is_used: bool
 ) -> Reservations:
-    """Return arrays for machine reservations that contain none yet.
+    """Return arrays for machine reservations, initially empty.
 
     Args:
         most: int64 [n_jobs], the most machines that each job can get.
@@ -331,7 +331,7 @@ def suits(nodes: Nodes, kind: int, job: int) -> bool:
 
 @kernel
 def idle_procs(nodes: Nodes, k: int, job: int, kept_too: bool) -> int:
-    """Return the processors of the idle machines of partition k that suit a job.
+    """Count the processors of the idle machines of partition k that suit a job.
 
     With `kept_too`, machines that the latest reservation names count too.
     """
@@ -421,7 +421,7 @@ def hold_share(nodes: Nodes, machine: int, job: int, n_processes: int) -> None:
 
 @kernel
 def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
-    """Release the machines of a job that ends in partition k, keeping their record."""
+    """Release the machines of a job that ends in partition k, but keep the list of them."""
     claim = nodes.claims[job]
     is_shared = nodes.stocks[k].is_shared == 1
     for place in range(claim.first_place, claim.first_place + claim.n_places):

@@ -116,10 +116,10 @@ def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
 def earlier(
     pool: Pool, k: int, procs: int, length_s: float, planned_at_s: float, before_s: float
 ) -> float:
-    """Return a planned job's first possible earlier start before `before_s`, or its old one.
+    """Return the first earlier start possible for a planned job, or its planned start.
 
-    The processors that the job itself occupies count as free. Without such a time, return its
-    planned start.
+    The processors that the job itself occupies count as free. An earlier start lies before
+    `before_s`.
     """
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
@@ -137,7 +137,7 @@ def earlier(
 
 @kernel
 def most_free(pool: Pool, k: int, before_s: float) -> int:
-    """Return the most processors that are free at any time before a time."""
+    """Return the maximum number of free processors in a plan before the time `before_s`."""
     here = pool.partitions[k]
     i, end, most = here.first_step, here.first_step + here.n_steps, 0
     while i < end and pool.steps_s[i] < before_s:
@@ -148,7 +148,7 @@ def most_free(pool: Pool, k: int, before_s: float) -> int:
 
 @kernel
 def step_at(pool: Pool, k: int, time_s: float) -> int:
-    """Return the slot of the last step that is not after a time."""
+    """Return the slot of the last step of a plan that begins at a time or before it."""
     here = pool.partitions[k]
     low, high = here.first_step, here.first_step + here.n_steps - 1
     while low < high:

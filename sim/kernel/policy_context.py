@@ -1,4 +1,4 @@
-"""What policies know beyond processors and queue: tiers, limits, windows and usage of users.
+"""Input of policies besides jobs and partitions: tiers, limits, windows and usage of users.
 
 `PolicyContext` is the input for the pool of a simulation. A feature that a scenario does not use is
 empty and costs nothing.
@@ -257,7 +257,7 @@ def _less_one(x: float) -> float:
 
 @dataclass(frozen=True)
 class PolicyContext:
-    """Input of the policies beside jobs and partitions.
+    """Input of the policies besides jobs and partitions.
 
     Attributes:
         submit_s: float64 [n]; None if no policy uses it.

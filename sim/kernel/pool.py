@@ -127,7 +127,7 @@ class PartitionState:
 
 
 class QueueBlock:
-    """Lower bounds for a block of queue slots, for skipping jobs that cannot start."""
+    """Lower bounds of processors and estimates of the jobs in a block of queue slots."""
 
     __slots__ = ("estimate_s", "procs")
     procs: int
@@ -262,7 +262,7 @@ def rank_at(pool: Pool, slot: int) -> int:
 
 @kernel
 def note(pool: Pool, slot: int) -> None:
-    """Update the lower bounds of a queue block for the job in one of its slots."""
+    """Lower the bounds of a queue block to include the job in one of its slots."""
     job = pool.queue[slot]
     if job >= 0:
         block = pool.blocks[slot >> BLOCK_BITS]

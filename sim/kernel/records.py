@@ -1,4 +1,4 @@
-"""Rows with named fields, in the two forms on which kernel functions run.
+"""Rows with named fields, as NumPy arrays for compiled code or as Python objects.
 
 Compiled functions work on NumPy structured arrays. Interpreted ones work on lists of objects, which
 Python reads three times faster. A class with annotated ``int`` and ``float`` fields describes the

@@ -65,7 +65,7 @@ _GPU = DEMANDS.index("mgpu")
 
 @dataclass(frozen=True, eq=False)
 class TargetWorkload:
-    """Typical instances of a workload: kinds with their shares.
+    """Most frequent kinds of task instances of a workload, with their shares.
 
     Attributes:
         demand: int64 [n_kinds, len(DEMANDS)], resources of an instance.

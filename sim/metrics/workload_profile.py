@@ -1,4 +1,4 @@
-"""The profile of a workload before any simulation: numbers, bins, curves and shares.
+"""Profile of a workload before any simulation: statistics, load over time, and user shares.
 
 Offered load, estimates and users follow Feitelson, Workload Modeling for Computer Systems
 Performance Evaluation (2015), chapters 3, 8 and 9.
@@ -225,7 +225,7 @@ class LoadSeries:
 
 @dataclass(frozen=True)
 class SizeClass:
-    """Jobs of more than half of `most` processors and at most `most`, a power of two.
+    """Jobs on more than `most` / 2 and at most `most` processors; `most` is a power of two.
 
     `n_at_most` counts the jobs of exactly `most` processors.
     """
@@ -247,7 +247,7 @@ class TimeClass:
 
 @dataclass(frozen=True)
 class CumulativeDistribution:
-    """Points of an empirical cumulative distribution: values and shares at most these."""
+    """Points of an empirical cumulative distribution: values, and the share up to each value."""
 
     values: tuple[float, ...]
     shares: tuple[float, ...]

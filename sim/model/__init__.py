@@ -1,1 +1,1 @@
-"""The model: workload, tasks, cluster, scenario, admission and result; it imports no other part."""
+"""Model: workload, tasks, cluster, scenario, admission, result; imports no other part of `sim`."""

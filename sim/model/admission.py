@@ -1,4 +1,4 @@
-"""Admission: which partition or machines each job may use, and what the scheduler knows of it.
+"""Admission of jobs to partitions or machines, and the job data that the scheduler gets.
 
 Tasks with equal requests form one *need*. GPUs are single devices: an instance that needs less than
 1,000 thousandths takes them of one device, which others may share; others take whole devices.
@@ -132,7 +132,7 @@ def admit(scenario: Scenario) -> Admission:
 
 
 def demands(workload: Workload) -> NDArray[np.int64]:
-    """Return the amount of each resource besides processors that a job needs per processor.
+    """Return what each job needs per processor of every resource other than processors.
 
     int64 [n_jobs, len(RESOURCES) - 1]; unknown needs are 0.
     """
@@ -280,7 +280,7 @@ WHOLE_GPU = 1000
 
 @dataclass(frozen=True, eq=False)
 class PlacementProblem:
-    """Arrays of what tasks need and machines offer, from which instances are placed.
+    """Resource needs of tasks and capacities of machines, as arrays for placing instances.
 
     Attributes:
         of_task: int64 [n_tasks], index of the need of each task.

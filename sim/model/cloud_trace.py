@@ -48,7 +48,7 @@ class Bins:
 
     @property
     def edges_s(self) -> NDArray[np.float64]:
-        """Return the start of each bin, then the assumed end of the last: float64 [n + 1]."""
+        """Return each bin's start and the last bin's assumed end, in seconds: float64 [n + 1]."""
         return np.array([0.0, *self.ends_s, self.longest_s])
 
     def seconds(self, bins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -327,7 +327,7 @@ class ObservedJobs:
 def number_requests(
     requests: Ints, size: Ints, most: int
 ) -> tuple[Ints, NDArray[np.int64], tuple[int, ...]]:
-    """Assign class numbers to requests, one per frequent request and one per size otherwise.
+    """Assign a class number to each request: one per frequent request, others by size.
 
     Args:
         requests: int64 [n, n_dimensions].

@@ -97,7 +97,7 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class Partition:
-    """Cluster partition with its own processors, or a further queue on another partition's.
+    """Cluster partition with its own processors, or a queue on another partition's processors.
 
     The jobs of all queues on the same processors wait in one line: higher tiers first, and within a
     tier in the order of the scenario. Slurm: `PartitionName` with `PriorityTier`.
@@ -388,7 +388,7 @@ _OF_INSTANCES = {
 
 
 def cluster_values(cluster: ClusterSpec) -> dict[str, Any]:
-    """Return a cluster as plain values for a digest, without default values for instances."""
+    """Return a cluster as plain values for a digest, without machine options at their default."""
     values = asdict(cluster)
     for part in values["partitions"]:
         for spec in part["machines"]:

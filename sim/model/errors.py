@@ -51,7 +51,7 @@ class SimError(Exception):
 
 
 class UnknownNameError(SimError):
-    """Error for a name that is in no registry.
+    """Error for a name of a policy, engine or rule that is not registered.
 
     Attributes:
         kind: kind of thing that was looked up, for example ``order``.
@@ -72,7 +72,7 @@ class UnknownNameError(SimError):
 
 
 class EngineError(SimError):
-    """Error of an engine that cannot do what is requested."""
+    """Error for a request that a simulation engine cannot fulfil."""
 
 
 class DamagedCodeError(EngineError):
@@ -80,11 +80,11 @@ class DamagedCodeError(EngineError):
 
 
 class DurationError(SimError):
-    """A text that cannot be read as a duration."""
+    """Error for a text that cannot be read as a duration."""
 
 
 class SizeError(SimError):
-    """A text that cannot be read as a size of memory or of a file."""
+    """Error for a text that cannot be read as a size of memory or of a file."""
 
 
 class WorkloadError(SimError):
@@ -127,7 +127,7 @@ class TraceError(WorkloadError):
 
 
 class ScenarioError(SimError):
-    """A workload and a cluster that do not fit together."""
+    """Error for a scenario that cannot be simulated, such as a job that fits nowhere."""
 
 
 class ClusterError(ScenarioError):

@@ -1,4 +1,4 @@
-"""Pods: workloads of Kubernetes pods, as generators of AI workloads and their files have them.
+"""Pods: workloads of Kubernetes pods, as in files and generators of AI workloads.
 
 One job is one logical workload (a training, an experiment); its tasks are its pods, one row each.
 `Telemetry` holds measurements of pods that ran.

@@ -1,4 +1,4 @@
-"""The tasks of the jobs of a workload: what each requests of machines, and how it computes.
+"""Tasks of the jobs of a workload, with their resource requests, dependencies and work.
 
 A job is the user's unit, a task is a set of instances that are scheduled alike, and an instance is
 one replica. Rigid parallel jobs have no tasks; Kubernetes pods (Joulie) and CloudSimPy job files
@@ -431,13 +431,13 @@ def levels(tasks: Tasks) -> Ints:
 
 
 def longest_paths(tasks: Tasks) -> Floats:
-    """Return the seconds of each job on unlimited machines: float64 [n_jobs]."""
+    """Return the longest path through the tasks of each job, in seconds: float64 [n_jobs]."""
     ends = _along(tasks.first_parent, tasks.parent_task, tasks.runtime_s, np.zeros(tasks.n_tasks))
     return np.maximum.reduceat(ends, np.searchsorted(tasks.job, np.arange(tasks.n_jobs)))
 
 
 def widest_cores(tasks: Tasks) -> Ints:
-    """Return the whole cores of the widest level of each job, at least 1: int64 [n_jobs]."""
+    """Return the cores that each job's widest task level needs, rounded up: int64 [n_jobs]."""
     level = levels(tasks)
     keys, where = np.unique(tasks.job * (int(level.max()) + 1) + level, return_inverse=True)
     taken = np.bincount(where, weights=tasks.mcpu.astype(np.float64) * tasks.instances)

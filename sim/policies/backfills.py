@@ -147,7 +147,7 @@ def sink(fleet: Fleet, n: int, top: int) -> None:
 @noinline
 @kernel
 def serve_by_need(fleet: Fleet, choose: Any, now_s: float) -> int:
-    """Place instances by an urgency that is the same for all tasks of equal needs.
+    """Place instances by an urgency that is equal for tasks with the same resource request.
 
     Tasks of a need are then equally urgent, and a placement changes only the urgency of its own
     need, so only the top of the heap must be checked again.
@@ -216,16 +216,16 @@ def dominant_share(fleet: Fleet, task: int) -> float:
 
 @kernel
 def fewest_first(fleet: Fleet, task: int) -> float:
-    """Return minus the number of waiting instances with the need of a task."""
+    """Return minus the number of waiting instances with the same resource request as a task."""
     return -1.0 * fleet.needs[fleet.tasks[task].queued_as].n_unplaced
 
 
 @kernel
 def work_left(fleet: Fleet, task: int) -> float:
-    """Return the remaining work of a task's job: sum of n t sum(d_r / max_r) over its tasks.
+    """Return the remaining work of a task's job: seconds times resource shares, summed.
 
-    n instances have not ended, each takes t seconds, and max_r is the largest amount of any
-    machine.
+    The sum of n t sum(d_r / max_r) over its tasks: n instances have not ended, each takes t
+    seconds, and max_r is the largest amount of any machine.
     """
     gauges, gang, work = fleet.gauges, fleet.gangs[fleet.tasks[task].job], 0.0
     for other in range(gang.first_task, gang.behind_task):
@@ -451,7 +451,7 @@ DEPTH_K = Backfill(
 
 @kernel
 def no_backfill_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs in queue order until one cannot, with planned changes of capacity."""
+    """Start jobs in queue order until one does not fit beside planned capacity windows."""
     here = pool.partitions[k]
     plan_running(pool, k, now_s)
     n_started = 0
@@ -475,7 +475,7 @@ def greedy_by_plan(pool: Pool, k: int, now_s: float) -> int:
 
 @kernel
 def easy_by_plan(pool: Pool, k: int, now_s: float) -> int:
-    """Start jobs by EASY backfilling with planned changes of capacity."""
+    """Start jobs by EASY backfilling, considering planned capacity windows."""
     return by_plan(pool, k, now_s, 1.0)
 
 

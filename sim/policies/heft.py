@@ -120,7 +120,7 @@ class Plan:
 
 
 def rank_u(graph: Graph) -> Floats:
-    """Return the upward rank of each task: its mean cost plus the longest way to an exit task."""
+    """Return the upward rank of each task: seconds of the longest path from it to an exit task."""
     after, rank = graph.neighbours(1), graph.mean_w()
     for task in reversed(graph.topological()):
         rank[task] += max((cost + rank[child] for child, cost in after[task]), default=0.0)
@@ -128,7 +128,7 @@ def rank_u(graph: Graph) -> Floats:
 
 
 def rank_d(graph: Graph) -> Floats:
-    """Return the downward rank of each task: the longest way from an entry task, in seconds."""
+    """Return the downward rank of each task: seconds of the longest path from an entry task."""
     before, mean = graph.neighbours(0), graph.mean_w()
     rank = np.zeros(graph.n_tasks)
     for task in graph.topological():
@@ -197,7 +197,7 @@ class _Planner:
 
 
 def heft(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) -> Plan:
-    """Plan by Heterogeneous Earliest Finish Time (their figure 2).
+    """Plan a task graph by Heterogeneous Earliest Finish Time (Topcuoglu et al., figure 2).
 
     Args:
         graph: graph to plan.

@@ -1,8 +1,8 @@
-"""Placement rules: on which of the machines that have room an instance is placed.
+"""Placement rules: the choice of a machine with room for an instance.
 
 Rules are first, best, worst and busiest fit, and random; rules for GPUs: packing, clustering, and
 fragmentation gradient descent; and rules by the shape of the request and of the free resources:
-angles and products of vectors. Most are made of a score by `by_score`.
+angles and products of vectors. Most are made of a score.
 
 The choice among machines that have room: by lowest score, or at random.
 """
@@ -109,7 +109,7 @@ def choose_by_lot(fleet: Fleet, need: int, start: int) -> int:
 
 @kernel
 def is_piled(fleet: Fleet, need: int) -> bool:
-    """Return whether the cached heap of machines is valid for a need in this decision.
+    """Return whether the cached heap of machines is valid for a request in this decision.
 
     The chosen machine has been given to an instance. A gang releases machines only after a choice
     that found none, which invalidates the pile.
@@ -120,7 +120,7 @@ def is_piled(fleet: Fleet, need: int) -> bool:
 
 @kernel
 def note_pile(fleet: Fleet, need: int, n: int, at: int) -> None:
-    """Record the need, length and last chosen slot of the cached heap of machines."""
+    """Record the request, length and last chosen slot of the cached heap of machines."""
     cursor = fleet.cursor
     cursor[PILE_NEED], cursor[PILE_DECISION], cursor[N_PILE] = need, cursor[DECISION], n
     if n == 0:
@@ -161,7 +161,7 @@ def tightest_device(fleet: Fleet, need: int, machine: int) -> int:
 
 @kernel
 def loosest_device(fleet: Fleet, need: int, machine: int) -> int:
-    """Return the GPU with the largest free share if a part of a GPU is needed, or -1."""
+    """Return the GPU with the largest free share that has room for part of a GPU, or -1."""
     part = fleet.demand[need * AMOUNTS + GPU]
     best = NONE
     if 0 < part < WHOLE:
@@ -262,7 +262,7 @@ WEIGHTS: tuple[PolicyOption, ...] = tuple(
 
 @kernel
 def first_fit(fleet: Fleet, need: int, start: int) -> int:
-    """Return the first machine with room for a need, from machine `start` on, or -1."""
+    """Return the first machine with room for a request, from machine `start` on, or -1."""
     for machine in range(start, len(fleet.hosts)):
         if has_room(fleet, need, machine):
             fleet.cursor[FROM] = machine
@@ -388,7 +388,7 @@ def gpu_clustering(fleet: Fleet, need: int, machine: int) -> float:
 @noinline
 @kernel
 def fragments(fleet: Fleet, machine: int, need: int, device: int) -> int:
-    """Return a machine's GPU thousandths that typical needs cannot use, summed by frequency.
+    """Return GPU thousandths of a machine unusable for typical requests, weighted by frequency.
 
     F(m) of Weng et al. (ATC 2023), section 3, times the instances of the typical need m, summed:
     all that is left of the GPUs if m has no room or requests none; else the rest of those GPUs that
@@ -567,7 +567,7 @@ def further_off(fleet: Fleet, need: int, machine: int) -> float:
 
 @kernel
 def against(fleet: Fleet, need: int, machine: int) -> float:
-    """Return minus the Tetris alignment: -(sum d_r f_r) of request and free shares."""
+    """Return minus the dot product of request and free shares (the alignment of Tetris)."""
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
     along = 0.0
     for r in range(AMOUNTS):

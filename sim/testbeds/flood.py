@@ -319,7 +319,7 @@ def simulate(
     steps_per_sample: int,
     deepest: bool = False,
 ) -> Flows:
-    """Simulate a flood for every configuration; rows are bitwise independent of each other.
+    """Simulate a flood for every configuration; the results do not depend on each other.
 
     Args:
         terrain: catchment.

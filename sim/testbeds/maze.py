@@ -1,4 +1,4 @@
-"""Maze Runner: a seeded game whose runner is configured, not steered.
+"""Maze Runner: a seeded game of a runner that acts by its configuration, without a player.
 
 The third application of the Copper paper (section 4.1.1): a simulated runner has to find the way
 out of a maze with enemies; it can slip on obstacles and then lies vulnerable for a time that
@@ -388,7 +388,7 @@ MEASURES = ("time_s", "escaped_pct", "slips", "shaken_off", "carried_back", "roo
 
 
 def measures(episodes: Iterable[GameResult]) -> dict[str, float]:
-    """Return the mean measures over games; a lost game counts with the time limit."""
+    """Return mean results over games, such as time in s; a lost game counts with the time limit."""
     played = list(episodes)
 
     def mean(values: Iterable[float]) -> float:
@@ -414,7 +414,7 @@ class Game:
 
 @cache
 def games(seed: int, n_games: int, rules: Rules) -> tuple[Game, ...]:
-    """Draw `n_games` games in different mazes; a larger `n_games` only appends games.
+    """Draw `n_games` games in different mazes; a larger `n_games` gives the same games and more.
 
     Raises:
         SetupError: a seed below 0, or no games.

@@ -1,1 +1,1 @@
-"""Runs as strategies see them: observations, failures and measured tables; imports `space`."""
+"""Results of runs, as strategies use them: observations, failures, measured tables."""

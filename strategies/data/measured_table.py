@@ -1,4 +1,4 @@
-"""Measured tables: search spaces in which every run was made before.
+"""Measured tables: parameter spaces whose results were measured before and are read from CSV.
 
 A CSV file has one column per parameter, `objective` (minimised) and optionally `duration_s`.
 The space is the product of the distinct values per column; a combination without a row is a
@@ -51,7 +51,7 @@ class MeasuredTable:
 
     @classmethod
     def parse(cls, text: str, source: str, name: str = "") -> MeasuredTable:
-        """Parse a measured table from CSV text, citing ``source`` in error messages."""
+        """Parse a measured table from CSV text; error messages name ``source`` as its origin."""
         header, lines = _split(source, _rows(source, text))
         names = [name for name in header if name not in (OBJECTIVE, DURATION)]
         columns = {name: _column(source, name, header.index(name), lines) for name in names}

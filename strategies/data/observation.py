@@ -1,4 +1,4 @@
-"""Observations and failures, and the responses that strategies learn from.
+"""Completed runs (observations) and failed runs, and the responses that strategies learn from.
 
 Quality is always maximised (the paper's f); callers handle the sign of an objective.
 """
@@ -20,7 +20,7 @@ LIMIT = 1e150  # Greatest absolute quality and violation, so that sums of square
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Completed run with its quality, as strategies see it.
+    """Completed run with its quality and other results, as input for strategies.
 
     Args:
         configuration: configuration of the run.
@@ -72,7 +72,7 @@ class Failure:
 
 
 def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
-    """Return one response per observation, penalising infeasible runs: float64 [n].
+    """Return responses (greater is better, float64 [n]): qualities, penalised if infeasible.
 
     Feasible: the quality. Infeasible: worst feasible quality - spread * violation / largest
     violation, where spread is the range of the feasible qualities, or max(|worst|, 1) if that
@@ -97,14 +97,14 @@ def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
 
 
 def rank_key(observation: Observation) -> tuple[bool, float]:
-    """Return a sort key for observations: feasible first, then by quality or least violation."""
+    """Return a key, greater for better: feasible ones, then greater quality or less violation."""
     if observation.feasible:
         return True, observation.quality
     return False, -observation.violation
 
 
 def best(observations: Iterable[Observation]) -> Observation | None:
-    """Return the best observation by `rank_key`, the earliest of equals, or None."""
+    """Return the observation with the greatest `rank_key`, the earliest if equal; None if empty."""
     return max(observations, key=rank_key, default=None)
 
 

@@ -95,7 +95,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class EstimationTarget:
-    """Effects that the missing runs shall make estimable."""
+    """Main effects, or an interaction, that further runs are to make estimable."""
 
     # one name for a main effect, two for an interaction (with all main effects in the model),
     # none for all main effects. All open levels are included
@@ -443,7 +443,7 @@ class BlockCompletion:
 
 
 def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> BlockCompletion | None:
-    """Return the block with all open levels of given parameters that needs the fewest runs.
+    """Return the block of all open levels of the parameters that needs the fewest further runs.
 
     Without parameters: an existing block extended by one level of any parameter. A run that waits
     counts as run. None if there is no such block: nothing was run, or every one has a combination

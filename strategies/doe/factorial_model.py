@@ -177,7 +177,7 @@ class FactorialModel:
         return self.tests[self.coding.terms.index(self._term(names))]
 
     def levels(self, name: str) -> tuple[LevelContrast, ...]:
-        """Return the effect of every level of a parameter, by rank, or None where unknown."""
+        """Return the effect of every level of a parameter, in order of rank; None if unknown."""
         (position,) = self._term((name,))
         parameter = self.space.parameters[position]
         changes = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
@@ -185,7 +185,7 @@ class FactorialModel:
         return tuple(changes.get((i,), LevelContrast((i,), 0)) for i in ordered)
 
     def combinations(self, first: str, second: str) -> tuple[LevelContrast, ...]:
-        """Return the joint effect of each combination of two parameters that has runs, by rank.
+        """Return the joint effect of each level combination of two parameters that has runs.
 
         Main effects and interaction together, against the mean of the comparable combinations.
         """
@@ -207,7 +207,7 @@ class FactorialModel:
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """Estimable contrasts, on the common scale of `Contrast.effect`.
+        """Estimable contrasts of one degree of freedom each, with effects on a common scale.
 
         On unbalanced data contrasts are correlated, and margins that take them as independent
         (Lenth's) are approximate.
@@ -235,7 +235,7 @@ class FactorialModel:
 
     @property
     def unknown_contrasts(self) -> int:
-        """Number of contrasts among levels with runs that are not estimable."""
+        """Number of contrasts, among levels that have runs, that are not estimable."""
         return self.coding.n_columns - 1 - len(self.contrasts)
 
     def _term(self, names: Sequence[str]) -> Term:

@@ -89,7 +89,7 @@ def _solved(
 
 
 def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the positions of the largest class of levels with estimable mutual contrasts.
+    """Return the positions of the largest set of levels whose mutual differences are estimable.
 
     The contrast of two levels is estimable if its projection on the row space is as long as
     itself. Of equal classes the one with more runs is taken, then the earlier one.
@@ -112,7 +112,7 @@ def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray
 def rounded_to_grain(
     values: NDArray[np.float64], relative: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Round effects to the numerical resolution of the responses, so that ties stay ties."""
+    """Round effects to the numerical resolution of the responses, so that equal effects agree."""
     scale = float(np.abs(relative).max(initial=0.0))
     if scale == 0:
         return values
@@ -122,7 +122,7 @@ def rounded_to_grain(
 
 
 def grain_of(scale: float) -> float:
-    """Return the smallest difference that least squares resolves among values of this scale."""
+    """Return the smallest difference that least squares resolves among values of a magnitude."""
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
 
 
@@ -131,7 +131,7 @@ GRAINS = 16  # Greatest residuals, in grains of the response, that count as roun
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Least squares solution of least norm, in coordinates of the row space."""
+    """Minimum-norm solution of a least squares problem, with residuals and leverages."""
 
     # float64 [columns, rank], orthonormal columns that span the row space
     basis: NDArray[np.float64]
@@ -152,24 +152,24 @@ class Solution:
         return float(self.residuals @ self.residuals)
 
     def estimable(self, functions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which functions, float64 [m, columns], lie in the row space: bool [m]."""
+        """Return which linear functions, float64 [m, columns], are estimable: bool [m]."""
         outside = functions - (functions @ self.basis) @ self.basis.T
         lengths = np.sum(functions**2, axis=1)
         inside: NDArray[np.bool_] = np.sum(outside**2, axis=1) <= TOLERANCE * lengths
         return inside
 
     def estimates(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return estimates of linear functions of the coefficients, float64 [m]."""
+        """Return the estimates [m] of linear functions [m, columns] of the coefficients."""
         values: NDArray[np.float64] = (functions @ self.basis) @ (self.scores / self.singular)
         return values
 
     def scaled(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64 [m, rank] whose products are covariances over the error variance."""
+        """Return F [m, rank]: the covariance of the estimates is F F^T times the error variance."""
         scaled: NDArray[np.float64] = (functions @ self.basis) / self.singular
         return scaled
 
     def errors(self, functions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return standard errors in units of the error's sigma, for linear functions: [m]."""
+        """Return standard errors [m] of linear functions, divided by the error's sigma."""
         errors: NDArray[np.float64] = np.sqrt(np.sum(self.scaled(functions) ** 2, axis=1))
         return errors
 
@@ -380,7 +380,7 @@ LEAST_CONTRASTS = 3  # Fewest contrasts; with fewer, Lenth's t has less than one
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Contrast of a term with one degree of freedom, scaled comparably to all others."""
+    """Contrast with one degree of freedom: its effect on a common scale and its sum of squares."""
 
     name: str  # such as ``procs linear x order``
     parameters: tuple[str, ...]  # names of the term's parameters

@@ -68,7 +68,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedResponse:
-    """Expected response of a configuration, with a rough 95% interval of one run."""
+    """Expected response of a configuration, with an approximate 95% interval of a single run."""
 
     value: float
     interval: tuple[float, float] | None
@@ -89,7 +89,7 @@ class LevelTable:
 
 @dataclass(frozen=True, eq=False)
 class DesignModel:
-    """Main effects of all levels, fitted to observations."""
+    """Model of the main effects of all levels, fitted to observations."""
 
     space: ParameterSpace  # space of the observations
     n_observations: int  # number of observations
@@ -150,7 +150,7 @@ class DesignModel:
 
     @property
     def grand_mean(self) -> float | None:
-        """Mean response, adjusted for unbalanced data unless by ``means``, or None."""
+        """Mean response, or None; adjusted for unbalanced data unless the method is ``means``."""
         return None if self.origin is None else self.origin + self.offset
 
     @property

@@ -215,7 +215,7 @@ class RegularFraction:
         return all(column.bit_count() % 2 for column in self.columns)
 
     def signs(self, run: int) -> Signs:
-        """Return the sign (-1 or +1) of each factor in a run, by index in standard order."""
+        """Return the sign (-1 or +1) of each factor in a run, numbered from 0 in standard order."""
         return tuple(-1 if (column & ~run).bit_count() % 2 else 1 for column in self.columns)
 
     @property
@@ -262,7 +262,7 @@ class PlackettBurman:
         return self.folded
 
     def signs(self, run: int) -> Signs:
-        """Return the sign (-1 or +1) of each factor in a run, by its index from 0."""
+        """Return the sign (-1 or +1) of each factor in a run, numbered from 0."""
         half, row = divmod(run, self.order)
         sign = -1 if half else 1
         first = 0 if self.folded else 1  # unfolded, the column of ones is the mean
@@ -280,7 +280,7 @@ TwoLevelDesign: TypeAlias = RegularFraction | PlackettBurman
 
 @lru_cache(maxsize=64, typed=True)  # typed, because True and 3.0 are not valid arguments
 def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
-    """Return the design of fewest runs for k factors with at least a resolution.
+    """Return a small two-level design for k factors with at least the given resolution.
 
     Raises `OptionError` unless k is at least 1 and the resolution is 3, 4 or 5.
     """

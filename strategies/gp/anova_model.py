@@ -100,7 +100,7 @@ DIGITS = 8  # Significant digits in texts for people, the same on every processo
 
 @dataclass(frozen=True, slots=True)
 class RunPrediction:
-    """Predicted response and chance of success of one run."""
+    """Predicted response of one run, with its probabilities of success and of improvement."""
 
     value: float  # expected response (its median)
     interval: tuple[float, float]  # 95% interval of one run, noise included
@@ -173,7 +173,7 @@ class AnovaModel:
 
     @cached_property
     def best(self) -> float:
-        """Best target so far: of the best run, or the best prediction if there are replicates.
+        """Best target so far: of the best run, or with replicates the best prediction at a run.
 
         The greatest of noisy results is biased upwards; replicates show by how much.
         """
@@ -320,7 +320,7 @@ class AnovaModel:
         return self.space.names.index(self.space.parameter(parameter).name)
 
     def ids_of(self, configurations: Sequence[Configuration]) -> Ints:
-        """Return level ids [m, d] of the parameters that the model uses."""
+        """Return the level ids [m, d] of configurations, for the parameters that the model uses."""
         ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
         return ids.reshape(len(configurations), len(self.space.parameters))[:, list(self.columns)]
 
@@ -413,7 +413,7 @@ class UntriedPredictions:
         return cls(mean, np.maximum(deviation * model.doubt, 1e-9), model.targets)
 
     def beyond(self, response: float) -> float:
-        """Return the untried configurations' greatest (mean - goal) / standard deviation."""
+        """Return the greatest (mean - goal) / sd of untried configurations for a goal response."""
         goal = self._target(response)
         return float(((self.mean - goal) / self.deviation).max())
 

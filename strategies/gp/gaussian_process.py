@@ -83,7 +83,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Kernel hyperparameters: a length scale per axis, and variances with noise."""
+    """Kernel hyperparameters: a length per axis; variances of main effects, product and noise."""
 
     lengths: tuple[float, ...]
     main: float
@@ -140,7 +140,7 @@ class Prior:
     spread: float = 1.0  # standard deviation of every logarithm
 
     def means(self, axes: Sequence[Axis]) -> Floats:
-        """Return the mean of every logarithm: lengths, main, product, noise."""
+        """Return the prior means of the log hyperparameters: lengths, main, product, noise."""
         lengths = [self.ordinal if axis.ordinal else self.nominal for axis in axes]
         means: Floats = np.log(np.array([*lengths, self.main, self.product, self.noise]))
         return means
@@ -160,7 +160,7 @@ def learn(
 
 
 def n_learnt(n: int) -> int:
-    """Return how many of the first n runs the hyperparameters are fitted to.
+    """Return how many runs, of n and from the first on, the hyperparameters are fitted to.
 
     All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: later runs change
     them little, and the result can be cached.
@@ -341,7 +341,7 @@ class Posterior:
         return draws
 
     def averaged(self, fixed: Mapping[int, Ints], levels: Sequence[Ints]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation [m] of the function averaged over the other axes.
+        """Return mean and standard deviation [m] of the function averaged over axes not in `fixed`.
 
         Args:
             fixed: level ids [m] of the axes that are not averaged, by axis.

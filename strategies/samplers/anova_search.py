@@ -57,7 +57,7 @@ def best_of_pool(
     worth: Worth,
     rng: np.random.Generator,
 ) -> Configuration | None:
-    """Return the free configuration of greatest worth among promising candidates, or None."""
+    """Return the free configuration of greatest `worth` that a local search finds, or None."""
     runs = np.argsort(-model.targets.z, kind="stable")[:POOL_CENTRES]
     centres = _full_level_ids(model, knowledge, model.ids[runs])
     pool = np.concatenate(
@@ -85,7 +85,7 @@ def best_of_pool(
 
 
 def constructions(model: AnovaModel, knowledge: Knowledge, rng: np.random.Generator) -> Ints:
-    """Return level ids [m, d] of candidates constructed greedily and randomly from the model.
+    """Return level ids [m, d] of candidates, built level by level with random greediness.
 
     They have open levels, but may be excluded.
     """
@@ -335,7 +335,7 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """Expected improvement under the ANOVA model.
+    """Strategy that maximises the expected improvement under the ANOVA Gaussian process.
 
     Args:
         start: runs of the initial design.

@@ -106,7 +106,7 @@ COUNTED = 1 << 12  # Largest design whose excluded runs are counted for the reas
 
 @dataclass(frozen=True, slots=True)
 class FractionalFactorial:
-    """Strategy that proposes a two-level fraction, centre point and fold-over first.
+    """Strategy that proposes a two-level fraction, then its centre point, then its fold-over.
 
     Args:
         resolution: 3 separates main effects from each other, 4 also from two-factor
@@ -181,7 +181,7 @@ class Corners:
         return None if centre == self.at((-1,) * len(self.varying)) else centre
 
     def is_excluded(self, configuration: Configuration) -> bool:
-        """Return whether an exclusion forbids a combination."""
+        """Return whether an exclusion forbids a corner configuration."""
         return not self._space.is_allowed(configuration)
 
 

@@ -1,4 +1,4 @@
-"""GRASP with DOE estimates: Algorithms 1 to 3 of the Copper paper, faithful.
+"""GRASP with DOE estimates: Algorithms 1 to 3 of the Copper paper, as published.
 
 The paper's names and order of steps are kept, with its line numbers beside the steps. The
 paper leaves five points open; the choices here are:
@@ -56,7 +56,7 @@ def sampling(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> tuple[Configuration, ...]:
-    """Return a greedy random solution and up to n free neighbours (Algorithm 1 of the paper).
+    """Return a greedy random solution and up to n free neighbours (Copper paper, Algorithm 1).
 
     The solution comes first; it is left out if it is not free (excluded or in ``unavailable``).
     There are fewer neighbours if no more are free nearby.
@@ -71,7 +71,7 @@ def sampling(
 def construction(
     model: DesignModel, space: ParameterSpace, beta: float, rng: np.random.Generator
 ) -> Configuration:
-    """Draw a random good level for every parameter (Algorithm 2 of the paper).
+    """Draw a random good level for every parameter (Copper paper, Algorithm 2).
 
     The result has open levels only, but may be excluded.
     """
@@ -85,7 +85,7 @@ def construction(
 def reduced_candidate_list(
     model: DesignModel, space: ParameterSpace, parameter: str, beta: float
 ) -> tuple[int, ...]:
-    """Return the level ids e with q(e) >= q_min + beta (q_max - q_min): Algorithm 2, line 3.
+    """Return level ids e, q(e) >= q_min + beta (q_max - q_min) (Copper paper, Algorithm 2).
 
     Levels of unknown quality are candidates too. Never empty.
     """
@@ -101,7 +101,7 @@ def reduced_candidate_list(
 
 
 def list_values(space: ParameterSpace, parameter: str) -> tuple[int, ...]:
-    """Return the ids of the open levels of a parameter: the paper's listValues(p, M)."""
+    """Return the ids of the open levels of a parameter: listValues(p, M) of the Copper paper."""
     return space.open_ids[space.names.index(parameter)]
 
 
@@ -112,7 +112,7 @@ def local_search(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> tuple[Configuration, ...]:
-    """Return up to n free neighbours of a solution, nearest first: Algorithm 3, *localSearch*."""
+    """Return up to n free neighbours of a solution, nearest first (Copper paper, Algorithm 3)."""
     neighbours = get_neighbor(space, solution, rng, unavailable)
     solutions: list[Configuration] = []  # line 1
     for _ in range(n):  # line 2
@@ -129,7 +129,7 @@ def get_neighbor(
     rng: np.random.Generator,
     unavailable: Container[Configuration] = frozenset(),
 ) -> Iterator[Configuration]:
-    """Yield free configurations near a solution, nearest first (getNeighbor in the paper).
+    """Yield free configurations near a solution, nearest first (Copper paper's getNeighbor).
 
     Only the `SEARCH_BOUND` nearest combinations of open levels are examined.
     """
@@ -145,7 +145,7 @@ def _is_free(
 
 @dataclass(frozen=True, slots=True)
 class Grasp:
-    """Strategy that follows the paper's GRASP with DOE estimates (Algorithms 1 to 3).
+    """Strategy that follows GRASP with DOE estimates (Copper paper, Algorithms 1 to 3).
 
     Args:
         beta: greediness from 0 (any level) to 1 (only the best level seen, and untried ones).

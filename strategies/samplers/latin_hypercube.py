@@ -47,7 +47,7 @@ def balanced_design(
     unavailable: Container[Configuration] = frozenset(),
     so_far: Iterable[Configuration] = (),
 ) -> tuple[Configuration, ...]:
-    """Return up to n free configurations in which every level occurs equally often.
+    """Return up to n free configurations in which levels occur equally often if possible.
 
     Levels occur equally often (at most one apart) together with those of ``so_far``, as far as
     that is possible. Points that are excluded or taken exchange one level with another point,
@@ -92,7 +92,7 @@ def balanced_column(
     n: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Return n level ids of one parameter, in random order, least used levels first.
+    """Return n level ids of one parameter, choosing least used levels, in random order.
 
     The least used levels come first. A last round that is too short for all of them takes one from
     each of as many equal strata of the ranks, or any, if the parameter is nominal.
@@ -297,7 +297,7 @@ def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.flo
 
 
 def greatest_correlation(ranks: NDArray[np.float64]) -> float:
-    """Return the greatest absolute correlation of two columns of float64 [n, d], 0 without any."""
+    """Return the greatest absolute correlation of two columns of ``ranks`` [n, d], or 0."""
     varying = ranks[:, np.ptp(ranks, axis=0) > 0] if len(ranks) else ranks
     if not len(ranks) or varying.shape[1] < 2:
         return 0.0

@@ -40,7 +40,7 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 @dataclass(frozen=True, slots=True)
 class PatternSearch:
-    """Strategy that polls around the best configuration with steps that halve."""
+    """Strategy that tries neighbours of the best configuration and halves the step on failure."""
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ class _Poll:
 
 
 def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iterator[Configuration]:
-    """Yield the neighbours to poll of a configuration, with the step after `halvings` halvings.
+    """Yield the neighbours of the incumbent in one parameter, the step halved `halvings` times.
 
     Levels are open, combinations may be excluded. From a closed level, steps lead to the open
     ones below and above it as if it were open.
@@ -136,7 +136,7 @@ def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iter
 
 
 def first_step(n_levels: int) -> int:
-    """Return the initial step in levels: the largest power of 2 that fits twice in the range."""
+    """Return the initial step in levels: the largest power of 2 up to half the range, or 1."""
     return 1 << max(((n_levels - 1) // 2).bit_length() - 1, 0)
 
 

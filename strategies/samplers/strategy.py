@@ -150,7 +150,7 @@ _METHOD_NAMES: dict[Method, str] = {
 
 
 def construction_reason(model: DesignModel, configuration: Configuration, beta: float) -> str:
-    """Explain which levels of a construction are the best seen and which are untried."""
+    """Explain which levels of a greedily built configuration are the best seen or untried."""
     best: list[str] = []
     untried: list[str] = []
     unknown: list[str] = []
@@ -227,7 +227,7 @@ _BY_NUMBER = re.compile(r"from suggestion \d+")
 def renumber_reasons(
     suggestions: Sequence[Suggestion], space: ParameterSpace
 ) -> tuple[Suggestion, ...]:
-    """Return suggestions whose reasons cite other suggestions by their numbers in this batch.
+    """Return the suggestions, with reasons that cite others by their numbers in this batch.
 
     A suggestion that is not in the batch is described by its values.
     """

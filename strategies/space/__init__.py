@@ -1,1 +1,1 @@
-"""Parameter spaces: parameters, exclusions, configurations and errors; it imports nothing."""
+"""Parameter spaces: parameters, exclusions, configurations and errors."""

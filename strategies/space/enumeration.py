@@ -97,7 +97,7 @@ class AllowedConfigurations:
         self._named = tuple(sorted({i for judge in self._judges for i in judge.positions}))
 
     def closed_at(self, level_ids: Sequence[int]) -> int | None:
-        """Return the first position with a closed level, None if all are open."""
+        """Return the position of the first closed level, or None if all levels are open."""
         for position, (level_id, ids) in enumerate(zip(level_ids, self._open_sets, strict=True)):
             if level_id not in ids:
                 return position
@@ -126,7 +126,7 @@ class AllowedConfigurations:
         return len(self._admitted_parts) * math.prod(free)
 
     def parts(self, positions: Sequence[int]) -> frozenset[tuple[int, ...]] | None:
-        """Return the allowed level combinations of those parameters that exclusions name.
+        """Return the allowed level combinations of the given parameters that exclusions name.
 
         In the order of ``positions``; the other parameters combine freely with them. None where
         the count is unknown.
@@ -189,7 +189,7 @@ class AllowedConfigurations:
         return tuple(ids[below(rng, len(ids))] for ids in self.open_ids)
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
-        """Draw an allowed configuration uniformly, or return None if they cannot be counted."""
+        """Draw an allowed configuration uniformly, or return None if there is none or no count."""
         if not self._admitted_parts:
             return None
         level_ids = list(self.draw(rng))
@@ -270,7 +270,7 @@ def by_distance(
     centre: Sequence[int],
     rng: np.random.Generator,
 ) -> Iterator[tuple[int, ...]]:
-    """Yield every combination of open levels but the centre, nearest first.
+    """Yield every combination of open levels except the centre, nearest to the centre first.
 
     Closed levels still count as steps between open ones, and the centre may have some. Ties come
     in random order.

@@ -51,7 +51,7 @@ class SpaceError(StrategyError):
 
 
 class UnknownParameterError(SpaceError):
-    """A name that is no parameter of the space."""
+    """Error for a name that is not a parameter of the space."""
 
 
 class UnknownLevelError(SpaceError):
@@ -67,11 +67,11 @@ class ExclusionError(SpaceError):
 
 
 class ObservationError(StrategyError):
-    """An invalid result, from which strategies cannot learn."""
+    """Error for an invalid result, from which strategies cannot learn."""
 
 
 class OptionError(StrategyError):
-    """An option of a strategy that does not exist or is out of bounds."""
+    """Error for an option of a strategy that does not exist or is out of bounds."""
 
 
 class AnalysisError(StrategyError):
@@ -87,7 +87,7 @@ class TableError(StrategyError):
 
 
 def hint(name: str, valid_names: Iterable[str]) -> str:
-    """Return an error message ending that suggests the nearest and lists all valid names."""
+    """Return the end of an error message: the valid name nearest to ``name``, and all names."""
     names = sorted(valid_names)
     close = get_close_matches(name, names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else ";"

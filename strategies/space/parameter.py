@@ -1,4 +1,4 @@
-"""Parameters and their levels: factor and level of design of experiments.
+"""Parameters and their levels (factors and levels in design of experiments).
 
 A level id is a position in ``Parameter.levels``. Ids are append-only, so a configuration
 recorded before an edit of the space still means the same values after it.
@@ -38,7 +38,7 @@ def family_of(value: Level) -> Family:
 
 
 def show(value: Level) -> str:
-    """Return a level as text for people, with texts in quotes."""
+    """Return a level as text for display, in quotes if it is a string."""
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 

@@ -69,7 +69,7 @@ def check_pairs(
 
 
 def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, int]]) -> None:
-    """Raise `SpaceError` if a closed level does not exist or was a parameter's last open one."""
+    """Raise `SpaceError` if a closed level does not exist or a parameter has no open level left."""
     check_pairs(parameters, closed, "close")
     n_open = {p.name: p.n_levels for p in parameters}
     for name, _ in closed:
@@ -138,7 +138,7 @@ class ParameterSpace:
 
     @property
     def open_size(self) -> int:
-        """Number of configurations with open levels, including excluded ones."""
+        """Number of configurations that have open levels only, including excluded ones."""
         return math.prod(len(ids) for ids in self.open_ids)
 
     @cached_property
@@ -166,7 +166,7 @@ class ParameterSpace:
         return self._admission.count()
 
     def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
-        """Return the level combinations of given parameters in allowed configurations.
+        """Return the level combinations of given parameters that occur in allowed configurations.
 
         None where their number is unknown, as in `count_allowed`. Raises `UnknownParameterError`.
         """
@@ -306,7 +306,7 @@ class ParameterSpace:
     def sample(
         self, rng: np.random.Generator, exclude: Container[Configuration] = frozenset()
     ) -> Configuration | None:
-        """Draw an allowed configuration outside ``exclude`` uniformly, or return None.
+        """Draw an allowed configuration not in ``exclude`` uniformly; None if there is none.
 
         Exact up to 200,000 open combinations. Beyond, raises `SpaceError` if 100,000 draws find no
         free one, since neither a configuration nor exhaustion could be established.
@@ -346,7 +346,7 @@ class ParameterSpace:
         return replace(self, parameters=parameters)
 
     def closing(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space in which a level is not proposed any more.
+        """Return a copy of the space in which a level is closed, so not proposed any more.
 
         Raises `SpaceError` if it is closed already or is the parameter's last open level.
         """
@@ -358,7 +358,7 @@ class ParameterSpace:
         return replace(self, closed=self.closed | {pair})
 
     def reopening(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return the space in which a closed level is proposed again."""
+        """Return a copy of the space in which a closed level is open again."""
         pair = (parameter, self.parameter(parameter).level_id(value))
         if pair not in self.closed:
             raise SpaceError(f"the level {show(value)} of parameter '{parameter}' is not closed.")

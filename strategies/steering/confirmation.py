@@ -1,4 +1,4 @@
-"""Recommendation where results vary: noise, the winner, and the runs that would confirm it.
+"""Recommendation from noisy results: noise estimate, best configuration, confirming runs.
 
 The best of many single runs is mostly a lucky one (the winner's curse). So configurations are
 ranked by means that are shrunk towards the mean of all, the more the fewer runs they rest on, and a
@@ -106,7 +106,7 @@ CONFIRMED_RUNS = 2  # Runs that confirm a winner without rivals within the noise
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Feasible configuration with its mean quality, run count and shrunken estimate.
+    """Feasible configuration with its run count, mean quality and shrinkage estimate of it.
 
     ``estimate`` is the mean where the noise is unknown or none.
     """
@@ -181,7 +181,7 @@ def choose(
 
 
 def confirmations(choice: Choice, n: int, space: ParameterSpace) -> tuple[Suggestion, ...]:
-    """Return up to ``n`` replicates that would confirm the winner.
+    """Return up to ``n`` suggested replicates that would confirm the recommendation.
 
     The winner first, until it has two runs; then the one with the fewest runs among the winner and
     its rivals (the runner-up, where the noise is unknown), the better first. A configuration that

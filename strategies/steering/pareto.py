@@ -1,4 +1,4 @@
-"""Two measures at once: the Pareto front, its hypervolume, and a search along it.
+"""Optimisation of two qualities: Pareto front, hypervolume, and a search along the front.
 
 `ScalarisedStrategy` lets any strategy search along the front, by giving every suggestion a weight
 of its own, with which both qualities are combined into one number.
@@ -51,7 +51,7 @@ def pareto_front(observations: Iterable[Observation]) -> tuple[Observation, ...]
 
 
 def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float]) -> float:
-    """Return the area that the points dominate above a reference point, exactly.
+    """Return the exact area that points (pairs of qualities) dominate above a reference point.
 
     Points and reference are pairs of qualities, greater is better. A point that is dominated, or
     does not exceed the reference in both, adds nothing.

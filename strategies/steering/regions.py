@@ -36,14 +36,14 @@ def squared_steps(parameters: Sequence[Parameter], first: Cell, second: Cell) ->
 
 
 def squared_radius(eps: float) -> int:
-    """Return the greatest squared distance within a radius of ``eps`` steps."""
+    """Return the square of a radius of ``eps`` level steps, rounded down to a whole number."""
     return int(eps * eps * (1 + ROUNDING))
 
 
 def step_coordinates(
     space: ParameterSpace, configurations: Sequence[Configuration]
 ) -> NDArray[np.float64]:
-    """Return coordinates [n, d] with Euclidean distances in level steps.
+    """Return coordinates [n, d] of configurations, with Euclidean distances in level steps.
 
     Ranks for ordinal parameters; one-hot over sqrt(2) for nominal ones, over the levels that occur.
     """
@@ -141,7 +141,7 @@ WALK_BOUND = 200_000  # Combinations that are examined for a count; beyond it th
 
 @dataclass(frozen=True, slots=True)
 class RegionRule:
-    """Definition of good configurations, and of the density that makes a region.
+    """Settings that define which configurations are good, and how dense a region must be.
 
     Args:
         good: ``threshold`` (feasible, with at least that quality), ``quantile`` (the best share
@@ -323,7 +323,7 @@ def pending_in_region(
 
 
 def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[Step]:
-    """Yield the steps of open levels within ``eps`` level steps of a member, nearest first.
+    """Yield (squared distance, configuration, member) within ``eps`` of a member, nearest first.
 
     Lazy; a configuration comes once for every member it is near, the nearest first. Excluded and
     evaluated ones are included.
@@ -332,7 +332,7 @@ def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[S
 
 
 def in_box(space: ParameterSpace, region: Region) -> Iterator[Step]:
-    """Yield the combinations of open levels in the bounding box of a region."""
+    """Yield (squared distance, configuration, member) in a region's box, nearest first."""
     return _walk(space, region, _open_box(space, region), None)
 
 

@@ -98,7 +98,7 @@ def test_a_goal_out_of_reach_is_missed_by_what_the_best_lacks() -> None:
     session.finish(Follower(initial=4, batch=4).steer(session, SerialExecutor(Bowl())))
     use = used(session)["goal"]
     assert (use.verdict, use.over, use.run) == ("missed", 0.75, None)
-    assert use.told == "not reached; the best is 1, 0.75 away"
+    assert use.used_text == "not reached; the best is 1, 0.75 away"
 
 
 def noisy_sweep(goal: float, seed: int) -> tuple[Session, str]:
@@ -108,7 +108,7 @@ def noisy_sweep(goal: float, seed: int) -> tuple[Session, str]:
 
 
 def repeated(session: Session) -> list[Run]:
-    return [run for run in session.experiment.runs if "the goal is reached" in run.reason]
+    return [run for run in session.experiment.runs if "reached the goal" in run.reason]
 
 
 def test_where_results_vary_a_goal_is_repeated_before_it_is_believed() -> None:
@@ -150,7 +150,7 @@ def test_a_run_beyond_its_limit_has_failed_and_is_counted() -> None:
     failed = session.experiment.runs_in(RunState.FAILED)
     assert [run.id for run in failed] == [2, 3]
     assert failed[0].failure == "it took 65 s, and the run limit is 60 s"
-    assert used(session)["run_limit"].told == "2 runs took longer, and failed"
+    assert used(session)["run_limit"].used_text == "2 runs took longer, and failed"
     assert used(session)["run_limit"].over == 5.0
     session.change_budget(Sla(max_runs=9, run_limit_s=65.0))
     session.include(at(3))
@@ -220,7 +220,7 @@ def test_a_deadline_is_missed_by_what_the_last_run_took_beyond_it() -> None:
     assert last_s is not None
     assert use.over == last_s - 1_000_010.0 > 0
     assert use.verdict == "missed"
-    assert use.told == f"the last run ended {use.over:g} s after it"
+    assert use.used_text == f"the last run ended {use.over:g} s after it"
 
 
 @pytest.mark.parametrize(

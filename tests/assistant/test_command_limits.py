@@ -174,7 +174,7 @@ def test_limits_that_cannot_be(more: dict[str, object], words: str) -> None:
 
 def test_the_limits_are_told() -> None:
     facts = {fact.label: fact.text for fact in python("print(1)").facts}
-    assert facts["Limit"] == f"no time, {MOST_PROCESSES} processes"
+    assert facts["Limit"] == f"no time limit, {MOST_PROCESSES} processes"
     more = python(
         "print(1)", limit_s=60.0, processes=7, file_bytes=MIB, inherit=["CUDA_*"], env={"A": "b"},
         environment=Environment(2, 4096 * MIB),

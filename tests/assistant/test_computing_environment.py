@@ -152,7 +152,7 @@ def test_options_overrule_the_file_and_the_journal_tells_it(
     facts = {fact.label: fact.text for fact in opened.facts}
     told = "one run at a time, each with 1 core and 512 MiB of memory"
     assert facts["Computing environment"] == told
-    assert facts["Limit"] == "no time, 500 processes, 512 MiB of memory"
+    assert facts["Limit"] == "no time limit, 500 processes, 512 MiB of memory"
     assert rebuild_sweep(opened).settings.place.environment == Environment(1, 512 << 20)
     (report,) = (tmp_path / "copperline-out").glob("*.html")
     assert told in report.read_text()

@@ -33,7 +33,7 @@ def test_a_price_per_hour_counts_what_a_run_holds_and_failed_runs_too() -> None:
     assert session.experiment.cost == pytest.approx(1.0 + 2.0 + 3.0)  # 1 EUR each ten minutes
     assert session.experiment.spending is not None
     assert session.experiment.spending.n_known == 3
-    assert used(session)["cost"].told == "6 EUR used"
+    assert used(session)["cost"].used_text == "6 EUR used"
 
 
 def test_a_failed_run_costs_the_mean_where_a_measure_is_the_cost() -> None:
@@ -42,12 +42,12 @@ def test_a_failed_run_costs_the_mean_where_a_measure_is_the_cost() -> None:
     session.include(at(3))
     session.run_queued(Timed(bowl))
     assert session.experiment.cost is None, "nothing is known of what it cost"
-    assert used(session)["cost"].told == "unknown: the cost of 1 run is not known"
+    assert used(session)["cost"].used_text == "unknown: the cost of 1 run is not known"
     session.include(at(2))
     session.include(at(0))
     session.run_queued(Timed(bowl))
     assert session.experiment.cost == pytest.approx(1.0 + 5.0 + 3.0)
-    told = used(session)["cost"].told
+    told = used(session)["cost"].used_text
     assert told == "9 J used; 1 run of unknown cost counted at the mean of the others"
 
 
@@ -121,7 +121,7 @@ def test_a_spent_cost_refuses_runs_stops_what_waits_and_stores_nothing() -> None
     assert [run.id for run in session.experiment.runs_in(RunState.QUEUED)] == [4]
     assert session.passed_limit() == "the cost limit of 4 J is used up"
     n_events = session.experiment.n_events
-    with pytest.raises(ExperimentError, match=r"cost limit of 4 J is used up \(6 J so far\); set a"):
+    with pytest.raises(ExperimentError, match=r"limit of 4 J is used up \(6 J so far\); set a"):
         session.include(at(3))
     assert session.experiment.n_events == n_events
     assert session.import_results([(at(3), {"height": 2.0})]) == 1, "what is free is taken"

@@ -179,7 +179,7 @@ def test_an_explanation_names_the_neighbour_the_best_and_every_level() -> None:
     text = " ".join(told.sentences)
     assert told.sentences[0] == "Because."
     assert "It was chosen by grasp (neighbour)." in text
-    assert f"Expected: {expected_text(experiment, one)}" in text
+    assert f"Prediction with 95 % interval: {expected_text(experiment, one)}" in text
     assert "Its chance to beat the best run was 25 %" in text
     assert best.outcome is not None
     gave = f"run {best.id}, which gave {best.outcome.value:g}"

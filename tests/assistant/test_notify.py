@@ -273,8 +273,8 @@ def test_what_cannot_be_started_is_refused_before(hooks: HookCommands, words: st
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"on_finish": "mail me"}, r'as in \["mail", "me"\], not \'mail me\''),
-        ({"on_finish": 'mail "me'}, r'as in \["program", "argument"\]'),
+        ({"on_finish": "mail me"}, r'such as \["mail", "me"\], not \'mail me\''),
+        ({"on_finish": 'mail "me'}, r'such as \["program", "argument"\]'),
         ({"on_finish": []}, "should name a program"),
         ({"on_finish": [1]}, "'hooks.on_finish.0'"),
         ({"on_finished": ["x"]}, "did you mean 'on_finish'"),

@@ -150,7 +150,7 @@ def test_every_run_is_in_the_table() -> None:
     page = render_html(data)
     assert len(re.findall(r'<tr class="[a-z]*">\s*<td class="n">\d+</td>', page)) == 24
     assert page.count("x = 1 does not work") == 6 + 1  # in the answer, too
-    assert "Of 6 failed runs 6 say: x = 1 does not work." in page
+    assert "Error of 6 of 6 failed runs: x = 1 does not work." in page
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_command_asks_with_the_token_and_overwrites_nothing(
         assert run(["init", "mine.toml", "--adapter", there.url]) == 2
         assert "already exists" in capsys.readouterr().err
         assert run(["init", "two.toml", "--adapter", there.url, "--kind", "command"]) == 2
-        assert "give one" in capsys.readouterr().err
+        assert "give only one" in capsys.readouterr().err
     assert run(["init", "three.toml", "--adapter", "http://evil.example/"]) == 2
     assert "not encrypted" in capsys.readouterr().err
     assert os.listdir() == ["mine.toml"]  # noqa: PTH208 - the names

@@ -109,7 +109,7 @@ def test_further_parameters() -> None:
     ("more", "error", "words"),
     [
         ({"levels": {"smal_procs": (0,)}}, ApplicationError, "has no parameter 'smal_procs'"),
-        ({"levels": {"small_procs": (4,)}}, ApplicationError, "today's small_procs, 0"),
+        ({"levels": {"small_procs": (4,)}}, ApplicationError, "the current small_procs, 0"),
         ({"procs": 4}, ApplicationError, "widest job"),
         ({"procs": 0}, ApplicationError, "at least 1"),
         ({"current_policies": CurrentPolicies(order="fcfc")}, SimError, "did you mean 'fcfs'"),

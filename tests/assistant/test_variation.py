@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assistant.applications.scheduling import CurrentPolicies, Scheduling
 from assistant.applications.scheduling_parameters import every_option, optional_parameters
 from assistant.core.errors import ApplicationError, RunError
-from sim import SimError, Workload, api
+from sim import SimError, Workload, simulation
 from sim.api import backfills_for, known_names, known_options
 from sim.policies import backfills
 from sim.policies.backfills import backfill_named
@@ -71,7 +71,7 @@ def test_an_option_that_two_rules_know_means_something_with_both(
 ) -> None:
     """Two levels for each of two rules, one for that which has no such option: 5 of 6."""
     also = replace(backfill_named("easy"), name="easy_too")
-    for module in (api, backfills):
+    for module in (simulation, backfills):
         monkeypatch.setattr(module, "BACKFILLS", (*backfills.BACKFILLS, also))
     levels = {"backfill": ("none", "easy", "easy_too"), "reserve_anew": (1, 0)}
     application = one_partition(levels=levels)
@@ -232,15 +232,15 @@ def test_a_cluster_of_machines_is_split_between_them() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"levels": {"depth": (1, 4)}}, "option of backfill 'depth', which no run has"),
-        ({"options": {"depth": 4}}, "option of backfill 'depth', which no run has"),
+        ({"levels": {"depth": (1, 4)}}, "option of backfill 'depth', which no run uses"),
+        ({"options": {"depth": 4}}, "option of backfill 'depth', which no run uses"),
         ({"options": {"dept": 4}}, "no policy has an option 'dept'; did you mean 'depth'"),
         ({"options": {"reserve_anew": 2}}, "'reserve_anew' of backfill 'easy' is 2; allowed"),
         ({"levels": {"reserve_anew": (0, 0.5)}}, "is 0.5; allowed are whole numbers from 0 to 1"),
         ({"levels": {"reserve_anew": (0, "x")}}, "is 'x'; allowed are whole"),
-        ({"levels": {"extra_processors": (0,)}}, "today's extra_processors, 1, is not among"),
-        ({"levels": {"order": ("sjf", "ljf")}}, "today's order, fcfs, is not among its levels"),
-        ({"levels": {"grace_s": (0, 60)}}, "no run kills .overrun is raise"),
+        ({"levels": {"extra_processors": (0,)}}, "the current extra_processors, 1, is not among"),
+        ({"levels": {"order": ("sjf", "ljf")}}, "the current order, fcfs, is not among its levels"),
+        ({"levels": {"grace_s": (0, 60)}}, "no run kills jobs .overrun is raise"),
         ({"grace_s": 60.0}, "no run kills"),
         ({"levels": {"overrun": ("raise", "kil")}}, "'kil'; did you mean 'kill'"),
         ({"overrun": "kill", "levels": {"grace_s": (0, "soon")}}, "level 'soon'"),

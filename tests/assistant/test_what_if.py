@@ -159,7 +159,7 @@ def test_a_finished_experiment_is_thought_of_as_reopened(session: Session) -> No
 
 def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
     said = session.what_if(max_runs=20).sentence
-    assert said.startswith("No run would be left, and the goal would not be reached. More runs,")
+    assert said.startswith("No run would be left, and the goal would not be reached. Allow")
     assert "chance" not in said
     reached = session.what_if(max_runs=20, goal=1e6).sentence
     assert reached.startswith("Run 1 reached this goal already. ")

@@ -113,11 +113,11 @@ def test_a_link_a_pipe_and_a_folder_are_refused(path: Path) -> None:
         read_or_make_tokens(path)
     path.unlink()
     os.mkfifo(path, 0o600)
-    with pytest.raises(ServiceError, match="no plain file"):
+    with pytest.raises(ServiceError, match="is not a plain file"):
         read_or_make_tokens(path)
     path.unlink()
     path.mkdir(0o700)
-    with pytest.raises(ServiceError, match="no plain file"):
+    with pytest.raises(ServiceError, match="is not a plain file"):
         read_or_make_tokens(path)
 
 

@@ -150,7 +150,7 @@ def test_no_claims_while_the_service_ends(real: Real, owner: httpx.Client) -> No
     real.app.context.drain.begin()
     assert httpx.get(f"{real.url}/health").json()["status"] == "draining"
     answer = owner.post("/v1/leases", json={"worker": "w"})
-    refused(answer, 503, "ending")
+    refused(answer, 503, "shutting down")
     assert answer.headers["retry-after"]
 
 

@@ -155,7 +155,7 @@ def test_an_old_version_is_refused_and_the_current_one_is_taken(owner: httpx.Cli
     first = owner.patch(f"{AT}/runs/2", json={"priority": 1}, headers={"If-Match": tag})
     assert first.status_code == 200
     told = refused(
-        owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers={"If-Match": tag}), 412, "look"
+        owner.patch(f"{AT}/runs/2", json={"priority": 2}, headers={"If-Match": tag}), 412, "load"
     )
     assert told["error"] == "VersionConflictError"
     current = {"If-Match": first.headers["etag"]}

@@ -174,5 +174,5 @@ def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     told = recipe(tmp_path, table(tmp_path))
     ExecutionPolicy().check(told)
     for text in ("{", "[" * 100_000):
-        with pytest.raises(SettingsError, match="is none"):
+        with pytest.raises(SettingsError, match="is invalid"):
             ExecutionPolicy().check(replace(told, recipe=text))

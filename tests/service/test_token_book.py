@@ -148,7 +148,7 @@ def test_a_book_is_bounded(path: Path) -> None:
     path.write_text(json.dumps({"tokens": rows}))
     path.chmod(0o600)
     book = ApiTokenStore(path)
-    with pytest.raises(SettingsError, match="1000 tokens"):
+    with pytest.raises(SettingsError, match="1000 named tokens"):
         book.issue("more", Role.WORKER)
     book.revoke("n7")
     book.issue("more", Role.WORKER)

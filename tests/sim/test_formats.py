@@ -107,7 +107,7 @@ def test_what_is_lost_is_counted() -> None:
     told = roundtrip_losses(known, after)
     first = f"first: {before.runtime_s[4]:g} as {runtime_s[4]:g}"
     assert told == (
-        f"runtime_s: read back otherwise for 1 of 10 jobs ({first}).",
+        f"runtime_s: read back differently for 1 of 10 jobs ({first}).",
         "logged_wait_s: read back unknown for 10 of 10 jobs.",
         "user: read back unknown for 10 of 10 jobs.",
         "max_procs: 128 is read back as unknown.",

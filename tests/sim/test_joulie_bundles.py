@@ -86,7 +86,7 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
         import_bundle(path)
     for text, said in (
         ("{", "not JSON"),
-        ("[]", "no bundle"),
+        ("[]", "not a bundle"),
         ('{"name": 1, "name": 2}', "'name' occurs twice"),
         (json.dumps({"format": FORMAT, "version": 1, "name": "b"}), "needs the entry 'parameters'"),
     ):

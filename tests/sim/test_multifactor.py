@@ -219,11 +219,11 @@ def test_what_a_weight_needs_must_be_told() -> None:
         simulate(scenario, engine="interpreted")
 
     tried()
-    with pytest.raises(ScenarioError, match=r"fairshare_weight is 9 and .* has no known users"):
+    with pytest.raises(ScenarioError, match=r"fairshare_weight is 9 but .* has no known users"):
         tried(options={"fairshare_weight": 9})
     with pytest.raises(ScenarioError, match=r"qos_weight is 9 but no queue has a priority"):
         tried(options={"qos_weight": 9})
-    with pytest.raises(ScenarioError, match=r"qos_weight is 9 and .* has no known queues"):
+    with pytest.raises(ScenarioError, match=r"qos_weight is 9 but .* has no known queues"):
         tried(bare, options={"qos_weight": 9}, qos_priority={1: 2})
     with pytest.raises(ScenarioError, match=r"'age_max_s' .* is 0; allowed are numbers from 1"):
         tried(options={"age_max_s": 0})

@@ -325,11 +325,11 @@ def test_windows_change_speeds_between_ticks() -> None:
     ("answer", "sentence"),
     [
         (lambda c: None, r"returned None; return a machine and a task"),
-        (lambda c: (c.ready_tasks[0], c.machines[0]), "said LiveTask and LiveMachine"),
+        (lambda c: (c.ready_tasks[0], c.machines[0]), "returned LiveTask and LiveMachine"),
         (lambda c: (c.machines[0], c.jobs[0].tasks[3]), "task 3 of job 1, which waits for others"),
         (lambda c: (c.machines[0], c.jobs[0].tasks[0]), "task 0 of job 1, which has no instance"),
         (lambda c: (c.machines[1], c.ready_tasks[-1]), r"'b', which has no room for task 2"),
-        (lambda c: (None, None), r"left 2 instances of task 1 of job 1 and 2 other tasks on no"),
+        (lambda c: (None, None), r"never placed 2 instances of task 1 of job 1 and 2 other tasks"),
     ],
 )
 def test_answers_that_cannot_be_carried_out(answer: Any, sentence: str) -> None:

@@ -82,7 +82,7 @@ def test_the_digest_knows_the_tasks() -> None:
         ({"job": [1, 1]}, "every job needs one"),
         ({"instances": [0, 1]}, "task instances, row 0: 0; allowed are whole numbers, at least 1"),
         ({"mcpu": [1, -5]}, "task mcpu, row 1: -5"),
-        ({"role": [0, 0]}, "task role, row 0: 0; there are 0 of them"),
+        ({"role": [0, 0]}, "task role, row 0: 0; allowed are numbers below 0"),
         ({"parents": [[1], [0]]}, "task 0 waits for itself"),
         ({"parents": [[], [7]]}, "a parent must be a task (row) of the same job"),
         ({"job": [0, 1], "parents": [[], [0]]}, "a parent must be a task (row) of the same job"),

@@ -124,7 +124,7 @@ def test_steer_changes_and_takes_away_any_term(cli: Cli, table: Path, tmp_path: 
     code, out, err = cli("steer", *new, *price, "--cost-unit", "EUR", "--deadline", "none")
     assert code == 0, err
     assert out.splitlines()[0] == (
-        "SLA: 9 runs, a cost of 20 EUR (0.5 EUR an hour for each of nodes), 600 s a run, "
+        "SLA: 9 runs, a cost of 20 EUR (0.5 EUR an hour for each of nodes), 600 s per run, "
         "objective at most 1."
     )
     assert last_agreement(tmp_path) == Sla(9, None, 20.0, Tariff("EUR", 0.5, "nodes"), 1.0, 600.0)
@@ -162,7 +162,7 @@ def last_agreement(folder: Path) -> Sla:
         (("--cost-per-hour", "1", "--cost-resources", "node"), "did you mean 'nodes'?"),
         (("--cost-per-hour", "1", "--cost-resources", "mode"), "whose levels are not numbers"),
         (("--cost-measure", "duration"), "did you mean 'duration_s'?"),
-        (("--cost-measure", "objective", "--cost-resources", "nodes"), "go with a price per hour"),
+        (("--cost-measure", "objective", "--cost-resources", "nodes"), "resources need a price per hour"),
     ],
 )
 def test_what_cannot_be_agreed_is_said_in_one_sentence(

@@ -57,7 +57,7 @@ def test_combinations_that_only_closed_levels_lack_are_not_called_missing_runs(c
     assert "--missing" not in out
     _, out, _ = cli("effects", "--missing", "size,mode")
     assert "Nothing is missing: the runs determine the interaction of size and mode among" in out
-    assert "closed mode=c" in out
+    assert "the closed levels mode=c" in out
 
 
 def test_the_missing_runs_are_run_by_the_command_that_is_printed(cli: Cli) -> None:
@@ -173,7 +173,7 @@ def test_including_on_resume_is_checked_before_anything_is_stored(cli: Cli) -> N
     assert "need a budget of 6 runs, but it is 5; give --runs 6" in err
     code, _, err = cli("resume", "--runs", "7", "--include", text, "--include", text)
     assert code == 2
-    assert "is run 6 already" in err
+    assert "is already run 6" in err
     assert cli("events", "--json")[1] == before
     code, out, _ = cli("resume", "--runs", "6", "--include", text, "--json")
     assert code == 0

@@ -52,7 +52,7 @@ def test_init_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "sweep.sh").write_text("mine")
     code, _, err = cli("init")
     assert code == 2
-    assert "sweep.sh' exists already" in err
+    assert "sweep.sh' already exists" in err
     assert (tmp_path / "sweep.sh").read_text() == "mine"
     assert not (tmp_path / "sweep.toml").exists()
     for arguments, words in (

@@ -15,7 +15,7 @@ from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore, SqliteStore
 from assistant.ui.pages.new_form import ClusterFields, Form
 from assistant.ui.pages.new_preview import open_from
-from assistant.ui.pages.new_sweep_file import form_of_recipe
+from assistant.ui.pages.new_sweep_file import form_of_experiment
 from sim import load_workload
 
 LOG = "; MaxProcs: 8\n" + "".join(
@@ -83,8 +83,8 @@ def test_settings_a_script_and_the_form_open_and_steer_the_same_experiment() -> 
     assert steered(opened.session, opened.application) == by_settings
     assert sum(isinstance(line[1], dict) for line in by_settings if len(line) == 2) == 20  # type: ignore[arg-type,index]
 
-    made_from = opened.session.experiment.opened.recipe
-    assert form_of_recipe(made_from, form.full_name).cluster == cluster
+    first = opened.session.experiment.opened
+    assert form_of_experiment(first, form.full_name).cluster == cluster
     again = rebuild(opened.session.experiment.opened)
     assert again.space.lineage == application.space.lineage
 

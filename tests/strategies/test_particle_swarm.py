@@ -109,7 +109,7 @@ def test_a_particle_that_cannot_land_goes_next_to_where_it_would() -> None:
     space = ParameterSpace(LINE.parameters, (Exclusion("p0 == 50"),))
     history = tuple(seen(x, 0.0, space) for x in (10, 30))
     (suggestion,) = swarm.suggest(1, Knowledge(space, history), np.random.default_rng(1))
-    assert "landed is excluded" in suggestion.reason
+    assert "its target is excluded" in suggestion.reason
 
 
 @given(st.data())

@@ -32,7 +32,7 @@ from assistant.ui.pages.new_form import (
     ProgramFields,
 )
 from assistant.ui.pages.new_preview import EXAMPLE, build_form, open_from, preview
-from assistant.ui.pages.new_sweep_file import form_of, form_of_recipe, write_tables
+from assistant.ui.pages.new_sweep_file import form_of, form_of_experiment, write_tables
 from assistant.ui.sla_fields import SlaFields
 
 SCRIPT = "sh program.sh {size} {mode} {seed}"
@@ -454,7 +454,7 @@ def test_a_testbed_stays_a_sweep_file(kind: str) -> None:
 
 def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
     opened = open_from(replace(OWN, name="mine"), tmp_path / "kept.db")
-    form = form_of_recipe(opened.session.experiment.opened.recipe, "mine again")
+    form = form_of_experiment(opened.session.experiment.opened, "mine again")
     assert replace(form, name="mine", options={}) == replace(
         OWN, name="mine", program=replace(OWN.program, folder=str(Path.cwd())),
         wish=replace(OWN.wish, bounds=(Bound(0, "memory_mb", "600.0"),)),
@@ -537,7 +537,7 @@ def program(**more: Any) -> Form:
         (Form(cluster=ClusterFields(order="graps")), "new-order", "graps"),
         (Form(cluster=ClusterFields(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
         (Form(cluster=ClusterFields(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
-        (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "the current"),
+        (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "The current small_procs"),
         (Form(cluster=ClusterFields(levels={"depth": ("1", "4")})),
          "new-levels", "which no run uses"),
         (Form(cluster=ClusterFields(options={"depth": "4"})), "new-options", "which no run uses"),
@@ -558,7 +558,7 @@ def program(**more: Any) -> Form:
         (replace(OWN, wish=ObjectiveFields("minimise")), "new-measure", "Enter the measure"),
         (replace(OWN, rows=()), "new-parameters", "Add at least one parameter"),
         (row(name=""), "new-p0-name", "Name the parameter"),
-        (row(name="in"), "new-p0-name", "word of Python"),
+        (row(name="in"), "new-p0-name", "Python word"),
         (row(name="mode"), "new-p1-name", "already"),
         (row(levels=()), "new-p0-levels", "at least one level"),
         (row(levels=("1", "x")), "new-p0-levels", "'x' is not a number"),

@@ -186,7 +186,7 @@ def test_it_begins_with_the_best_run_and_with_the_last_while_there_is_none() -> 
         waiting.include({"x": x, "y": 0, "mode": "plain"})
     page = staged(run.page, waiting)
     assert page.selectbox(key=f"run-{waiting.id}").value == 2
-    assert "Queued: number 2 of 2 that may start." in text(page)
+    assert "Waiting: number 2 of 2 that may start." in text(page)
 
 
 def test_a_choice_survives_what_becomes_of_the_run() -> None:

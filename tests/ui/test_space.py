@@ -209,14 +209,14 @@ def test_a_cell_that_was_not_run_says_what_to_expect_and_can_be_added_once() -> 
     free = next(c for c in experiment.space.configurations() if c not in experiment.knowledge.taken)
     values = experiment.space.values(free)
     page = clicked(staged(space.page, session), session, key_of(session, values))
-    assert "Expected wait_s: " in texts(page)
+    assert "Predicted wait_s: " in texts(page)
     assert "95 % interval of a run" in texts(page)
     assert "region" in texts(page)
     button(page, "Add to the queue").click().run()
     added = session.experiment.runs[-1]
     assert added.configuration == free
     assert added.state is RunState.QUEUED
-    assert f"Run {added.id} (yours) waits." in texts(page)
+    assert f"Run {added.id} (yours) is waiting." in texts(page)
     assert page.text_input[0].value == ""
     assert "Run again" in [one.label for one in page.button]
 

@@ -600,7 +600,7 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
     (at_now,) = [one.id for one in after if set(one.members) & set(weighed)]
     page.run()
     assert not page.exception
-    assert f"region {at_now} counting 3" in page.info[0].value
+    assert f"region {at_now} with weight 3" in page.info[0].value
     field = next(one for one in page.number_input if one.label == f"Weight of region {at_now}")
     assert field.value == 3.0
 

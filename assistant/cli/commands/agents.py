@@ -105,7 +105,7 @@ def _play(
 
 
 def study_table(to: Path, cache: Path | None, tell: Tell, request: TableRequest) -> Path:
-    """Return the path of an application's table in a study folder, measured if missing.
+    """Return the path of an application's table of measured runs, measuring it if missing.
 
     ``cache`` is the folder of the tables of earlier studies, or None; the study gets a copy.
 

@@ -69,7 +69,7 @@ def target_of(experiment: Experiment, text: str) -> EstimationTarget:
 def print_missing(
     session: Session, target: EstimationTarget, store: Path | None, *, as_json: bool
 ) -> int:
-    """Print the runs missing for an estimate, a factorial block, and commands to run them."""
+    """Print the runs that an estimate still needs, and a factorial block, with their commands."""
     report = missing_report(session.experiment, target)
     command = _command(session, report.runs, store)
     block_command = _command(session, report.block_runs, store)
@@ -105,7 +105,7 @@ def _print_missing(session: Session, report: MissingReport, command: str | None)
         OUT.print(f"Nothing is missing: the runs determine {subject}{but}.", soft_wrap=True)
     elif report.runs:
         n = "1 run is" if len(report.runs) == 1 else f"{len(report.runs)} runs are"
-        sure = "; this is the minimum" if design.is_smallest else ", found by greedy search"
+        sure = "; fewer are not enough" if design.is_smallest else ", found by greedy search"
         missing = f"{n} missing to estimate {subject}{sure}:"
         if design.left:
             missing = f"{n} missing for the part of {subject} that can be estimated{sure}:"

@@ -74,7 +74,7 @@ LAST_COLUMNS = 400
 
 @dataclass(frozen=True, slots=True)
 class DryRunFailure:
-    """The reason for the failure of a dry run, with advice and the program's last output.
+    """The reason for the failure of a dry run, with a hint and the program's last output.
 
     ``command`` is empty if no program was started, ``code`` is negative for a signal; of each
     output stream there are at most `LAST_LINES`.
@@ -197,7 +197,7 @@ def failure_of(
 
 
 def failure_hint(error: ProgramError) -> str:
-    """Return advice on how to change a program that failed."""
+    """Return a hint on how to change a program that failed."""
     if error.code is None:
         return (
             "Give the full path of the program, make it executable (chmod +x), or name its "

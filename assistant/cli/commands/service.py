@@ -387,7 +387,7 @@ def work(
     rest = _IdleLimit(ended, 0.0 if until_idle else idle)
 
     def stop() -> bool:
-        rest.is_over()
+        rest.search_started()
         return ended.is_set() or (parent is not None and os.getppid() != parent)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -429,7 +429,7 @@ class _IdleLimit:
         self._ended.wait(seconds)
         self._rested_s, self._resting = self._rested_s + seconds, True
 
-    def is_over(self) -> None:
+    def search_started(self) -> None:
         """Record a search for work, and restart the idle time if there was no wait before."""
         if not self._resting:
             self._rested_s = 0.0

@@ -274,7 +274,7 @@ def weight_of(text: str) -> tuple[int, float]:
 
 
 def share_of(text: str) -> float | None:
-    """Parse an exploitation level from 0 to 1, or None for no split. Raises SettingsError."""
+    """Parse an exploitation share from 0 to 1; ``none`` gives None. Raises SettingsError."""
     if text.strip().lower() == NO_SPLIT:
         return None
     share = parse_number(text.strip())
@@ -503,7 +503,7 @@ def _resume(
 ) -> int:
     if not session.experiment.opened.recipe:
         raise SettingsError(
-            f"experiment '{session.id}' was opened from Python; go on with it there (load_session)"
+            f"experiment '{session.id}' was opened from Python; continue it there (load_session)"
         )
     built = rebuild_sweep(session.experiment.opened)
     check_capacity(built.settings.place, built.settings.workers)

@@ -212,7 +212,7 @@ Page = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class WindowValidation:
-    """The request of a validation of workload generators on two windows."""
+    """Request to validate workload generators on a training window and a test window."""
 
     train: Path
     test: Path

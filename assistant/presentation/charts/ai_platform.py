@@ -1,4 +1,4 @@
-"""Charts of an AI platform: the dashboard (figure 11) and the Q-Q plots (figure 12) of PipeSim.
+"""Charts of an AI platform: dashboard and Q-Q plots, as in figures 11 and 12 of the PipeSim paper.
 
 The dashboard also shows metrics of models and their total potential over time, which the paper
 lists as missing. The Q-Q plots compare quantiles of the simulation with those of a log.
@@ -95,7 +95,7 @@ class QuantileComparison:
 
     @property
     def is_alike(self) -> bool:
-        """Whether the samples differ no more than two samples of one distribution."""
+        """Whether the samples differ only by chance (Kolmogorov-Smirnov test at 5 %)."""
         return self.ks <= self.ks_critical
 
     @property
@@ -156,7 +156,7 @@ class PlatformComparison:
 
 
 def platform_picture(drawing: PlatformDrawing) -> Spec:
-    """Draw the panels below each other over a common axis of days or of hours of the day."""
+    """Draw the panels of an AI platform below each other, over days or over hours of the day."""
     last = len(drawing.panels) - 1
     return {
         "$schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Charts of generated cloud windows beside the real one, of capacity, and of packings.
+"""Charts of generated cloud workloads beside a real one, of server capacity, and of packings.
 
 They follow the figures of Bergsma et al. (SOSP 2021): batches as rectangles (1), a band over time
 (4, 6, 7), bars of reuse distances (9), packings at their first failure (10). Others show
@@ -32,7 +32,7 @@ _SECONDS_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class FlavourBlock:
-    """A job to draw: its row and its batch (from 0), its flavour, and its width in bins."""
+    """A job in a `batches` chart: row and batch (from 0), flavour (VM type), and width in bins."""
 
     row: int
     batch: int
@@ -42,7 +42,7 @@ class FlavourBlock:
 
 @dataclass(frozen=True, slots=True)
 class CourseBand:
-    """The real number and the band of generated numbers in one period of a window."""
+    """The real value and the band of generated values of a time series, in one period."""
 
     day: float
     real: float
@@ -53,7 +53,7 @@ class CourseBand:
 
 @dataclass(frozen=True, slots=True)
 class QuantilePair:
-    """A quantile of the real values and the same quantile of generated windows."""
+    """A quantile of real values, and the band of the same quantile over generated windows."""
 
     level: float
     real: float
@@ -116,7 +116,7 @@ def batches(
 
 
 def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> int:
-    """Return the drawing width that a share of the rows does not exceed."""
+    """Return a drawing width that is enough for the given share of the rows of `batches`."""
     at, before = [0] * n_rows, [-1] * n_rows
     for block in blocks:
         at[block.row] += block.width + 2 + (8 if before[block.row] not in (-1, block.batch) else 0)
@@ -125,7 +125,7 @@ def widest(blocks: Sequence[FlavourBlock], n_rows: int, share: float = 0.9) -> i
 
 
 def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> Spec:
-    """Draw real numbers over time as a line, with the median and 90 % band of generated ones.
+    """Draw real values over time as a line, with the median and 90 % band of generated values.
 
     If a few real numbers are far above all others, the axis is logarithmic from 1 on.
     """
@@ -229,7 +229,7 @@ def lives(
 
 
 def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most: int = 10) -> Spec:
-    """Draw the shares of requests by reuse distance as bars, the last for all larger ones."""
+    """Draw the share of requests per reuse distance as bars; the last bar has all larger ones."""
     every = {REAL: real, **generated}
     longest = max((i for of in every.values() for i, v in enumerate(of) if v > 0.0005), default=0)
     n = min(most, longest + 1)
@@ -327,7 +327,7 @@ def quantiles(
 def servers(
     cases: Mapping[str, Sequence[tuple[int, float]]], share: float, title: str = "servers"
 ) -> Spec:
-    """Draw the share of futures in which n servers suffice as a step line for each case."""
+    """Draw the share of generated futures for which n servers suffice, one step line per case."""
     rows = [
         {"line": name, "servers": n, "share": of}
         for name, steps in cases.items()
@@ -398,7 +398,7 @@ def _frame(width: int, height: int) -> Spec:
 
 @dataclass(frozen=True, slots=True)
 class PackingPoint:
-    """The shares of allocated memory and cores when a packing algorithm first fails."""
+    """The shares of memory and cores in use when a packing algorithm first fails to place a job."""
 
     memory: float
     cpu: float
@@ -406,7 +406,7 @@ class PackingPoint:
 
 
 def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: float) -> Spec:
-    """Draw the allocated cores and memory of packings when the first job did not fit."""
+    """Draw the shares of cores and memory that packings allocated before a job did not fit."""
     rows = [{"memory": p.memory, "cpu": p.cpu, "algorithm": p.algorithm} for p in points]
     scale = {"domain": [least, 1], "nice": False, "clamp": True}
     axis = {"format": "%", "tickCount": 5}

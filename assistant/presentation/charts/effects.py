@@ -261,7 +261,7 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
 
 
 def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Spec:
-    """Draw the explained shares of parameters and pairs as a half matrix of selectable cells.
+    """Draw the variance shares of parameters and pairs as a half matrix of selectable cells.
 
     The area of a disc is the share, with the number beside it. A plus marks a share that is known
     only in part, a question mark an unknown one. The strongest parameters come first. Selecting a

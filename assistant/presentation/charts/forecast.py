@@ -285,7 +285,7 @@ def _known(value: float | None) -> list[float]:
 def fan_lows(
     points: Sequence[RunPoint], fan: Sequence[FanPoint], *goals: float | None
 ) -> tuple[float, ...]:
-    """Return the better ends of the forecast fan, limited so that the rest stays readable."""
+    """Return the better ends of the forecast fan, limited so that the chart stays readable."""
     solid = [
         *(p.value for p in points),
         *(v for fan_point in fan for v in (fan_point.median, fan_point.high)),
@@ -415,7 +415,7 @@ _BAR = 18
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A destination of further runs, with their number before and after a change."""
+    """A region (or the rest) with its number of further runs before and after a change."""
 
     where: str
     now: int | None
@@ -446,7 +446,7 @@ class ChanceBand:
 
 
 def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
-    """Draw bars of the number of runs per destination, before and after a change."""
+    """Draw bars of the number of further runs per region, before and after a change."""
     values = []
     for row in rows:
         sides = ((NOW, row.now), (THEN, row.then)) if is_changed else ((NOW, row.now),)

@@ -1,4 +1,4 @@
-"""Charts of a parameter space: the folded response map and parallel coordinates.
+"""Charts of a parameter space: response map with nested parameters, and parallel coordinates.
 
 A folded map nests several parameters in each axis, with borders and texts between their levels.
 """
@@ -59,7 +59,7 @@ def combinations(axis: Axis, attribute: Literal["levels", "keys"]) -> Iterator[t
 
 
 def axis_levels_text(axis: Axis, levels: tuple[str, ...]) -> str:
-    """Return a text of levels, each after the name of its parameter."""
+    """Return levels as text, each with the name of its parameter before it."""
     return ", ".join(
         f"{parameter.title} {text}" for parameter, text in zip(axis, levels, strict=True)
     )

@@ -54,7 +54,7 @@ class JobBox:
 
 @dataclass(frozen=True, slots=True)
 class DensityCell:
-    """The share of a bin of time and processors that is used by jobs without a box."""
+    """A bin of time and processors, with the share used by jobs that are not drawn as boxes."""
 
     start_s: float
     end_s: float
@@ -65,7 +65,7 @@ class DensityCell:
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """A named number over time that stays constant from each point to the next.
+    """A named step function of time: its value is constant from each point to the next.
 
     ``points`` are (seconds, value); ``peaks``, if any, are the highest values of each bin.
     """
@@ -271,7 +271,7 @@ def curves(
 
 
 def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> Spec:
-    """Draw waits per class: a bar for the middle half of the jobs, a line up to 95 %.
+    """Draw waits per job class: a bar for the middle half of the jobs, a line up to 95 %.
 
     The tick is the median, the dot the mean. The scale ends at ``most_s`` seconds, so that two runs
     can be compared, or at the longest wait if None.
@@ -323,7 +323,7 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
 
 
 def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, other: str) -> Spec:
-    """Draw the change in start times from schedule ``other`` by submission time.
+    """Draw how much jobs start later or earlier than in schedule ``other``, by submission time.
 
     The step is the median of a bin of time; 8 of 10 of its jobs lie in the area.
     """

@@ -1,4 +1,4 @@
-"""Charts of one run of a testbed: a maze with the way of its runner, or a flood.
+"""Charts of one run of a testbed: a maze with the path of its runner, or a flood.
 
 Rows and columns count from the upper left.
 """
@@ -32,7 +32,7 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A line segment of a maze drawing, at time ``at_s`` if it is a step of the runner's way."""
+    """A line segment of a drawing; ``at_s`` is its time if it is a step of the maze runner."""
 
     x: float
     y: float
@@ -108,7 +108,7 @@ class FloodDrawing:
 
 
 def maze_picture(drawing: MazeDrawing) -> Spec:
-    """Draw a maze with the runner's way coloured by time, incidents and enemies."""
+    """Draw a maze with incidents, enemies, and the runner's path coloured by time."""
     edge = 38
     return {
         "$schema": SCHEMA,

@@ -61,7 +61,7 @@ class LevelEstimate:
 
 @dataclass(frozen=True, slots=True)
 class TradePoint:
-    """A configuration by two measured values, on the Pareto front if ``on_front``."""
+    """A configuration as a point of two measured values; ``on_front`` means Pareto-optimal."""
 
     run_id: int
     value: float

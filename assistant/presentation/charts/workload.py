@@ -147,7 +147,7 @@ def load_over_time(
 
 
 def classes(shares: Sequence[ClassShare], title: str) -> Spec:
-    """Draw the shares of jobs and of work by class, with power-of-two jobs in full colour."""
+    """Draw the shares of jobs and of work by class; full colour marks power-of-two sizes."""
     halved = any(share.jobs_at is not None for share in shares)
     jobs, work = "share of the jobs", "share of the work"
     rows: list[dict[str, object]] = []

@@ -65,7 +65,7 @@ def chance_bar(section: ForecastSection) -> Spec | None:
 
 
 def fan(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return a chart of the best value so far and its forecast over runs, or None."""
+    """Return a chart of the best value so far and its forecast, or None without a forecast."""
     if not section.fan:
         return None
     left = None if section.remaining is None else section.remaining.median
@@ -85,7 +85,7 @@ def fan_goes_on(data: ReportData, section: ForecastSection) -> bool:
 
 
 def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
-    """Return a chart of the forecast over the time of day, or None without a deadline."""
+    """Return a chart of the forecast until the deadline, or None if one of them is missing."""
     if section.deadline_s is None or not section.fan:
         return None
     return forecast.best_over_time(
@@ -287,7 +287,7 @@ def drawing(spec: Spec, ending: str, title: str) -> bytes:
 
 
 def comparison_rows(likeness: PlatformComparison) -> list[tuple[str, ...]]:
-    """Return one table row per compared sample, with the columns `LIKENESS`."""
+    """Return one table row per compared sample, with the columns named in `LIKENESS`."""
     return [_row(quantiles) for quantiles in (*likeness.tasks, *likeness.gaps)]
 
 

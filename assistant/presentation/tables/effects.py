@@ -52,7 +52,7 @@ class EffectsSection:
 
 
 def effects_section(experiment: Experiment) -> EffectsSection | None:
-    """Return the effects section of a report, or None if the experiment has no run."""
+    """Return the effects section of a report, or None if no run has a measured value."""
     if not experiment.measured:
         return None
     try:
@@ -77,7 +77,7 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
 
 
 def figure_of(effect: MainEffect) -> EffectFigure:
-    """Convert a main effect to a form that can be drawn, with its comparable levels."""
+    """Convert a main effect to an `EffectFigure` with the levels that can be compared."""
     return EffectFigure(
         effect.parameter,
         effect.unit,
@@ -251,7 +251,7 @@ class ParameterEffect:
 def level_qualities(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[ParameterEffect, ...]:
-    """Return ANOVA estimates per level, with parameters sorted by decreasing range.
+    """Return ANOVA estimates for the levels of each parameter, largest range first.
 
     The model uses all measured values, whether or not a run meets the constraints (strategies learn
     from responses, in which a violation counts). Levels are sorted by rank. Empty without a run.

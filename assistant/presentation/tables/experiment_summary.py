@@ -1,4 +1,4 @@
-"""Summaries of an experiment: the finding against the baseline, one row for a list, the front."""
+"""Summaries of an experiment: comparison with the baseline, one list row, and Pareto front."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -349,7 +349,7 @@ def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
 
 
 def trade_points(experiment: Experiment) -> tuple[TradePoint, ...]:
-    """Return every measured configuration as a point of two measures."""
+    """Return a point for every configuration with two measured values."""
     front = {run.configuration for run in experiment.front}
     return tuple(
         TradePoint(

@@ -39,7 +39,7 @@ MOST_POINTS = 30
 
 @dataclass(frozen=True, slots=True)
 class ChancePoint:
-    """The forecast at one point of an experiment: a batch, a warning's answer, or now.
+    """The forecast at one time of an experiment: at a batch, after a warning's answer, or now.
 
     Args:
         runs: completed and failed runs at that time.
@@ -92,7 +92,7 @@ class ForecastSection:
 def forecast_section(
     experiment: Experiment, events: Sequence[Event], now_s: float
 ) -> ForecastSection | None:
-    """Return the forecast section of a report, or None without a goal and a forecast."""
+    """Return the forecast section of a report, or None if there is no goal and no forecast."""
     current = forecast(experiment, now_s)
     has_fan = len(current.fan) > 1 and not current.is_over
     if current.goal is None and not has_fan:
@@ -411,7 +411,7 @@ def _signed(value: float | None) -> str:
 
 
 def prediction_marks(promises: tuple[PredictionRecord, ...]) -> tuple[PredictionMark, ...]:
-    """Convert the predictions of runs to marks for drawing, except those left out."""
+    """Convert predictions to chart marks, except those of suggestions not submitted."""
     return tuple(
         PredictionMark(
             f"run {promise.run_id}, batch {promise.batch}",

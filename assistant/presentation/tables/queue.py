@@ -143,7 +143,7 @@ def _summary(run: Run) -> tuple[RunState, float, bool, int]:
 
 
 def stopped_words(run: Run) -> str:
-    """Return that a run was stopped early and why, or an empty text if it was not stopped.
+    """Return a text on why a run was stopped early, or an empty text if it was not stopped.
 
     >>> from strategies import Configuration
     >>> run = Run(1, Configuration((0,), ""), "analyst", 7, "", None, 0.0, stopped="flat by now")
@@ -156,7 +156,7 @@ def stopped_words(run: Run) -> str:
 
 
 def reported_words(run: Run, objective: Objective) -> str:
-    """Return the objective's measures in the intermediate result of a run, or an empty text.
+    """Return a run's intermediate values of the objective's measures as text, or empty text.
 
     If it has no such measure, return the number of its measures.
     """
@@ -175,7 +175,7 @@ def reported_words(run: Run, objective: Objective) -> str:
 
 
 def age_words(run: Run, now_s: float) -> str:
-    """Return the age of a run's last intermediate result as text, or an empty text."""
+    """Return the age of a run's last intermediate result as text, or an empty text if none."""
     if run.reported_s is None:
         return ""
     return f"{duration(max(0.0, round(now_s - run.reported_s)))} ago"
@@ -227,7 +227,7 @@ def kind_text(suggestion: Suggestion) -> str:
 
 
 def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuration]]) -> str:
-    """Return a sentence on the predicted values of the runs in the user's list."""
+    """Return a sentence on the predicted values of the configurations in the user's list."""
     n = len(numbered)
     runs = "1 run" if n == 1 else f"{n:,} runs"
     if not n:

@@ -207,7 +207,7 @@ def _counted(n: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegionRow:
-    """One region as a table row: sizes, measured mean and best, and pending runs (or None)."""
+    """One region of good results as a table row; ``pending`` is None if it cannot be counted."""
 
     id: int
     members: int

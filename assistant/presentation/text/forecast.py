@@ -350,7 +350,7 @@ def clock(at_s: float, now_s: float) -> str:
 
 
 def paper_words(forecast: PaperForecast) -> str:
-    """Return whether the budget suffices by the (uncalibrated) rule of the Copper paper."""
+    """Describe whether the budget suffices by the (uncalibrated) rule of the Copper paper."""
     rule = "By the paper's rule (uncalibrated)"
     if forecast.remaining is None and forecast.remaining_by_runs is None:
         return f"{rule}: unknown, since no budget of runs, deadline or cost limit is set."

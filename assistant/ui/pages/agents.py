@@ -1,4 +1,4 @@
-"""The *Agents* page: studies of how much suggestions help analysts of different knowledge.
+"""The *Agents* page: studies of how much suggestions help simulated analysts.
 
 A study runs in its own process (`agents.studies.study_repository`), so it survives a closed page.
 
@@ -76,7 +76,7 @@ def current_study_draft() -> StudyDraft:
 
 
 def from_file() -> None:
-    """Draw the file upload that fills the form from a valid study file."""
+    """Draw the upload of a study file, which fills the form if the file is valid."""
     with st.expander("Begin with a study file", icon=":material/upload_file:"):
         st.caption(
             "The format is that of `copperline agents run`. Paths are relative to the folder that "
@@ -116,7 +116,7 @@ def _take(text: str) -> None:
 
 
 def fail(error: Exception) -> None:
-    """Store the reason why a study file cannot be used, for the next drawing."""
+    """Store the error of an invalid study file, to show it at the next drawing of the page."""
     st.session_state[_FAULT], st.session_state[_TOLD] = sentence(error), False
 
 
@@ -413,7 +413,7 @@ _EVERY_S = 1.0
 
 
 def page(store: Path) -> Intent | None:
-    """Draw the page of studies and return the intent to start, stop, continue or remove one."""
+    """Draw the page of studies and return a request, such as to start a study, or None."""
     shelf = _shelf(str(store.absolute()))
     studies = shelf.studies()
     st.title("Agents")

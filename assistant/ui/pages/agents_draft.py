@@ -1,4 +1,4 @@
-"""The draft of a study: its form fields, the study file made from them, and their faults."""
+"""The draft of a study: its form fields, the study file made from them, and field errors."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ Accepts = Literal["always", "never", "sometimes"]
 
 @dataclass(frozen=True, slots=True)
 class StudyDraft:
-    """Form fields of a study as typed, with defaults for a small study of a few seconds.
+    """Form fields of a study of simulated analysts; with the defaults, it takes a few seconds.
 
     Args:
         first: number of jobs taken from the start of the log.
@@ -78,13 +78,13 @@ class StudyDraft:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Absolute paths of the measured tables."""
+        """Absolute paths of the files with tables of measured results."""
         lines = (line.strip() for line in self.tables.splitlines())
         return tuple(Path(line).expanduser().absolute() for line in lines if line)
 
     @property
     def log_path(self) -> Path | None:
-        """Absolute path of the job log, or None for the built-in workload and other studies."""
+        """Absolute path of the job log, or None for the built-in log or without scheduling."""
         if "scheduling" not in self.applications or not self.log.strip():
             return None
         return Path(self.log.strip()).expanduser().absolute()
@@ -96,7 +96,7 @@ class StudyDraft:
         return self.name.strip() or f"Analysts on {', '.join(spaces) or 'nothing yet'}"
 
     def has(self, trait: str) -> bool:
-        """Return whether any selected kind of analyst has the named trait."""
+        """Return whether any selected kind of analyst has a trait, such as ``learning``."""
         return any(trait in entry.takes for entry in AGENTS if entry.name in self.kinds)
 
 
@@ -127,7 +127,7 @@ def study_document(draft: StudyDraft) -> StudyDocument:
 
 
 def draft_of(text: str) -> StudyDraft:
-    """Return the form draft of a study file, or raise AssistantError for its first error.
+    """Return the form fields that describe a study file, or raise AssistantError if invalid.
 
     Paths in the file are relative to the working folder.
     """

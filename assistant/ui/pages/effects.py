@@ -310,7 +310,7 @@ _EXPECT, _BY_ITSELF = "Expected value", "Change by itself"
 
 @dataclass(frozen=True, slots=True)
 class EffectsView:
-    """Effects analysis of one response shown on the page, or the reason for its absence."""
+    """Effects analysis of one measured response, or the reason why there is none."""
 
     response: AnalysedResponse
     only: RunFilter
@@ -326,7 +326,7 @@ class EffectsView:
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the effects page and return the intent to change a level or add missing runs."""
+    """Draw the effects page and return a request to change a level or add runs, or None."""
     st.subheader("Effects")
     if not experiment.measured:
         st.info(
@@ -510,7 +510,7 @@ def _heading(analysis: EffectsView, parameter: str, spread: float | None) -> Non
 
 
 def levels_table(analysis: EffectsView) -> pd.DataFrame:
-    """Return the table of levels with expected values and the change by each level alone."""
+    """Return the table of levels with expected values and the effect of each level by itself."""
     changes = {}
     for main in analysis.report.main if analysis.report is not None else ():
         for level_effect in main.levels:

@@ -1,4 +1,4 @@
-"""The selected level on *Effects*: consequences of closing or preferring it, and the buttons.
+"""The selected level on the *Effects* page: consequences of closing it, and action buttons.
 
 The affected waiting runs are kept from the moment of selection, so a button cancels what it named.
 
@@ -29,7 +29,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class LevelSelection:
-    """Selected level of a parameter, with its waiting runs and count of open suggestions."""
+    """Selected level, with the waiting runs and the number of open suggestions that have it."""
 
     parameter: str
     value: Level
@@ -141,7 +141,7 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
 def panel(
     view_model: ExperimentView, experiment: Experiment, selection: LevelSelection
 ) -> Intent | None:
-    """Draw the actions on the selected level and return the intent of the pressed button."""
+    """Draw the actions on the selected level and return that of the pressed button, or None."""
     space, session = experiment.space, view_model.session
     name, value = selection.parameter, selection.value
     is_closed, is_preferred = _state(space, name, value)
@@ -227,7 +227,7 @@ def consequences(selection: LevelSelection) -> str:
 
 
 def close(view_model: ExperimentView, selection: LevelSelection, cancelled: tuple[int, ...]) -> str:
-    """Close a level, cancel the named runs that still wait, and return a message."""
+    """Close a level, cancel those of the given runs that still wait, and return a message."""
     session = view_model.session
     session.close_level(selection.parameter, selection.value)
     gone, left = [], []
@@ -278,7 +278,7 @@ MOST_ADDED = 100
 
 @dataclass(frozen=True, slots=True)
 class MissingRunsOffer:
-    """Missing runs for estimating one target, or the reason why they are unknown."""
+    """Runs still needed to estimate the selected effect, or the reason why they are unknown."""
 
     target: str
     version: int
@@ -289,7 +289,7 @@ class MissingRunsOffer:
 def section(
     view_model: ExperimentView, experiment: Experiment, strengths: TermShares
 ) -> Intent | None:
-    """Draw the runs missing to estimate an effect and return the intent to add them."""
+    """Draw the runs missing to estimate an effect and return a request to add them, or None."""
     st.subheader("Missing runs")
     experiment_id = experiment.opened.experiment_id
     targets = targets_of(experiment, strengths)
@@ -321,7 +321,7 @@ def section(
 
 
 def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
-    """Return the estimation targets by label: all effects, each parameter, each tested pair."""
+    """Return the effects to estimate by label: all main effects, each parameter's, each pair's."""
     space = experiment.space
     able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
     if not able:
@@ -360,7 +360,7 @@ def release_missing(experiment_id: str) -> None:
 
 
 def missing_text(report: MissingReport, target: str) -> str:
-    """Describe the runs missing to estimate a target in one or two sentences."""
+    """Describe the runs still needed to estimate an effect (``target``) in sentences."""
     result, parts = report.missing, []
     if result.n_waiting:
         wait = "waiting run counts as" if result.n_waiting == 1 else (
@@ -435,7 +435,7 @@ def _offer(
 
 
 def add(view_model: ExperimentView, target: str, runs: tuple[dict[str, Level], ...]) -> str:
-    """Submit all missing runs for a target, or none, and return a message.
+    """Submit all given runs to estimate an effect, or none if one is invalid; return a message.
 
     Raises:
         ExperimentError: a run was submitted in the meantime, or cannot be submitted any more.

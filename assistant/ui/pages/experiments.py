@@ -48,7 +48,7 @@ def page(
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
-    """Draw the page that lists all experiments and return the user's intent."""
+    """Draw the page that lists all experiments and return the action that the user requested."""
     if not stored:
         st.session_state.pop(_SNAPSHOT, None)
         return _welcome(store, opened)

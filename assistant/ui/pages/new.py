@@ -1,4 +1,4 @@
-"""The *New* page: four steps and a review, and dry runs; nothing is stored before the start."""
+"""The *New* page: a form in five steps, and dry runs; nothing is stored before the start."""
 
 import json
 import re
@@ -57,7 +57,7 @@ class DryRunJob(BackgroundJob):
         super().__init__([["try", "--json", str(file)]], folder)
 
     def result(self) -> DryRunResult | None:
-        """Return the result and remove the files, or return None while it runs."""
+        """Return the result and remove the files, or return None while the dry run goes on."""
         ended = self.ended()
         if ended is None:
             return None
@@ -273,7 +273,7 @@ _STEP_KEY = "new-state-step"
 
 
 def step_of(place: str) -> int:
-    """Return the index of the form step with a field, by default the review step.
+    """Return the index of the form step that has the field with this key, else the last step.
 
     >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
     (0, 1, 4)
@@ -291,7 +291,7 @@ class _NavigationButtons:
 
 
 def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
-    """Draw the form for a new experiment, passing the opened experiment to ``opened``."""
+    """Draw the form of a new experiment; return the request to start it, which calls ``opened``."""
     next_step = _step()
     step = st.session_state.setdefault(_STEP_KEY, next_step)
     form, beside, latest = new_fields.draft(), FieldMessages(), latest_dry_run()

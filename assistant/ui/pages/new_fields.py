@@ -1,4 +1,4 @@
-"""Fields of a form that is kept as a value, so that typed text survives a change of page or step.
+"""Form fields that keep their typed text when the user changes the page or the form step.
 
 Room for messages is reserved while the page is drawn, and filled once all fields are read.
 """
@@ -29,14 +29,14 @@ def draft() -> Form:
 
 
 def keep(form: Form) -> None:
-    """Store the form as the draft, dropping the last refusal if the form has changed."""
+    """Store the form as the draft, and delete the last error message if the form has changed."""
     if form != st.session_state.get(_DRAFT):
         st.session_state[_DRAFT] = form
         forget()
 
 
 def begin(form: Form) -> None:
-    """Replace the draft of the form and clear all fields, before they are drawn."""
+    """Store a form as the draft and clear the values of all fields, before they are drawn."""
     for key in [key for key in st.session_state if str(key).startswith("new-")]:
         if key != _DRAFT:
             del st.session_state[key]
@@ -44,7 +44,7 @@ def begin(form: Form) -> None:
 
 
 def change_form(change: Callable[[Form], Form]) -> None:
-    """Apply a function to the draft form, for buttons that add or remove a row."""
+    """Replace the draft by the result of a function, for buttons that add or remove a row."""
     keep(change(draft()))
 
 
@@ -60,7 +60,7 @@ def leave(beginning: str) -> None:
 
 
 def follow(key: str, usual: Sequence[str]) -> None:
-    """Set a multiple choice to the new default if the user has not changed the old default."""
+    """Set a multiple-choice field to a new default if the user kept the old default."""
     usual_key = f"{_STATE}usual-{key}"
     before = st.session_state.get(usual_key)
     if before != list(usual):
@@ -82,7 +82,7 @@ def area(key: str, label: str, value: str, **more: Any) -> str:
 
 
 def choice(key: str, label: str, value: T, options: Sequence[T], **more: Any) -> T:
-    """Draw a single choice, including a value that is no longer an option, and return it."""
+    """Draw a selection list, which also contains the old ``value``, and return the choice."""
     entries = list(options) if value in options else [*options, value]
     seed(key, value)
     if st.session_state[key] not in entries:
@@ -100,7 +100,7 @@ def several(
     accept_new: bool = True,
     **more: Any,
 ) -> tuple[str, ...]:
-    """Draw a multiple choice and return its values, also typed ones with ``accept_new``."""
+    """Draw a multiple-choice field and return its values; ``accept_new`` permits typed ones."""
     seed(key, list(values))
     known_texts = {*options, *values}
     now = apart(st.session_state[key], known_texts)
@@ -111,7 +111,7 @@ def several(
 
 
 def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
-    """Split texts at commas followed by blanks into unique levels, except known texts.
+    """Split texts into unique levels at each comma with a blank, but keep known texts whole.
 
     >>> apart(["1, 2,  4", "1,5", "a, b"], known_texts=["a, b"])
     ['1', '2', '4', '1,5', 'a, b']
@@ -148,7 +148,7 @@ class FieldMessages:
             self._places[place] = room
 
     def tell(self, faults: Sequence[FormFault], *, missing: bool) -> list[FormFault]:
-        """Draw faults beside their fields and return those without a reserved space."""
+        """Draw field errors beside their fields and return those without a reserved space."""
         elsewhere = []
         for fault in faults:
             room = self._places.get(fault.place)

@@ -1,4 +1,4 @@
-"""The form of *New*: the typed values of all fields, its parameter rows, and their faults.
+"""The form of the *New* page: typed values of all fields, parameter rows, and field errors.
 
 `assistant.ui.pages.new_sweep_file` converts a form to the tables of a sweep file and back.
 """
@@ -104,7 +104,7 @@ class ProgramFields:
 
 @dataclass(frozen=True, slots=True)
 class FuturesFields:
-    """Form fields of the generated futures on which every run is evaluated.
+    """Form fields of the generated workloads (futures) on which every run is evaluated.
 
     Args:
         generator: name of the workload generator; empty means no futures.
@@ -121,7 +121,7 @@ class FuturesFields:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFields:
-    """Form fields of a simulated job log, where empty fields mean defaults.
+    """Form fields of a cluster simulated with a job log; an empty field means its default.
 
     ``levels`` holds the parameters with changed levels. None means those for the preset and the
     source: two orders for the built-in example with the paper's parameters, none otherwise. An
@@ -217,7 +217,7 @@ class Form:
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """Levels of the cluster's parameters that differ from the defaults, by parameter name."""
+        """Levels of those cluster parameters whose levels differ from the defaults, by name."""
         if self.cluster.levels is not None:
             return self.cluster.levels
         is_usual = self.source == "example" and self.cluster.preset == DEFAULT_PRESET
@@ -251,7 +251,7 @@ class Form:
 
     @property
     def unsaid(self) -> tuple[str, ...]:
-        """Placeholder names in command, environment and input without a parameter row."""
+        """Placeholders in command, environment and input that have no parameter row."""
         if self.source != "command":
             return ()
         program = self.program
@@ -265,7 +265,7 @@ class Form:
         return replace(self, rows=(*self.rows, ParameterRow(self._next_uid)))
 
     def with_unsaid(self) -> "Form":
-        """Return the form with a row for each unmatched placeholder and no blank rows."""
+        """Return the form with a row for each placeholder in `unsaid` and without blank rows."""
         first = self._next_uid
         filled_rows = tuple(row for row in self.rows if row != ParameterRow(row.uid))
         more = tuple(ParameterRow(first + i, name) for i, name in enumerate(self.unsaid))
@@ -307,7 +307,7 @@ class MissingError(FormFieldError):
 
 
 def parameter_of(row: ParameterRow) -> tuple[dict[str, Any], Parameter]:
-    """Return a row's parameter as table and object, or raise FormFieldError if invalid."""
+    """Return a row's parameter as settings table and as object, or raise FormFieldError."""
     place = f"new-p{row.uid}"
     name = row.name.strip()
     if not name:

@@ -1,4 +1,4 @@
-"""The experiment that a form describes: its outline while the form is filled, and its opening."""
+"""The experiment that a form describes: a preview while the form is filled, and its opening."""
 
 import json
 import time
@@ -89,7 +89,7 @@ def _open_session(
 
 
 def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
-    """Return the sweep tables of a form and the sweep built from them.
+    """Return the settings tables of a form, as in a sweep file, and the sweep built from them.
 
     It reads a log or a table, and imports the module of a function. Raises FormFieldError for the
     first wrong field.
@@ -105,7 +105,7 @@ def build_form(form: Form) -> tuple[Mapping[str, Any], BuiltSweep]:
 
 
 def preview(form: Form) -> str | None:
-    """Return the sweep file of a form as text, or None while a field has a fault."""
+    """Return the sweep file of a form as text, or None while a field has an error."""
     draft_tables = write_tables(form)
     return None if draft_tables.faults else toml_text(draft_tables.tables)
 
@@ -117,7 +117,7 @@ def _general(form: Form) -> str:
 def fault_of(
     form: Form, tables: Mapping[str, Any], error: Exception, source: SweepSource | None = None
 ) -> FormFault:
-    """Return the fault of the form field that made building the sweep raise an error.
+    """Return the form field that caused an error in building the sweep, with a message.
 
     It builds the tables without all suspected parts, and then puts them back one by one. Without
     ``source`` it reads the log or the table again.
@@ -211,7 +211,7 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Sweep of a form as far as it can be built, with the faults of its fields.
+    """Preview of a form: the sweep as far as it can be built, and the errors of the fields.
 
     Args:
         faults: faults of the fields; empty if the experiment could be opened.
@@ -255,7 +255,7 @@ class Outline:
 
 
 def outline(form: Form) -> Outline:
-    """Return the outline of a form, reading logs and tables but starting no program."""
+    """Return the preview of a form; it reads logs and measured tables but starts no program."""
     draft_tables = write_tables(form)
     space = _own_space(form, draft_tables.tables)
     if draft_tables.faults or kind_of(draft_tables.tables.get("application", {})) == "function":
@@ -269,7 +269,7 @@ def outline(form: Form) -> Outline:
 
 
 def plain_application(form: Form) -> BuiltSweep | None:
-    """Return a log's or table's sweep with default levels, or None if it cannot be built."""
+    """Return the sweep of a form's application with default levels, or None if invalid."""
     draft_tables = write_tables(form)
     application = dict(draft_tables.tables.get("application", {}))
     for name in ("levels", "options", "baseline"):  # ``baseline`` only where it is at fault

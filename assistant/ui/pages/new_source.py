@@ -1,4 +1,4 @@
-"""Step 1 of *New*: the application and its files; uploads are kept, as sweeps name them."""
+"""Step 1 of the *New* page: the application and its files; uploads are stored for the sweep."""
 
 import hashlib
 import os

@@ -1,6 +1,6 @@
-"""Step 2 of *New*: parameters and their levels, settings of a simulated cluster, and futures.
+"""Steps 2 to 5 of the *New* page: parameters, objective and SLA, strategy, and review.
 
-Steps 3 and 4 of *New* and the review: objective and SLA, strategy, and the sweep file.
+Step 2 also has the settings of a simulated cluster and of generated workloads.
 """
 
 import re
@@ -49,7 +49,7 @@ _JUDGES = {
 
 
 def futures_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the form fields of the futures and return the changed form."""
+    """Draw the form fields of the generated workloads (futures) and return the changed form."""
     st.markdown("**Evaluation**")
     extra = form.extra_tables.get("application", {}).get("futures")
     if extra is not None:
@@ -645,7 +645,7 @@ def _strategy(form: Form, beside: FieldMessages) -> Form:
             help="Runs spread over the space before the strategy uses results.",
         )  # fmt: skip
         batch = new_fields.count(
-            "new-batch", "Suggestions at a time", form.batch, 1, width=200,
+            "new-batch", "Suggestions per batch", form.batch, 1, width=200,
             placeholder="default",
         )  # fmt: skip
     share = _share(form)

@@ -1,4 +1,4 @@
-"""Conversion of a form to the tables of a sweep file, with its faults, and back."""
+"""Conversion of a form to the settings tables of a sweep file, with field errors, and back."""
 
 import re
 import shlex
@@ -47,7 +47,7 @@ _FROM_NOW = "Enter a time from now, such as 90s, 30m or 2h, or leave the field e
 
 @dataclass(frozen=True, slots=True)
 class FormFault:
-    """Fault of a form field: field key, message, and whether a required value is missing."""
+    """Error of a form field: field key, message, and whether a required value is missing."""
 
     place: str
     text: str
@@ -56,7 +56,7 @@ class FormFault:
 
 @dataclass(frozen=True, slots=True)
 class SweepTables:
-    """Sweep file tables made from a form, without faulty fields, and the faults found."""
+    """Settings tables made from a form, without invalid fields, and the errors of the fields."""
 
     tables: Mapping[str, Any]
     faults: tuple[FormFault, ...]
@@ -81,7 +81,7 @@ class _TableWriter:
 
 
 def write_tables(form: Form) -> SweepTables:
-    """Convert a form to sweep tables and faults, reading no file except a sweep file."""
+    """Convert a form to settings tables and field errors; only a sweep file is read from disk."""
     pen = _TableWriter()
     if form.source == "file":
         tables: dict[str, Any] = {}
@@ -410,7 +410,7 @@ def check_bounds(place: str, table: Mapping[str, Any]) -> None:
 
 
 def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
-    """Return the first fault as a FormFieldError, or None without faults."""
+    """Return the first field error as a FormFieldError, or None if there is none."""
     return FormFieldError(faults[0].place, faults[0].text) if faults else None
 
 
@@ -434,7 +434,7 @@ _SHOWN_FUTURES = frozenset(("generator", "count", "duration", "aggregate", "quan
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
-    """Return the form of sweep tables with absolute paths, or raise SettingsError if invalid."""
+    """Return a form filled from the settings tables of a sweep, or raise SettingsError."""
     settings = check_settings(tables, "the sweep")
     try:
         make_strategy(settings.strategy.name, **settings.strategy.options)
@@ -450,14 +450,14 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 
 def form_of_experiment(opened: ExperimentOpened, name: str) -> Form:
-    """Return the form of an experiment's stored JSON settings, or raise SettingsError."""
+    """Return a form filled from an experiment's stored settings, or raise SettingsError."""
     tables = stored_settings(opened)
     tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
 
 def as_file(tables: Mapping[str, Any]) -> Form:
-    """Return a form that contains the tables as the text of a sweep file."""
+    """Return a form that holds the settings tables as the text of an uploaded sweep file."""
     return Form("file", text=toml_text(tables), name=str(tables.get("name", "")))
 
 

@@ -56,7 +56,7 @@ _VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
 
 
 def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
-    """Draw the predicted chance of reaching the goal in a box, or one line without a goal."""
+    """Draw the predicted chance of reaching the goal, or one line of text if there is no goal."""
     subject = ForecastSubject.of(experiment)
     verdict, text = verdict_of(forecast), headline(subject, forecast)
     if verdict == "no_goal":
@@ -208,7 +208,7 @@ def score_table(record: PredictionSection) -> pd.DataFrame:
 
 
 def promise_table(record: PredictionSection) -> pd.DataFrame:
-    """Return the table of predictions beside results, including suggestions left out."""
+    """Return the table of predictions and results, also of suggestions not submitted."""
     unit = f" [{record.record.unit}]" if record.record.unit else ""
     inside = {True: "inside", False: "outside", None: "no interval"}
     return pd.DataFrame(
@@ -229,7 +229,7 @@ CHART_S = 5.0
 
 
 def page(view_model: ExperimentViewModel, experiment: Experiment) -> Intent | None:
-    """Draw the overview page and return the intent of the pressed button."""
+    """Draw the overview page and return the action of the pressed button, or None."""
     is_live = view_model.snapshot.is_live
     st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(view_model)
     proposed = _next(experiment, is_live=is_live)

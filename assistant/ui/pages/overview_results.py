@@ -30,7 +30,7 @@ MOST_EFFECTS = 8  # Most effects in a sentence; further parameters are counted
 
 
 def findings_section(experiment: Experiment) -> None:
-    """Draw the findings of the experiment once a best run exists."""
+    """Draw the main findings of the experiment, or nothing before the first result."""
     if experiment.best is None:
         return
     st.subheader("Findings so far")
@@ -46,7 +46,7 @@ def findings_section(experiment: Experiment) -> None:
 
 
 def levels_text(experiment: Experiment) -> str:
-    """Describe the best configuration by its changes from the baseline, or by all levels."""
+    """Describe the best configuration: its changes from the baseline, or all levels without one."""
     level_changes = changes(experiment)
     differing = [change for change in level_changes if change.differs]
     if level_changes and level_changes[0].baseline is not None:
@@ -107,7 +107,7 @@ def _effects(experiment: Experiment) -> str:
 
 
 def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the runs and the fields to rate a result, and return the pressed button's intent."""
+    """Draw the runs and the fields to rate a result; return the pressed button's action or None."""
     if not experiment.runs:
         st.info("No run has been submitted yet. Take suggestions on *Suggestions*.")
         return None

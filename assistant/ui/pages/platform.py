@@ -109,7 +109,7 @@ def likeness_jobs() -> JobRegistry[LikenessResult]:
 
 
 def likeness_section() -> Intent | None:
-    """Draw the choice of a log, and the progress and result of its comparison."""
+    """Draw the fields, progress and result of a log comparison; return the request to start it."""
     st.caption(
         "Fit statistics to a log of executed tasks and simulate them for some weeks. Then compare "
         "task durations and pipeline arrivals with the log."
@@ -270,7 +270,7 @@ class PlatformSetup:
 
     @property
     def application(self) -> AiPlatform:
-        """AI platform with the simulated future of these settings."""
+        """AI platform to simulate, with the seed, duration, models and load of these settings."""
         return AiPlatform(self.seed, self.days, self.models, self.factor)
 
 
@@ -409,7 +409,7 @@ def _to_steer(wish: PlatformSetup) -> Intent:
 
 
 def future_of(wish: PlatformSetup) -> dict[str, int | float]:
-    """Return the sweep file table of a simulated future, without default values."""
+    """Return a sweep file's settings of the simulated platform that are not defaults."""
     usual = AiPlatform()
     settings = {
         "seed": (wish.seed, usual.seed),
@@ -425,7 +425,7 @@ _PLAY, _TRACE, _LOG = "Set and play", "A trace", "Compare with a log"
 
 
 def page() -> Intent | None:
-    """Draw the AI platform page and return the intent of a pressed button, if any."""
+    """Draw the AI platform page and return the action of the pressed button, or None."""
     st.subheader("AI platform")
     view = st.segmented_control(
         "View", [_PLAY, _TRACE, _LOG], key=f"{_KEY}-what", default=_PLAY,

@@ -64,7 +64,7 @@ def move_first(session: SteerableSession, runs: Sequence[Run]) -> QueueReorderin
 
 
 def move_last(session: SteerableSession, runs: Sequence[Run]) -> QueueReordering:
-    """Move runs after all other waiting runs, with the errors of `move_first`."""
+    """Move runs after all other waiting runs; raise the same errors as `move_first`."""
     return _move(
         session, runs, priorities_behind(_check_current(session, runs), _run_ids(runs)), "last"
     )
@@ -82,7 +82,7 @@ def _move(
 def prioritise_runs(
     session: SteerableSession, runs: Sequence[Run], priority: float
 ) -> QueueReordering:
-    """Set the priority of waiting runs, with the errors of `move_first`."""
+    """Set the priority of waiting runs; raise the same errors as `move_first`."""
     _check_current(session, runs)
     ids = _run_ids(runs)
     priorities = {run.id: priority for run in runs if run.priority != priority}
@@ -121,14 +121,14 @@ def undo_move(session: SteerableSession, change: QueueReordering) -> str:
 
 
 def hold_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Hold waiting runs until they are released, with the errors of `move_first`."""
+    """Hold waiting runs until they are released; raise the same errors as `move_first`."""
     free = [run for run in runs if not run.held]
     _all_or_none(session, runs, free, lambda r: session.hold(r.id), lambda r: session.release(r.id))
     return f"{_run_names(_run_ids(runs))} {'is' if len(runs) == 1 else 'are'} held until released."
 
 
 def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
-    """Release held runs so that they may start, with the errors of `move_first`."""
+    """Release held runs so that they may start; raise the same errors as `move_first`."""
     held_runs = [run for run in runs if run.held]
     _all_or_none(
         session, runs, held_runs, lambda r: session.release(r.id), lambda r: session.hold(r.id)
@@ -137,7 +137,7 @@ def release_runs(session: SteerableSession, runs: Sequence[Run]) -> str:
 
 
 def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Cancel runs and record a reason, with the errors of `move_first`.
+    """Cancel runs and record a reason; raise the same errors as `move_first`.
 
     If a run ends during the action, the error names the runs that were cancelled before it.
     """
@@ -146,7 +146,7 @@ def cancel_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> 
 
 
 def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> str:
-    """Stop runs, keeping their last intermediate results, with the errors of `move_first`.
+    """Stop runs and keep their last intermediate results; raise the errors of `move_first`.
 
     Nothing is stopped if one of the runs has no result to keep.
     """
@@ -268,7 +268,7 @@ class _QueueKeys:
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the queue page and return the intent to change the queue."""
+    """Draw the queue page and return the user's request to change the queue, or None."""
     st.subheader("Queue")
     answer_at("queue")
     keys = _QueueKeys(view_model.session.id)

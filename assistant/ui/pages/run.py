@@ -103,7 +103,7 @@ def reported_measures(view_model: ExperimentView, run_id: int) -> None:
 
 
 def stop_section(view_model: ExperimentView, run: Run) -> Intent | None:
-    """Draw the fields to stop a running run and return the intent to stop the run."""
+    """Draw the fields to stop a running run and return the request to stop it, or None."""
     if run.state is not RunState.RUNNING:
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -175,7 +175,7 @@ _ANSWERS = "verdict", "again", PLACE
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page of one run and return the intent to rate, replicate or stop the run."""
+    """Draw the page of one run and return a request to rate, replicate or stop it, or None."""
     if not experiment.runs:
         st.subheader("Run")
         st.info(

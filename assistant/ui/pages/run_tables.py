@@ -1,4 +1,4 @@
-"""Tables and sentences about one run, and about two."""
+"""Tables and sentences about one run, or about the differences between two runs."""
 
 import pandas as pd
 
@@ -47,7 +47,7 @@ def measure_unit(experiment: Experiment, name: str) -> str:
 
 
 def measures_table(experiment: Experiment, run: Run) -> pd.DataFrame:
-    """Return the table of a run's measures with units, measures in the objective first."""
+    """Return the table of a run's measures with units; those in the objective come first."""
     objective = experiment.opened.objective
     measures = run.outcome.measures if run.outcome is not None else run.reported or {}
     first = [name for name in objective.measures if name in measures]

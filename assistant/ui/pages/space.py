@@ -53,7 +53,7 @@ MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 1_000, 9
 
 @dataclass(frozen=True, slots=True)
 class Brush:
-    """Range that the user selected across parallel axes: axis positions and range ends."""
+    """Range that the user selected on parallel axes: indices of the axes, ends of the range."""
 
     axes: tuple[int, ...]
     low: float
@@ -123,7 +123,7 @@ def brush_of(selection: object, n_axes: int) -> Brush | None:
 def over_axes(
     experiment: Experiment, runs: Sequence[Run], names: Sequence[str]
 ) -> tuple[list[ParallelAxis], list[ParallelLine]]:
-    """Return parallel axes for parameters and the measured value, with a line for each run."""
+    """Return parallel axes for the named parameters and the value, and one line for each run."""
     space = experiment.space
     parameters = [space.parameter(name) for name in names]
     values = [run.outcome.value for run in runs if run.outcome is not None]
@@ -207,7 +207,7 @@ _CONSTRAINTS = {True: "met", False: "violated"}
 
 
 def words_of(run: Run) -> str:
-    """Return the state of a run as text, as named in the filter of runs."""
+    """Return the state of a run as text, as in the page's filter of runs."""
     return labels.STATES[run.state]
 
 
@@ -236,7 +236,7 @@ class _MapKeys:
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page of the parameter space and return the intent to submit a run."""
+    """Draw the page of the parameter space and return a request to submit a run, or None."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
     if not experiment.measured:

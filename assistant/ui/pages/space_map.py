@@ -94,14 +94,14 @@ class SpaceMap:
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """Configuration that fixes the levels of parameters on no map axis, with its label."""
+    """Configuration whose levels apply to the parameters that are on no map axis."""
 
     configuration: Configuration
     words: str
 
 
 def centre_of(experiment: Experiment) -> Centre | None:
-    """Return the best configuration, the baseline or the first allowed one, or else None."""
+    """Return the best configuration, else the baseline, else the first allowed one, or None."""
     if experiment.best is not None:
         return Centre(experiment.best.configuration, f"the best run ({experiment.best.id})")
     if experiment.opened.baseline is not None:
@@ -122,7 +122,7 @@ def value_title(experiment: Experiment) -> str:
 
 
 def too_few(experiment: Experiment) -> str:
-    """Return the reason why a prediction is not possible, or an empty string if it is."""
+    """Return why there are too few results for a prediction, or an empty text if enough."""
     n = len(experiment.measured)
     if n >= FEW:
         return ""
@@ -325,7 +325,7 @@ def cell_panel(
     key: str,
     centre: Centre | None,
 ) -> Intent | None:
-    """Draw the details of a map cell and return the intent to submit a run in the cell."""
+    """Draw the details of a map cell and return a request to submit a run in it, or None."""
     rest = {} if centre is None else experiment.space.values(centre.configuration)
     try:
         configuration = from_key(experiment.space, key, rest)

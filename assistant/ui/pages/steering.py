@@ -1,4 +1,4 @@
-"""The *Steering* page: SLA, levels, region weights, strategy, auto-steering, past results."""
+"""The *Steering* page: SLA, levels, regions, strategy, auto-steering, import of past results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ from strategies.steering.regions import Good
 
 
 def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the SLA with fields to change its terms and return the intent to do so."""
+    """Draw the SLA with fields to change it and return the request to change it, or None."""
     sla = experiment.sla
     agreed = "; ".join(sla_words(experiment)) or "no limit and no goal"
     st.caption(f"Now: {agreed}.")
@@ -104,7 +104,7 @@ Pair = tuple[str, Level]
 
 
 def levels_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw which levels and combinations may be suggested, and return the intent of a change."""
+    """Draw which levels and combinations may be suggested; return a request to change them."""
     space, session = experiment.space, view_model.session
     open_ones = [
         (parameter.name, value)
@@ -218,7 +218,7 @@ def _exclusion(view_model: ExperimentView, space: ParameterSpace) -> Intent | No
 
 
 def weights_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the fields to weight a region and return the intent to change the region's weight."""
+    """Draw the fields for a region's weight, a factor of its share of runs; return a request."""
     answer_at("weights")
     steering, rule = experiment.steering, experiment.warning_policy.regions
     if steering.exploitation is None:
@@ -440,7 +440,7 @@ SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = 
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the steering page and return the intent to change the experiment's steering."""
+    """Draw the steering page and return the user's request to change the steering, or None."""
     intent = None
     names = list(SECTIONS)
     for tab, draw in zip(st.tabs(names), SECTIONS.values(), strict=True):

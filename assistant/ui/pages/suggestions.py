@@ -54,7 +54,7 @@ _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 def request_section(
     view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
-    """Draw the fields to request a batch of suggestions and return the intent to do so."""
+    """Draw the fields to request a batch of suggestions and return the request, or None."""
     if experiment.finished is not None:
         st.info(
             f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}"
@@ -90,7 +90,7 @@ def request_section(
 def replacement_intent(
     view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None, n: int
 ) -> Intent:
-    """Return the intent to get ``n`` new suggestions while the user's own runs remain."""
+    """Return the request for ``n`` new suggestions that leaves the user's own runs in place."""
     return _request(view_model, experiment, batch, lambda: view_model.session.suggest(n))
 
 
@@ -353,7 +353,7 @@ _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
 def warning_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the open warning, if any, and return the intent to answer the warning."""
+    """Draw the open warning, if any, and return the user's answer as a request, or None."""
     warning = experiment.open_warning
     answer_at("advice")
     if warning is None or experiment.finished is not None:
@@ -459,7 +459,7 @@ NUMBER, TAKE, EXPECTED, KIND, WHY = "no.", "take", "expected", "kind", "why"
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the page of suggestions and return the intent of the pressed button."""
+    """Draw the page of suggestions and return the action of the pressed button, or None."""
     # One box for each part, so that changes in one part do not move the others.
     with st.container():
         intent = warning_section(view_model, experiment)

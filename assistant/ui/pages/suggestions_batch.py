@@ -51,7 +51,7 @@ class BatchDraft:
         return not self.left and not self.edits and not self.own
 
     def ticked(self, n: int, taken: bool) -> BatchDraft:
-        """Return the draft with all or none of the rows taken, for ``n`` suggestions."""
+        """Return the draft with all rows selected if ``taken``, else none (``n`` suggestions)."""
         left = frozenset() if taken else frozenset(range(n))
         return replace(self, left=left, own=tuple(replace(one, taken=taken) for one in self.own))
 
@@ -67,12 +67,12 @@ class BatchDraft:
         return replace(self, own=(*self.own, one))
 
     def tidied(self) -> BatchDraft:
-        """Return the draft without the user's own runs that are left out."""
+        """Return the draft without those own runs of the user that are not selected."""
         return replace(self, own=tuple(one for one in self.own if one.taken))
 
     @property
     def own_only(self) -> BatchDraft:
-        """Draft for another batch, with only the user's own runs."""
+        """Draft with only the user's own runs, to carry them over to another batch."""
         return BatchDraft(own=self.own)
 
     def text(self, of: str) -> str:
@@ -147,7 +147,7 @@ def draft_of(
     rows: Sequence[tuple[tuple[str, ...], bool]],
     own: Sequence[ManualRun],
 ) -> BatchDraft:
-    """Return the draft for edited table rows, with reasons of the user's runs from ``own``."""
+    """Return the draft that describes edited table rows; ``own`` has the user's reasons."""
     suggestions = () if batch is None else batch.suggestions
     n = len(suggestions)
     left = frozenset(i for i, (_, taken) in enumerate(rows[:n]) if not taken)
@@ -184,7 +184,7 @@ class SubmissionPreview:
 def submission_preview(
     experiment: Experiment, batch: BatchSuggested | None, draft: BatchDraft
 ) -> SubmissionPreview:
-    """Return the runs that a draft would submit, or raise StrategyError for a bad level."""
+    """Return the runs that a draft would submit, or raise StrategyError if a level is invalid."""
     space = experiment.space
     n = 0 if batch is None else len(batch.suggestions)
     keep = tuple(i for i in range(n) if i not in draft.left)
@@ -201,7 +201,7 @@ def submission_preview(
 
 
 def values_of(space: ParameterSpace, one: ManualRun) -> dict[str, Level]:
-    """Return the values of a user's own run, or raise StrategyError for a bad level."""
+    """Return a user's own run as levels by parameter, or raise StrategyError if invalid."""
     pairs = zip(space.parameters, one.levels, strict=True)
     return {parameter.name: parameter.parse(text) for parameter, text in pairs}
 

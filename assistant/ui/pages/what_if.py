@@ -1,4 +1,4 @@
-"""The *What if* page: forecast of another share, budget, deadline, goal, strategy or weight.
+"""The *What if* page: forecasts for a changed SLA, strategy, share of runs or region weight.
 
 The fields are kept in the address, so a colleague can open the same question, and survive a change
 of page. An untouched field follows the experiment. Before each redraw the typed text is read.
@@ -162,14 +162,14 @@ def reset_fields(experiment: Experiment) -> None:
 
 
 def set_confirmation(experiment: Experiment, parts: tuple[str, ...] | None) -> None:
-    """Ask the user to confirm the changes, or withdraw the question if None is given."""
+    """Ask the user to confirm the changes in ``parts``, or withdraw the question if None."""
     old: PageState = st.session_state[_key(experiment)]
     asking = None if parts is None else (in_force(experiment), parts)
     st.session_state[_key(experiment)] = replace(old, confirmation=asking)
 
 
 def accept_current(experiment: Experiment) -> None:
-    """Use the current SLA and steering as the new starting point of the draft."""
+    """Make the current SLA and steering the terms with which the draft is compared."""
     old: PageState = st.session_state[_key(experiment)]
     st.session_state[_key(experiment)] = replace(old, terms_at_start=in_force(experiment))
 
@@ -330,7 +330,7 @@ _AT = "what-if"
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    """Draw the what-if page and return the intent to apply the change, once confirmed."""
+    """Draw the what-if page and return the request to apply the confirmed change, or None."""
     st.subheader("What if")
     now_s = view_model.session.now_s()
     state = read_state(experiment, now_s)

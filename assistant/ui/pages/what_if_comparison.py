@@ -1,4 +1,4 @@
-"""Comparison on *What if*: tiles, tables and charts of the present and the changed experiment.
+"""Comparison on the *What if* page: forecasts of the current and of the changed experiment.
 
 The question of *What if*: a draft of the fields, its address, its change, and its application.
 """
@@ -554,7 +554,7 @@ _REMOVAL_HINT = "Enter a value. To remove a limit, use *Steering*."
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """Change to forecast, with error messages by field and notes on omitted parts."""
+    """Change whose effect is forecast, with error messages by field and notes on omitted parts."""
 
     change: SteeringChange
     refused: Mapping[Place, str]
@@ -562,12 +562,12 @@ class WhatIfQuestion:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the draft changes something and no field is refused."""
+        """Whether the draft changes something and no field has an error."""
         return not self.refused and self.change != SteeringChange()
 
 
 def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIfQuestion:
-    """Return the change, errors and notes of a draft reduced by `without_defaults`.
+    """Return the change that a draft describes, with field errors and notes on omitted parts.
 
     Each field is first checked by itself, so that a refusal stands beside its field.
     """

@@ -1,4 +1,4 @@
-"""The *Workload* page: the profile of a job log, and a plan of the servers for its futures.
+"""The *Workload* page: profile of a job log, generated workloads, and server capacity plan.
 
 *Generate and compare* on *Workload*: models of the log, and workloads generated from them.
 """
@@ -71,7 +71,7 @@ _MOST_WHOLE = 2**53 - 1  # Largest whole number that a browser represents exactl
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """Jobs of a log within a time window (together ``identity``), with their profile."""
+    """Jobs of a log in a time window, with a profile; ``identity`` identifies log and window."""
 
     selection: LogSelection
     window: ProfileWindow
@@ -81,7 +81,7 @@ class LogView:
 
 
 def generation_section(view: LogView) -> Intent | None:
-    """Draw the fields to generate a workload, the result, and its comparison with the log."""
+    """Draw the generation of a workload and its comparison with the log; return a request."""
     generator = _generator()
     published = generator.published is not None
     choices = [_FITTED, _PUBLISHED] if published else [_FITTED]
@@ -337,7 +337,7 @@ _COLUMNS = (
 
 
 def capacity_section(view: LogView) -> Intent | None:
-    """Draw the fields and result of a capacity plan and return the intent to make a plan."""
+    """Draw the fields and result of a capacity plan and return a request to make one, or None."""
     wish = _plan_fields(view)
     planned = _latest_plan()
     answer_at(PLACE)
@@ -494,7 +494,7 @@ LOGS = Path("copperline-out") / "logs"  # Default folder of an uploaded log that
 
 
 def page(first_path: str | None = None) -> Intent | None:
-    """Draw the workload page and return the intent to tune the scheduler for the selected log."""
+    """Draw the workload page and return the user's request, such as to tune the scheduler."""
     st.subheader("Workload")
     selection = choose_log(_KEY, first_path)
     if selection is None:

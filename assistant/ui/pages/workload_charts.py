@@ -523,7 +523,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """Result of fitting a model or generating a workload, with warnings on lost parts."""
+    """Result of fitting a model or generating a workload; ``notes`` name parts not written."""
 
     wish: FitRequest | GenerationRequest
     state: Literal["done", "refused", "stopped", "broken"]
@@ -605,13 +605,13 @@ def generation_jobs() -> JobRegistry[GenerationResult]:
 
 
 def job_owner(kind: str) -> str:
-    """Return this browser's name in the job registry for a kind of job."""
+    """Return the owner key of this browser in the job registry, for a kind of job."""
     name: str = st.session_state.setdefault(_OWNER, uuid4().hex)
     return f"{name}-{kind}"
 
 
 def settings_text(settings: Mapping[str, Any], more: Sequence[str]) -> str:
-    """Combine field values and typed ``name=value`` lines into one settings text."""
+    """Combine field values and typed ``name=value`` lines into a JSON list of such lines."""
     lines = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
     return json.dumps([*lines, *more])
 
@@ -624,7 +624,7 @@ def _failure_result(
 
 
 def failure_reason(code: int, last_word: str, *, stopped: bool) -> tuple[Failed, str] | None:
-    """Return the end state and message of a failed command, or None on success."""
+    """Return the state (such as ``stopped``) and message of a failed command, None on success."""
     if stopped:
         return "stopped", ""
     if code == 0:

@@ -1,4 +1,4 @@
-"""Numbers of batches per period: Poisson regression, optionally with overdispersion.
+"""Poisson or negative binomial regression of the number of job batches that arrive per period.
 
 Bergsma et al., section 2.1: the mean is exp(w x) of the hour of the day (24, one-hot), the day of
 the week (7, one-hot) and the day of the history (survival-encoded: the first n of N features are 1
@@ -55,18 +55,18 @@ class BatchArrivals:
         return len(self.of_history)
 
     def log_mean(self, period: Ints, period_s: float) -> Floats:
-        """Return the hour and weekday terms of the logarithm of the mean: float64 [n]."""
+        """Return the log of each period's mean count, without its history-day term: float64 [n]."""
         day, hour = calendar(period, period_s)
         log_means: Floats = self.intercept + self.of_hour[hour] + self.of_day[day % DAYS]
         return log_means
 
     def history(self, day: Ints | None = None) -> Floats:
-        """Return the term of each history day, or of given days, in the log of the mean."""
+        """Return the term each training day, or each given one, adds to the log mean count."""
         levels: Floats = np.cumsum(self.of_history)
         return levels if day is None else levels[day]
 
     def drawn_days(self, n: int, rng: np.random.Generator, *, as_published: bool = False) -> Ints:
-        """Draw history days, recent ones most often: int64 [n], from 0.
+        """Draw `n` days of the training log, recent ones most often: int64 [n], counted from 0.
 
         The days are k before the last with k geometric from 0, and continue from the last before
         the first. With `as_published`, they count as in the authors' program: day (N - k) modulo N
@@ -77,7 +77,7 @@ class BatchArrivals:
         return (self.n_days - (0 if as_published else 1) - k) % self.n_days
 
     def of_weekday(self, near: Ints, weekday: Ints) -> Ints:
-        """Return the history days that are closest to `near` and have these weekdays."""
+        """Return the days of the training log closest to `near` that fall on these weekdays."""
         days = near + (weekday - self.first_day - near + 3) % DAYS - 3
         days = np.where(days >= self.n_days, days - DAYS, days)
         return np.clip(np.where(days < 0, days + DAYS, days), 0, self.n_days - 1)
@@ -97,7 +97,7 @@ class BatchArrivals:
         *,
         by_week: bool = False,
     ) -> tuple[Ints, Ints]:
-        """Draw arrival counts per period, with the level of a random history day for each day.
+        """Draw arrival counts per period; each day takes the level of a random training day.
 
         `scale` is a factor on the mean; `by_week` takes weeks of the history, see the module.
 
@@ -115,7 +115,7 @@ class BatchArrivals:
 
 
 def calendar(period: Ints, period_s: float) -> tuple[Ints, Ints]:
-    """Return day and hour of the day of each period, counted from the clock's zero."""
+    """Return each period's day number and hour of the day, counted from the clock's zero."""
     seconds = period * period_s
     day = np.floor(seconds / DAY_S).astype(np.int64)
     return day, np.floor((seconds - day * DAY_S) / DAY_S * HOURS).astype(np.int64)
@@ -169,7 +169,7 @@ def fit_arrivals(
 
 
 def recent_mean(counts: Ints, first_period: int, period_s: float, back: float) -> float:
-    """Return the mean count per period, with history days weighted as `BatchArrivals` draws."""
+    """Return the mean count per period, in which recent days weigh more (as in `drawn_days`)."""
     day = calendar(first_period + np.arange(len(counts)), period_s)[0]
     day = day - day[0]
     chance = _chance(int(day[-1]) + 1, back)

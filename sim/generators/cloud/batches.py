@@ -1,4 +1,4 @@
-"""Conversion of jobs to batches of flavours and back, and windows for training and test.
+"""Conversion between workloads and batches of flavours, and the training and test windows.
 
 A batch is the jobs of one user within one period (Bergsma et al., section 2). A flavour is a
 request: processors, time and memory, and where jobs consist of tasks, also numbers of tasks and
@@ -52,12 +52,12 @@ class JobExamples:
     tasks: Tasks | None = None
 
     def draw(self, flavour: Ints, rng: np.random.Generator) -> Ints:
-        """Draw a random example of its flavour for each job: int64 [n], rows of the columns."""
+        """Draw for each job a random example of its flavour: int64 [n], rows of the examples."""
         many = np.diff(self.first)[flavour]
         return self.first[flavour] + (rng.random(len(flavour)) * many).astype(np.int64)
 
     def nearest(self, flavour: Ints, lived_s: Floats, runtime_s: Floats) -> Ints:
-        """Return each job's example with the run time closest to its lifetime: int64 [n]."""
+        """Return, for each job, the row of the example whose run time is closest to `lived_s`."""
         nearest_row: Ints = np.empty(len(flavour), dtype=np.int64)
         for flavour_number in np.unique(flavour).tolist():
             mine = np.flatnonzero(flavour == flavour_number)
@@ -88,14 +88,14 @@ def batches_of(
 def batches_and_rows(
     workload: Workload, *, period_s: float, most_flavours: int, bins: Bins = LIVES
 ) -> tuple[CloudTrace, JobExamples, Ints]:
-    """Return batches, examples, and the workload row of each batched job, int64 [n_jobs]."""
+    """Return a workload's batches, example jobs, and the workload row of each batched job."""
     observed = observed_of(workload, most_flavours=most_flavours)
     trace, rows = observed.batches(period_s, bins)
     return trace, _examples(workload, observed.flavour, len(observed.flavours)), rows
 
 
 def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
-    """Return a workload's jobs as demand that begins at submission and ends after the run time.
+    """Convert a workload to observed jobs that begin at submission and live for their run time.
 
     `most_flavours` requests, 1 or more, have their own flavour; all jobs must have ended.
     """
@@ -112,7 +112,7 @@ def observed_of(workload: Workload, *, most_flavours: int = 32) -> ObservedJobs:
 
 
 def clock_of(workload: Workload) -> Floats:
-    """Return submit times by the log's own clock, in seconds since the clock's zero.
+    """Return submit times in local seconds since 1970, or since the first if dates are unknown.
 
     Without dates the first submission is at zero, as in the paper for Azure's trace.
     """
@@ -221,7 +221,7 @@ _OTHERS = "others up to "
 
 @dataclass(frozen=True, eq=False)
 class WindowJobs:
-    """Observed jobs of a time window, as columns of shape [n_jobs].
+    """Observed or generated jobs of a time window, as columns of shape [n_jobs].
 
     Attributes:
         start_s: float64, submission after the begin of the window, never falling.
@@ -377,7 +377,7 @@ def generated_jobs(
     lifetimes: np.random.Generator,
     example_rng: np.random.Generator,
 ) -> WindowJobs:
-    """Return the jobs of a generated trace, with the same draws as `workload_of`."""
+    """Convert a generated trace to jobs, with the same random draws as `workload_of`."""
     lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
     rows = examples.draw(trace.flavour, example_rng)
     return WindowJobs(
@@ -388,7 +388,7 @@ def generated_jobs(
 
 
 def cores_by_period(jobs: WindowJobs, n_periods: int, period_s: float) -> Floats:
-    """Return the processors of running jobs in each period of a window: float64 [n_periods].
+    """Return the number of processors in use in each period of a window: float64 [n_periods].
 
     As in `capacity.cores_in_use`, a job counts from the period of its begin on for its lifetime in
     whole periods, without an observed end to the end of the window.

@@ -1,4 +1,4 @@
-"""Capacity planning: servers that futures need, by their peak demand.
+"""Capacity planning: the number of servers that generated futures of a workload need.
 
 Bergsma et al., section 6.1. The fluid requirement has the processors (and the memory) of the peak
 demand, which no placement can undercut. The packed one places jobs by first fit; see
@@ -68,7 +68,7 @@ def cores_in_use(trace: CloudTrace, rng: np.random.Generator) -> Floats:
 
 
 def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
-    """Return the per-period band that contains this share of the futures (workload draws)."""
+    """Return the band that contains this share of the futures' cores in use in each period."""
     low, median, high = np.quantile(
         np.stack(list(futures)), (0.5 - share / 2, 0.5, 0.5 + share / 2), axis=0
     )
@@ -76,7 +76,7 @@ def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
 
 
 def cores_needed(futures: Iterable[Floats], share: float = 0.95) -> float:
-    """Return the cores that cover the peak demand in this share of the futures."""
+    """Return the number of cores that covers the peak demand in this share of the futures."""
     peaks = [float(cores.max()) for cores in futures]
     return float(np.quantile(peaks, share, method="higher"))
 
@@ -131,7 +131,7 @@ class ServerSize:
 
 @dataclass(frozen=True)
 class ServerRequirement:
-    """Number of servers that many generated futures of a workload need.
+    """Number of servers that the generated futures of a workload need, with its interval.
 
     Attributes:
         servers: number that suffices in the requested share of the futures.
@@ -149,7 +149,7 @@ class ServerRequirement:
 
     @classmethod
     def of(cls, each: Sequence[int], share: float) -> "ServerRequirement":
-        """Return the servers that suffice in a share of the futures, from each future's number.
+        """Build a requirement from each future's number of servers and the share to satisfy.
 
         Raises:
             WorkloadError: no future, or a share out of range.
@@ -173,7 +173,7 @@ class ServerRequirement:
         )  # fmt: skip
 
     def suffice(self) -> list[tuple[int, float]]:
-        """Return increasing server numbers, each with the share of futures it covers."""
+        """Return increasing numbers of servers, each with the share of futures it suffices for."""
         numbers, counts = np.unique(self.each, return_counts=True)
         shares = np.cumsum(counts) / len(self.each)
         return list(zip(numbers.tolist(), shares.tolist(), strict=True))
@@ -230,7 +230,7 @@ class CapacityPlan:
 
 
 def check_countable(workload: Workload, server: ServerSize) -> None:
-    """Raise `WorkloadError` if the demand of jobs cannot be compared with servers.
+    """Raise `WorkloadError` if the servers that the jobs need cannot be counted.
 
     Raises:
         WorkloadError: jobs consist of tasks, have unknown memory, or need more memory per
@@ -271,7 +271,7 @@ def peak(start_s: Floats, stop_s: Floats, amount: Ints, begin_s: float, end_s: f
 
 
 def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s: float) -> int:
-    """Return a lower bound on the servers that a future needs under any placement.
+    """Return a lower bound on the number of servers for a workload under any placement.
 
     Times `begin_s` and `end_s` count from the first submission.
     """
@@ -284,7 +284,7 @@ def fluid_servers(workload: Workload, server: ServerSize, begin_s: float, end_s:
 
 
 def missing_share(workload: Workload, warm_up_s: float) -> float:
-    """Return the share of a steady demand still missing after a warm-up from an empty system.
+    """Return the share of the steady-state demand that a warm-up from an empty system misses.
 
     It is the share of processor-seconds of jobs after they have lived that long.
     """
@@ -294,7 +294,7 @@ def missing_share(workload: Workload, warm_up_s: float) -> float:
 
 
 def placement_units(workload: Workload, server: ServerSize) -> tuple[Ints, Ints, Ints, Ints]:
-    """Split jobs into pieces for placement: a wide job takes whole servers and a remainder.
+    """Split jobs into pieces that fit on a server: wide jobs into whole servers and a remainder.
 
     Returns:
         int64 [n_pieces] each: row of the job, number of equal pieces, processors and memory of one

@@ -1,4 +1,4 @@
-"""Tables of contexts in levels, and checked arrays of fitted models.
+"""Contexts of probability tables, from general to specific levels, and checks of model arrays.
 
 A table has a row for each observed context at every level. Level 0 contains no facts and has one
 row; each further level contains the facts of the one before, and more. An unobserved context uses
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """Observed contexts of a probability table, with all levels in one row numbering.
+    """Observed contexts of a probability table as its rows, on levels from general to specific.
 
     Attributes:
         keys: observed contexts of each level, as sorted unique int64.
@@ -40,7 +40,7 @@ class Contexts:
         return sum(len(keys) for keys in self.keys[:level])
 
     def rows(self, level_keys: Sequence[Ints]) -> Ints:
-        """Return the row of each context, or of its deepest observed ancestor: int64 [n].
+        """Return the table row of each context, or of its deepest observed ancestor: int64 [n].
 
         The keys of each level except 0 are int64 [n]; levels beyond the table are ignored.
         """
@@ -87,7 +87,7 @@ def observed_contexts(
 
 
 def encode_contexts(name: str, contexts: Contexts) -> dict[str, NDArray[Any]]:
-    """Return the arrays of contexts, named with a prefix, for storage in a model."""
+    """Return the arrays that store contexts in a model, with names that begin with `name`."""
     keys = {f"{name}_keys_{level}": keys for level, keys in enumerate(contexts.keys)}
     return {**keys, f"{name}_parent": contexts.parent}
 

@@ -1,4 +1,4 @@
-"""Prediction of the next flavour by a log-linear mix of many tables (quality ``mix``).
+"""Prediction of a batch's next flavour by a weighted product of tables, or by dimensions.
 
 A dozen tables of contexts use different facts: length of runs, place in the batch, the last five
 flavours, the hour, recent days. Each gives probabilities p_i of the next token; the mix is
@@ -68,7 +68,7 @@ Facts = Mapping[str, Ints]  # facts before each token, by name: see `facts_of`
 
 @dataclass(frozen=True)
 class ExpertContext:
-    """Facts that a table of the mix uses at each level, and its relative half-life."""
+    """Context variables of one table of the mix per level, and its data's relative half-life."""
 
     levels: tuple[tuple[str, ...], ...]
     half_life: float = 1.0
@@ -93,7 +93,7 @@ MEMORIES: tuple[ExpertContext, ...] = (
 
 
 def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
-    """Return the named facts that precede each token: int64 [n] each.
+    """Return the context variables of each token by name, such as the hour: int64 [n] each.
 
     ``before``, ``run`` (its class), ``earlier`` as in `FlavourTokens`; ``run_before``, class of
     the run of `earlier`, 0 if there is none; ``place`` in the batch, in the same classes;
@@ -119,7 +119,7 @@ def facts_of(tokens: FlavourTokens) -> dict[str, Ints]:
 
 
 def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
-    """Return the integer keys of a table's contexts at each level: int64 [n] each."""
+    """Return a table's contexts at each level as integer keys: int64 [n] each."""
     sizes = {"hour": HOURS, "weekday": WEEKDAYS}
     sizes |= dict.fromkeys(("run", "run_before", "place"), LONGEST_RUN + 1)
     key: Ints = np.zeros(len(facts["before"]), dtype=np.int64)
@@ -132,13 +132,13 @@ def keys_of(memory: ExpertContext, facts: Facts, end: int) -> list[Ints]:
 
 
 def class_of(run: Ints) -> Ints:
-    """Return the weight class of each run-length class, from 0."""
+    """Return the class of mix weights for each run-length class: int64 [n], from 0."""
     return np.searchsorted(RUN_CLASSES, run, side="left").astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class FlavourExpert:
-    """One table of the mix, with probabilities float64 [n_rows, n_flavours + 1]."""
+    """One table of the mix: float64 [n_rows, n_flavours + 1], probabilities of the next token."""
 
     contexts: Contexts
     probability: Floats
@@ -171,7 +171,7 @@ class FlavourMix:
         return self._shares(self._logs(facts_of(tokens)))
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourMix":
-        """Return the mix with scaled odds of tokens, as in `flavours.tilted_shares`."""
+        """Return a copy that multiplies token odds by `odds` and flavour shares by `weight`."""
         return replace(self, odds=self.odds * odds, among=self.among * weight)
 
     def _shares(self, logs: Floats) -> Floats:
@@ -311,7 +311,7 @@ def fit_experts(trace: CloudTrace, half_life_days: float) -> tuple[FlavourExpert
 
 
 def fit_weights(expert_logs: Singles, token: Ints, of_class: Ints, prior: Floats) -> Floats:
-    """Return the most probable mix weights under a normal prior: float64 in its shape.
+    """Return the most probable weights of the mix's tables: float64 in the shape of `prior`.
 
     Args:
         expert_logs: float32 [experts, n, K + 1], logarithms of probabilities.
@@ -362,7 +362,7 @@ FLAVOUR_DIMENSIONS_MOST_CELLS = 4_000_000  # contexts times flavours that are co
 
 @dataclass(frozen=True, eq=False)
 class DimensionTable:
-    """Probabilities of one flavour dimension's values by context: float64 [n_rows, values]."""
+    """Probabilities of one flavour dimension's values by context: float64 [n_rows, n_values]."""
 
     contexts: Contexts
     probability: Floats
@@ -414,7 +414,7 @@ class FlavourChain:
         return self.node[first, d], self.value[first, d]
 
     def keys(self, d: int, before: Ints, run: Ints, earlier: Ints, parent: Ints) -> list[Ints]:
-        """Return the context keys of dimension `d` for each level except 0: int64 [n] each.
+        """Return the contexts of dimension `d` as integer keys for each level except 0.
 
         Args:
             d: dimension; -1 is whether the batch ends, which depends on the cores before.
@@ -434,7 +434,7 @@ class FlavourChain:
 
 
 def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
-    """Return the tree of flavours by cores, memory per core, GPUs, time limit and a remainder.
+    """Return the flavour tree by cores, memory per core, GPUs, time limit and a tie-break number.
 
     A dimension in which all agree is left out; the last one counts flavours that agree in all
     others.
@@ -458,7 +458,7 @@ def chain_of(flavours: Sequence[Flavour]) -> FlavourChain:
 
 @dataclass(frozen=True, eq=False)
 class FlavourDimensions:
-    """A model that gives the next token's probabilities, dimension by dimension.
+    """A model of the next token's probabilities as a product over the flavour's dimensions.
 
     Attributes:
         ends: whether the batch goes on (0) or ends (1).
@@ -485,7 +485,7 @@ class FlavourDimensions:
         return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourDimensions":
-        """Return the model with scaled odds of tokens, as in `flavours.tilted_shares`."""
+        """Return a copy that multiplies token odds by `odds` and flavour shares by `weight`."""
         return replace(self, odds=self.odds * odds, among=self.among * weight)
 
     def draw(
@@ -495,7 +495,7 @@ class FlavourDimensions:
         day: Ints | None,
         hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches, independently of the hour.
+        """Draw the flavours of `n_batches` non-empty batches; `hour` has no effect.
 
         The arguments and the result are those of `model_parts.NextFlavour.draw`.
         """

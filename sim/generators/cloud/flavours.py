@@ -1,4 +1,4 @@
-"""Prediction of the next flavour or the end of the batch by a table of contexts.
+"""Prediction of the next job's flavour, or of the batch's end, by a table of contexts.
 
 Bergsma et al., section 2.2: a token is a flavour or the end of a batch (EOB), and depends on those
 before. Here the context is three facts: the token before, its number of repetitions, and the
@@ -87,7 +87,7 @@ def keys_of(before: Ints, run: Ints, earlier: Ints, end: int) -> tuple[Ints, Int
 
 
 def run_class(run: Ints) -> Ints:
-    """Return the class of each run length: exact up to 8, then logarithmic, 31 at most."""
+    """Return the class of each repetition count: exact up to 8, then logarithmic, at most 31."""
     above = np.maximum(run, EXACT_RUNS) / EXACT_RUNS
     classes = EXACT_RUNS + np.ceil(2 * np.log2(above)).astype(np.int64)
     return np.where(run <= EXACT_RUNS, run, np.minimum(classes, LONGEST_RUN))
@@ -125,7 +125,7 @@ class FlavourTable:
         return probabilities
 
     def tilted(self, odds: Floats, weight: Floats) -> "FlavourTable":
-        """Return the table with scaled odds of tokens, as in `tilted_shares`."""
+        """Return a copy that multiplies token odds by `odds` and flavour shares by `weight`."""
         return replace(
             self,
             probability=tilted_shares(self.probability, odds, weight),
@@ -139,7 +139,7 @@ class FlavourTable:
         day: Ints | None,
         hour: Ints,  # noqa: ARG002 - signature of `NextFlavour`
     ) -> tuple[Ints, Ints]:
-        """Draw the flavours of non-empty batches, independently of the hour."""
+        """Draw the flavours of `n_batches` non-empty batches; `hour` has no effect."""
         return draw_flavours(self, n_batches, rng, day)
 
 
@@ -231,7 +231,7 @@ def days_of(tokens: FlavourTokens, trace: CloudTrace) -> Ints:
 
 
 def recency(tokens: FlavourTokens, trace: CloudTrace, half_life_days: float) -> Floats | None:
-    """Return token weights that halve with every half-life of age at the end of the window.
+    """Return a weight per token that halves with every `half_life_days` of its age, or None.
 
     A half-life of 0 weights all equally, and returns None.
     """

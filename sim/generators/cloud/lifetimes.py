@@ -72,7 +72,7 @@ class LifetimeTable:
 
 
 def state_of(lifetime: Ints, censored: Ints, long_bin: int, n_bins: int) -> Ints:
-    """Return each job's state: the bin of its end, or n_bins + the bin when last seen.
+    """Return each job's state code: the lifetime bin if it ended, else n_bins + the bin last seen.
 
     From `long_bin` on both are that bin.
     """
@@ -111,7 +111,7 @@ def keys_of(flavour: Ints, size: Ints, *states: Ints, n_bins: int, n_flavours: i
 
 
 def lagged_states(trace: CloudTrace, steps: int, long_bin: int) -> Ints:
-    """Return each job's predecessor state, `steps` jobs earlier in its batch: int64 [n_jobs]."""
+    """Return the state of the job `steps` places earlier in each job's batch: int64 [n_jobs]."""
     state = state_of(trace.lifetime, trace.censored, long_bin, trace.bins.n)
     lagged_state = np.full(trace.n_jobs, 2 * trace.bins.n, dtype=np.int64)
     same = trace.batch[steps:] == trace.batch[:-steps]
@@ -335,7 +335,7 @@ CONTEXTS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class LifetimeTrees:
-    """Hazards of lifetime bins from boosted trees.
+    """A model of the hazards of lifetime bins by boosted trees.
 
     Attributes:
         trees: trees over `N_FEATURES` features, see `_columns`.
@@ -411,7 +411,7 @@ class LifetimeTrees:
 
 
 def tree_keys(trace: CloudTrace) -> Ints:
-    """Return the context of every job as one integer, as trees use it: int64 [n_jobs]."""
+    """Return every job's context as one integer, from which the trees' features follow."""
     n_bins, n_flavours = trace.bins.n, len(trace.flavours)
     begins = trace.first_in_batch
     before = np.where(begins, n_flavours, np.concatenate([[n_flavours], trace.flavour[:-1]]))

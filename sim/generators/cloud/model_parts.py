@@ -83,7 +83,7 @@ class NextFlavour(Protocol):
         """Return the probabilities of each next token: float64 [n, n_flavours + 1]."""
 
     def tilted(self, odds: Floats, weight: Floats) -> "NextFlavour":
-        """Return the model with scaled odds of tokens, as in `flavours.tilted_shares`."""
+        """Return a copy that multiplies token odds by `odds` and flavour shares by `weight`."""
 
     def draw(
         self, n_batches: int, rng: np.random.Generator, day: Ints | None, hour: Ints
@@ -115,7 +115,7 @@ class Hazards(Protocol):
         """Return a model for jobs that end `rate` times as fast, with rescaled hazards."""
 
     def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a lifetime bin without censoring for every job in batches: int64 [n_jobs]."""
+        """Draw an uncensored lifetime bin for every job: int64 [n_jobs]."""
 
 
 def fit_next_flavour(

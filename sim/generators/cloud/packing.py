@@ -1,4 +1,4 @@
-"""Packing of jobs onto empty servers until the first failure: the allocation ratio FFAR.
+"""Packing of jobs onto empty servers until one fits nowhere: the allocation ratio FFAR.
 
 Bergsma et al., section 6.2: jobs arrive in order from a random start, lie on one server each and
 leave at their end, until one fits nowhere; the result is the allocated share of cores and memory,
@@ -91,7 +91,7 @@ def packing_rule_named(name: str) -> PackingRule:
 
 @dataclass(frozen=True)
 class SchedulingTuple:
-    """Settings of one packing: start in the window, number and size of servers, and rule.
+    """Settings of one packing run: start in the window, number and size of servers, and rule.
 
     Attributes:
         start: start, as a share of the window from 0 up to 1.
@@ -161,7 +161,7 @@ def draw_tuples(
     ranges: TupleRanges | None = None,
     algorithms: Sequence[str] | None = None,
 ) -> tuple[SchedulingTuple, ...]:
-    """Draw `n` scheduling tuples; a larger `n` only appends tuples.
+    """Draw `n` scheduling tuples; a larger `n` gives the same tuples and more.
 
     None takes the default ranges and all rules, which are equally likely.
 
@@ -298,7 +298,7 @@ class PackingRequests:
         return len(self.start_s)
 
     def first_job(self, start: float) -> int:
-        """Return the row of the first job after the share `start` of the window."""
+        """Return the row of the first job from the share `start` of the window onwards."""
         return int(np.searchsorted(self.start_s, self.begin_s + start * self.span_s, side="left"))
 
 
@@ -363,10 +363,10 @@ def requests_of(workload: Workload) -> PackingRequests:
 
 @dataclass(frozen=True, eq=False)
 class PackingResults:
-    """Allocated shares of cores and memory at the first failure, by tuple; NaN without failure.
+    """Allocated shares of cores and memory, per scheduling tuple, when a job first fits nowhere.
 
     Attributes:
-        cpu: float64 [n_tuples], share of all cores.
+        cpu: float64 [n_tuples], share of all cores; NaN if all jobs fit.
         memory: float64 [n_tuples], share of all memory; 0 if packed by cores only.
     """
 
@@ -375,7 +375,7 @@ class PackingResults:
     algorithm: tuple[str, ...]
 
     def of(self, algorithm: str | None) -> "PackingSummary":
-        """Summarise the packings by the rule `algorithm`, or all packings if None."""
+        """Summarise the packings that used the rule `algorithm`, or all packings if None."""
         is_selected = np.array([algorithm in (None, name) for name in self.algorithm], dtype=bool)
         failed = is_selected & ~np.isnan(self.cpu)
         cpu, memory = self.cpu[failed], self.memory[failed]

@@ -1,4 +1,4 @@
-"""Evaluation of cloud generators: fit on one window, prediction of the next (sections 5 and 6).
+"""Evaluation of cloud generators on the next time window (Bergsma et al., sections 5 and 6).
 
 Stages are scored step by step with the real history before each step; then every generator draws
 the window many times for comparison with the real one: arrivals, demand, reuse, lifetimes, sizes.
@@ -158,7 +158,7 @@ ReportProgress = Callable[[str, int, int], None]  # stage, progress and total
 
 
 def chosen_generators(name: str) -> tuple[str, ...]:
-    """Return the generators that a name selects; ``all`` selects those of `REPORTED`.
+    """Return the names of the selected cloud generators; ``all`` selects every one.
 
     Raises:
         UnknownNameError: no such generator.
@@ -171,7 +171,7 @@ def chosen_generators(name: str) -> tuple[str, ...]:
 
 
 def cloud_knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
-    """Return the values of all fit knobs: the given settings, else defaults.
+    """Return all settings of the fit: the given values, and the defaults for the others.
 
     Raises:
         UnknownNameError: there is no such knob.
@@ -215,7 +215,7 @@ def cloud_report(
 
     Args:
         windows: training and test window.
-        generators: names in `REPORTED`.
+        generators: names from `CLOUD_GENERATORS`.
         n_windows: number of windows that each of them draws, 2 or more.
         seed: seed of the draws.
         knobs: knobs with other than default values; those of periods and flavours belong to the
@@ -449,7 +449,7 @@ def _likeness(
 
 
 def picture_of(trace: CloudTrace) -> BatchSample:
-    """Return a sample of consecutive periods from the middle of the window, to be plotted."""
+    """Return the jobs of consecutive non-empty periods from mid-window, for a plot."""
     with_jobs = np.unique(trace.period)
     begin = min(int(np.searchsorted(with_jobs, trace.first_period + trace.n_periods // 2)),
                 max(len(with_jobs) - PICTURE_ROWS, 0))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Values of the evaluation of cloud generators, and the packing of windows onto servers."""
+"""Result types of the evaluation of cloud generators, and the packing of windows onto servers."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +39,7 @@ TRIES = 6
 
 @dataclass(frozen=True)
 class WindowPacking:
-    """Packing results of the real window, or of one generator's windows, with shares by tuple."""
+    """Packing results of the real window or of one generator: overall, by rule and per tuple."""
 
     name: str
     every: PackingSummary
@@ -49,7 +49,7 @@ class WindowPacking:
 
     @classmethod
     def of(cls, name: str, packings: PackingResults) -> "WindowPacking":
-        """Summarise packings overall and by rule."""
+        """Summarise packing results overall and for each packing rule."""
         rules = [rule.name for rule in PACKING_RULES if rule.name in packings.algorithm]
         return cls(
             name, packings.of(None), {rule: packings.of(rule) for rule in rules},
@@ -68,7 +68,7 @@ class PackingReport:
 
 
 def requests_of_jobs(jobs: WindowJobs, span_s: float, begin_s: float = 0.0) -> PackingRequests:
-    """Convert a window's jobs with known memory to packing requests, from `begin_s` on."""
+    """Convert the jobs that start from `begin_s` on to packing requests; memory must be known."""
     is_selected = jobs.start_s >= begin_s
     end_s = np.where(jobs.ended, jobs.start_s + jobs.lived_s, np.inf)
     return PackingRequests(
@@ -280,7 +280,7 @@ CLOUD_DEFINITIONS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class FlavourRow:
-    """Scores of a next-token prediction; `nll` is None without probabilities."""
+    """Scores of one model's next-token predictions: log loss `nll` (None if unknown) and error."""
 
     name: str
     nll: float | None
@@ -320,7 +320,7 @@ class PredictionBand:
 
     @classmethod
     def of(cls, windows: Floats, real: Floats) -> "PredictionBand":
-        """Compare real values [n_periods] with the band of generated [n_windows, n_periods]."""
+        """Compare real values with the band of generated ones, [n_windows, n_periods]."""
         tail = (1.0 - SHARE) / 2.0
         low, median, high = np.quantile(windows, (tail, 0.5, 1.0 - tail), axis=0)
         band = QuantileBand(low, median, high)
@@ -390,7 +390,7 @@ class GeneratorReport:
 
 @dataclass(frozen=True, eq=False)
 class BatchSample:
-    """Jobs of a few periods for a plot like figure 1 of the paper, one row per period.
+    """Jobs of a few periods, for a plot like figure 1 of Bergsma et al., one row per period.
 
     Attributes:
         period: int64 [n], row of each job, from 0.

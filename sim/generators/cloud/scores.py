@@ -1,4 +1,4 @@
-"""Scores of models of flavours and lifetimes on a trace, with the paper's baselines.
+"""Scores of flavour and lifetime models on a trace, with the baselines of Bergsma et al.
 
 All scores are of the next step with the real history before it (Bergsma et al., sections 5.2 and
 5.3). The authors' program counts the error of the likeliest bin among the bins up to the true one
@@ -32,7 +32,7 @@ CENSORINGS: tuple[Censoring, ...] = ("counted", "ignored", "ended")
 
 
 def treat_censored(trace: CloudTrace, how: Censoring) -> CloudTrace:
-    """Return a trace whose censored jobs are ignored, taken as ended, or left as they are.
+    """Return a trace with censored jobs left out, counted as ended, or unchanged.
 
     Args:
         trace: trace with lifetimes.
@@ -88,7 +88,7 @@ class SurvivalCurves:
     ends: Floats
 
     def mse(self, lived_s: Floats, row: Ints) -> float:
-        """Return the mean Survival-MSE over jobs, up to the end of the last bin."""
+        """Return the mean squared error (Survival-MSE) of the curves over jobs and time."""
         edges = self.edges_s
         width = np.diff(edges)
         missed = _squares(1.0 - self.begins, 1.0 - self.ends, width)
@@ -126,7 +126,7 @@ def survival_of(hazard: Floats, bins: Bins, *, stepped: bool) -> SurvivalCurves:
 def survival_mse(
     hazard: Floats, row: Ints, bins: Bins, lived_s: Floats, *, stepped: bool, at_once: int = 100_000
 ) -> float:
-    """Return the mean Survival-MSE of hazards over jobs, computed in chunks of `at_once` jobs."""
+    """Return the Survival-MSE of hazards over jobs and time, in chunks of `at_once` jobs."""
     total = 0.0
     for begin in range(0, len(row), at_once):
         some, curve_number = np.unique(row[begin : begin + at_once], return_inverse=True)
@@ -189,7 +189,7 @@ def score_flavours(flavours: NextFlavour, tokens: FlavourTokens) -> FlavourScore
 
 
 def baseline_flavours(taught: FlavourTokens, tokens: FlavourTokens) -> dict[str, FlavourScore]:
-    """Score the baselines Uniform, Multinomial and RepeatFlav (section 5.2), by name.
+    """Score the baselines Uniform, Multinomial and RepeatFlav (Bergsma et al., section 5.2).
 
     Frequencies are counted in `taught`, and `tokens` are predicted.
     """
@@ -246,7 +246,7 @@ def _summed(hazard: Floats, lifetime: Ints, censored: Ints) -> NDArray[np.float6
 
 
 def score_coin_flip(trace: CloudTrace) -> LifetimeScore:
-    """Score the baseline whose hazard is one half in every bin (section 5.3)."""
+    """Score the baseline with hazard one half in every bin (Bergsma et al., section 5.3)."""
     ended = trace.censored == 0
     bins = trace.lifetime + ended
     wrong = float((trace.lifetime[ended] != 0).mean())
@@ -255,7 +255,7 @@ def score_coin_flip(trace: CloudTrace) -> LifetimeScore:
 
 
 def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
-    """Return the error of predicting each job's lifetime as that of its predecessor.
+    """Return the error rate if each job is predicted to live as long as the one before it.
 
     The first of a batch is predicted to have the likeliest lifetime of all jobs.
     """
@@ -266,7 +266,7 @@ def repeat_lifetime_error(pooled: LifetimeTable, trace: CloudTrace) -> float:
 
 
 def reuse_distances(flavour: Ints, n_flavours: int) -> NDArray[np.float64]:
-    """Return shares of reuse distances: distinct other flavours since a flavour's last use.
+    """Return the share of each reuse distance: the number of other flavours since the last use.
 
     Hadary et al. (Protean, OSDI 2020), as in section 6.2. First requests of a flavour do not
     count.

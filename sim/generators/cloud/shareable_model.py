@@ -1,4 +1,4 @@
-"""Models to share instead of a confidential log: slightly changed, and close to the real one.
+"""Workload models to share instead of a confidential log, changed to protect its users.
 
 Idea: Bergsma et al., section 7. A model of `three_stage` is made from a log as follows:
 

@@ -1,4 +1,4 @@
-"""The generator of Bergsma et al. in three stages, and its two baselines.
+"""The three-stage workload generator of Bergsma et al. and its two baselines.
 
 - ``three_stage``: arrivals of batches; sequences of flavours and lifetimes that depend on those
   before (section 2), by models of some quality (`model_parts`).
@@ -91,7 +91,7 @@ class ModelTilts:
     weekend_load: float
 
     def ground(self, ground: CloudModelParts) -> CloudModelParts:
-        """Return the model parts with tilted arrivals and lifetimes."""
+        """Return the model parts with arrivals and lifetimes changed by these tilts."""
         return replace(
             ground,
             arrivals=self.arrivals(ground.arrivals),
@@ -99,7 +99,7 @@ class ModelTilts:
         )
 
     def arrivals(self, law: BatchArrivals) -> BatchArrivals:
-        """Return the arrival distribution with a different level at weekends."""
+        """Return the arrival distribution with weekend arrivals scaled by `weekend_load`."""
         if self.weekend_load == 1:
             return law
         of_day = law.of_day.copy()
@@ -114,7 +114,7 @@ class ModelTilts:
         return flavours.tilted(odds, self.weight)
 
     def shares(self, share: Floats) -> Floats:
-        """Return tilted probabilities of independent flavours: float64 [n_flavours]."""
+        """Return probabilities of independently drawn flavours after the tilts."""
         tilted = share * self.flavour_odds * self.weight
         other: Floats = tilted / tilted.sum()
         return other

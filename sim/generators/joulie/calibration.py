@@ -1,4 +1,4 @@
-"""Calibration of a Joulie model: measured pods correct rates, sensitivities and utilisations.
+"""Calibration of a Joulie model's rates, sensitivities and utilisations to measured pods.
 
 Joulie's page plans this. For a pod with work units U, request R, measured utilisation u, duration
 D and relative speed c of the device that it waits for,
@@ -57,7 +57,7 @@ class _PodMeasurements:
 
 
 def calibrate(model: Model, telemetry: Telemetry) -> tuple[Model, tuple[ParameterEstimate, ...]]:
-    """Calibrate a Joulie model to telemetry; return it with the table of changed parameters.
+    """Calibrate a Joulie model to telemetry; return it with estimates of changed parameters.
 
     Parameters with too few rows stay. Ranges of CPU utilisation become those of a uniform variable
     with the measured mean and spread over workloads.

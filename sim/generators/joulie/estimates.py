@@ -27,7 +27,7 @@ LARGEST_SIGMA = 10.0
 
 @dataclass(frozen=True)
 class ParameterEstimate:
-    """An estimate of a model parameter: values before and after the fit, and interval.
+    """An estimate of a model parameter: values before and after the fit, and 95 % interval.
 
     Attributes:
         parameter: path in the model, such as ``families.debug_eval.duration_sec.median``.
@@ -72,7 +72,7 @@ class LawFit:
     n: int
 
     def learnt(self, parameter: str, before: ClampedLognormal) -> tuple[ParameterEstimate, ...]:
-        """Return the estimates of median, sigma and both clamps."""
+        """Return the fitted median, sigma and both clamps as estimates of the parameter."""
         law = self.law
         return (
             ParameterEstimate(

@@ -242,7 +242,7 @@ def lognormal(
 
 
 def mean_gpu_utilisation(p: JoulieParameters, gpus: Ints) -> Floats:
-    """Return the mean GPU utilisation for the next tabulated number of GPUs."""
+    """Return each job's mean GPU utilisation, from the table's next larger number of GPUs."""
     place = np.searchsorted(np.array(p.gpu_utilisation_counts), gpus, side="left")
     means = np.array(p.gpu_utilisation_means)
     return means[np.minimum(place, len(means) - 1)]

@@ -1,4 +1,4 @@
-"""The fit of a Joulie model: known columns are fitted, all other parameters stay as published.
+"""Fit of a Joulie model to the known columns of a log; other parameters stay as published.
 
 A workload of Joulie's own has the family, pods and profiles of every job. In other logs these
 rules decide:
@@ -111,7 +111,7 @@ class JobNeeds:
 def fit_by_rules(
     workload: Workload, prior: JoulieParameters, knobs: Mapping[str, float]
 ) -> FamilyFit:
-    """Fit workload families to a log without families, which rules assign to its jobs.
+    """Fit workload families to a log that lacks them; rules assign a family to each job.
 
     The knob `untold_gpu_ratio` is the share of jobs with GPUs if the log does not contain it.
     """
@@ -219,7 +219,7 @@ def learn_law(
     values: Floats,
     least_rows: int,
 ) -> None:
-    """Fit a clamped lognormal of one family, or of several with fixed ratios of medians.
+    """Fit a clamped lognormal distribution to one family, or to several with fixed median ratios.
 
     The variance of the logarithms of several lognormal families is the square of their sigma plus
     the variance of their medians' logarithms; the latter is known and subtracted.

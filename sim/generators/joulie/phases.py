@@ -1,4 +1,4 @@
-"""Phases of a workload: parts of its work, each with its own profile.
+"""Phases of a workload: parts of its work, each with its own resource profile.
 
 Joulie's page plans this: its profiles are averages over a whole workload. Here a family may have
 phases, each a share of the work and, for every signal, a factor on the shared profile. The phases
@@ -30,7 +30,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True)
 class WorkloadPhase:
-    """A phase of a workload: its share of the work, and factors on the profile's signals."""
+    """A phase of a workload: its share of the work, and factors on its resource signals."""
 
     name: str
     share: float
@@ -94,7 +94,7 @@ def with_phases(
     draws: np.random.Generator,
     concentration: float = 0.0,
 ) -> Workload:
-    """Return the workload with phases for its tasks, by their families.
+    """Return the workload with the phases of each family added to the family's tasks.
 
     Args:
         workload: workload whose groups are indices of `families` and whose tasks have profiles.

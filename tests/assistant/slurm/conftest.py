@@ -8,7 +8,7 @@ from assistant import Measure
 from assistant.core.ports import ExecutionResult
 from assistant.executors.slurm import dispatcher
 from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
-from tests.assistant.slurm.service import Hand, House
+from tests.assistant.slurm.house import Hand, House
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from assistant.core.ports import ExecutionRequest, ExecutionResult
 from assistant.executors.slurm import dispatcher, protocol
 from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.protocol import DispatcherUnreachableError, FrameHeader, new_id
-from tests.assistant.slurm.service import VALUES, WITHIN_S, House, result, until
+from tests.assistant.slurm.house import VALUES, WITHIN_S, House, result, until
 
 
 def test_the_oldest_run_goes_to_whoever_asks_and_its_result_is_told_once(service: House) -> None:

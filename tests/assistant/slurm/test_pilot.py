@@ -19,7 +19,7 @@ from assistant.executors.slurm import jobs
 from assistant.executors.slurm.protocol import PilotTicket, pickle_application
 from strategies import Level
 from tests.assistant.examples import Bowl
-from tests.assistant.slurm.service import VALUES, WITHIN_S, House, until
+from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
 
 
 @dataclass

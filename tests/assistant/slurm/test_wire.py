@@ -12,7 +12,7 @@ from assistant.core.ports import ExecutionRequest
 from assistant.executors.slurm import dispatcher, protocol
 from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
 from assistant.executors.slurm.protocol import DispatcherUnreachableError, FrameError
-from tests.assistant.slurm.service import VALUES, WITHIN_S, House, until
+from tests.assistant.slurm.house import VALUES, WITHIN_S, House, until
 
 
 def said(service: House, *parts: bytes) -> bytes:

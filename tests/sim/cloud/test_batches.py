@@ -57,7 +57,7 @@ def test_what_is_written_is_what_was_read(files: tuple[Path, Path, Path], tmp_pa
         ("flavours", "300 b,|,z,|\n", "line 1: flavour is 'z'; known flavours are b, k, m."),
         ("flavours", "301 b,|\n", "a line must be seconds (a multiple of 300)"),
         ("flavours", "300 b,,k,|\n", "tokens separated by commas"),
-        ("flavours", "600 b,|\n300 b,|\n", "line 2: period is '300'; periods rise"),
+        ("flavours", "600 b,|\n300 b,|\n", "line 2: period is '300'; periods must rise"),
         ("flavours", "\n", "there are no jobs in it"),
         ("lifetimes", LIFETIMES.replace("U46", "U47"), "a bin from 0 to 46"),
         ("lifetimes", LIFETIMES.replace("U46", "X1"), "lifetime is 'X1'"),
