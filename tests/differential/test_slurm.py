@@ -53,8 +53,8 @@ def test_no_machine_is_ever_overfull(scenario: Scenario) -> None:
     for moment in np.unique(start_s[~np.isnan(start_s)]):
         held = np.zeros(capacity.shape, dtype=np.int64).reshape(-1, 2)
         for row in np.flatnonzero((start_s <= moment) & (moment < end_s)):
-            lease, got = state.leases[row], 0
-            for place in range(lease.first_place, lease.first_place + lease.n_places):
+            claim, got = state.claims[row], 0
+            for place in range(claim.first_place, claim.first_place + claim.n_places):
                 machine = state.places[place]
                 if scenario.allocation == "shared_nodes":
                     assert state.shares[place] > 0
@@ -63,7 +63,7 @@ def test_no_machine_is_ever_overfull(scenario: Scenario) -> None:
                 else:
                     held[machine] += capacity.reshape(-1, 2)[machine]
                     got += capacity.reshape(-1, 2)[machine, 0]
-            assert got == scenario.workload.procs[row] + lease.waste
+            assert got == scenario.workload.procs[row] + claim.waste
         assert (held.ravel() <= capacity).all()
     assert state.free == state.capacity, "all of it came back"
 

@@ -19,7 +19,7 @@ from strategies import (
 THIRD = StrategyEntry("third", "From elsewhere.", RandomSearch)
 
 
-def lease(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
+def declare(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
     found = [EntryPoint(name, value, registry.ENTRY_POINT_GROUP) for name, value in points]
     monkeypatch.setattr(registry, "entry_points", lambda group: found)
 
@@ -45,16 +45,16 @@ def test_names_and_options() -> None:
 
 def test_a_third_party_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "THIRD", THIRD, raising=False)
-    lease(monkeypatch, ("third", "strategies.registry:THIRD"))
+    declare(monkeypatch, ("third", "strategies.registry:THIRD"))
     assert "third" in strategy_names()
     assert make_strategy("third") == RandomSearch()
 
 
 def test_a_name_claimed_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    lease(monkeypatch, ("grasp", "elsewhere:ENTRY"))
+    declare(monkeypatch, ("grasp", "elsewhere:ENTRY"))
     with pytest.raises(StrategyError, match="'grasp' is registered twice"):
         make_strategy("random")
-    lease(monkeypatch, ("third", "one:ENTRY"), ("third", "two:ENTRY"))
+    declare(monkeypatch, ("third", "one:ENTRY"), ("third", "two:ENTRY"))
     with pytest.raises(StrategyError, match=r"registered twice \(again by 'two:ENTRY'\)"):
         strategy_names()
 
@@ -62,10 +62,10 @@ def test_a_name_claimed_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_broken_third_party_is_named_when_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lease(monkeypatch, ("third", "no_such_module_anywhere:ENTRY"))
+    declare(monkeypatch, ("third", "no_such_module_anywhere:ENTRY"))
     assert make_strategy("random") == RandomSearch()
     with pytest.raises(StrategyError, match="does not load"):
         make_strategy("third")
-    lease(monkeypatch, ("third", "strategies.registry:ENTRY_POINT_GROUP"))
+    declare(monkeypatch, ("third", "strategies.registry:ENTRY_POINT_GROUP"))
     with pytest.raises(StrategyError, match="is no StrategyEntry with this name"):
         make_strategy("third")
