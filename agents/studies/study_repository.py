@@ -131,6 +131,8 @@ class StudyLock:
         with suppress(OSError):
             if finished:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
+                for part in self.folder.glob("*.part"):  # half written by a process that was killed
+                    part.unlink(missing_ok=True)
             (self.folder / LOCK).unlink(missing_ok=True)
             if self._is_new and {path.name for path in self.folder.iterdir()} <= {PROGRESS}:
                 (self.folder / PROGRESS).unlink(missing_ok=True)

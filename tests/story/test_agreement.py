@@ -162,7 +162,7 @@ def last_agreement(folder: Path) -> Sla:
         (("--cost-per-hour", "1", "--cost-resources", "node"), "did you mean 'nodes'?"),
         (("--cost-per-hour", "1", "--cost-resources", "mode"), "whose levels are not numbers"),
         (("--cost-measure", "duration"), "did you mean 'duration_s'?"),
-        (("--cost-measure", "objective", "--cost-resources", "nodes"), "resources need a price per hour"),
+        (("--cost-measure", "objective", "--cost-resources", "nodes"), "need a price per hour"),
     ],
 )
 def test_what_cannot_be_agreed_is_said_in_one_sentence(
