@@ -163,7 +163,7 @@ def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) ->
             f"JobName=copperline-{pilot}", f"Comment=copperline-{pilot}",
         ):  # fmt: skip
             assert fact in told, told
-        secret = ours._desk.secret(pilot)
+        secret = ours._dispatcher.secret(pilot)
         assert secret is not None
         assert secret.hex() not in told
 

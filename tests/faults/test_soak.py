@@ -108,7 +108,7 @@ def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals
             told = httpx.get(f"{endpoint.url}/metrics", headers=headers, trust_env=False).text
         except httpx.TransportError:  # it does not listen yet
             return 0
-        lines = [x for x in told.splitlines() if x.startswith("copperline_claims") and "none" in x]
+        lines = [x for x in told.splitlines() if x.startswith("copperline_leases") and "none" in x]
         return sum(float(line.split()[-1]) for line in lines)
 
     with served(tmp_path) as (service, mark):

@@ -336,7 +336,7 @@ class PilotServer:
     """TCP server for pilots in its own thread; raises SettingsError if it cannot listen."""
 
     def __init__(self, desk: PilotDispatcher, host: str) -> None:
-        self._view_model = desk
+        self._dispatcher = desk
         try:
             family, *_ = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
             self._socket = socket.create_server((host, 0), family=family, backlog=256)
@@ -358,7 +358,7 @@ class PilotServer:
 
     def close(self) -> None:
         """Stop listening and close all connections."""
-        self._view_model.on_change = lambda: None
+        self._dispatcher.on_change = lambda: None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(30.0)
@@ -409,7 +409,7 @@ class PilotServer:
         try:
             async with asyncio.timeout(STRANGER_S):
                 header, secret = await self._header(reader)
-                is_newest = self._view_model.admit(header)
+                is_newest = self._dispatcher.admit(header)
         finally:
             self._strangers -= 1
         name, session = header.pilot, header.session
@@ -431,11 +431,11 @@ class PilotServer:
                     header, secret = await self._header(reader)
                 if header.pilot != name:
                     return
-                self._view_model.admit(header)
+                self._dispatcher.admit(header)
         finally:
             if self._plugged.get(name) is writer:
                 del self._plugged[name]
-                self._view_model.plugged(name, session, there=False)
+                self._dispatcher.plugged(name, session, there=False)
 
     async def _header(self, reader: asyncio.StreamReader) -> tuple[FrameHeader, bytes]:
         """Return the next header and the secret of its signature. Raises FrameError if invalid."""
@@ -443,7 +443,7 @@ class PilotServer:
             header = decode_header((await reader.readuntil(b"\n"))[:-1])
         except asyncio.LimitOverrunError as error:
             raise FrameError("the message header is not valid") from error
-        secret = self._view_model.secret(header.pilot)
+        secret = self._dispatcher.secret(header.pilot)
         if secret is None or not header.is_signed(secret, "ask"):
             raise FrameError("the signature is not valid")
         return header, secret
@@ -456,7 +456,7 @@ class PilotServer:
         session = secrets.token_hex(16)
         while True:
             change = self._change
-            answer = self._view_model.answer(header, body, session)
+            answer = self._dispatcher.answer(header, body, session)
             left_s = until_s - self._loop.time()
             if answer["do"] != "wait" or left_s <= 0:
                 return answer

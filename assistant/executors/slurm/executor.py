@@ -153,7 +153,7 @@ class SlurmExecutor:
         self._n_under_way = 0
         self._error: AssistantError | None = None
         about = {"version": version("copperline"), "python": platform.python_version()}
-        self._view_model = PilotDispatcher(self._completed, self._report, about)
+        self._dispatcher = PilotDispatcher(self._completed, self._report, about)
         self._expected: dict[str, tuple[float, int]] = {}
         self._to_cancel: set[str] = set()
         self._away_since_s: float | None = None
@@ -169,7 +169,7 @@ class SlurmExecutor:
             with jobs.slurm_errors_translated():
                 host = _answered(self._beginning, CONNECT_S)
             self._file, self._digest = pickle_application(application, self._folder.path)
-            self._gate = PilotServer(self._view_model, host)
+            self._gate = PilotServer(self._dispatcher, host)
         except BaseException:
             self._folder.release(tidy=True)
             raise
@@ -200,7 +200,7 @@ class SlurmExecutor:
         if self._closing.is_set():
             raise ExecutorError("the executor is closed")
         self._n_under_way += 1
-        self._view_model.take(work)
+        self._dispatcher.take(work)
         self._work_to_do.set()
 
     def collect(self) -> tuple[ExecutionResult, ...]:
@@ -222,11 +222,11 @@ class SlurmExecutor:
 
     def stop(self, run_id: int) -> None:
         """End one waiting or running run early."""
-        self._view_model.stop(run_id)
+        self._dispatcher.stop(run_id)
 
     def cancel(self) -> None:
         """Abort all submitted runs, and cancel the Slurm jobs of their pilots."""
-        busy = self._view_model.forget()
+        busy = self._dispatcher.forget()
         while True:
             try:
                 self._over.get_nowait()
@@ -263,7 +263,7 @@ class SlurmExecutor:
             self._work_to_do.clear()
             now_s = time.monotonic()
             if now_s - before_s > 5 * TICK_S + 1.0:
-                self._view_model.pardon(now_s - before_s)
+                self._dispatcher.pardon(now_s - before_s)
             try:
                 self._look()
             except AssistantError as error:
@@ -275,15 +275,15 @@ class SlurmExecutor:
             before_s = time.monotonic()
 
     def _look(self) -> None:
-        if self._view_model.broken is not None:
-            raise ExecutorError(f"no pilot can work: {self._view_model.broken}")
-        self._to_cancel.update(self._view_model.expire())
-        pilots = self._view_model.pilot_states()
+        if self._dispatcher.broken is not None:
+            raise ExecutorError(f"no pilot can work: {self._dispatcher.broken}")
+        self._to_cancel.update(self._dispatcher.expire())
+        pilots = self._dispatcher.pilot_states()
         for name in list(self._expected):
             if name not in pilots or pilots[name].has_reported:
                 del self._expected[name]
-        if self._view_model.n_heard != self._n_heard:
-            self._n_heard, self._fruitless, self._said_why = self._view_model.n_heard, 0, False
+        if self._dispatcher.n_heard != self._n_heard:
+            self._n_heard, self._fruitless, self._said_why = self._dispatcher.n_heard, 0, False
         now_s = time.monotonic()
         if now_s < self._again_s:
             return
@@ -304,7 +304,7 @@ class SlurmExecutor:
         if self._expected and now_s - self._reconciled_s > RECONCILE_S:
             self._reconciled_s = now_s
             n_pilots -= self._reconcile(now_s)
-        for _ in range(n_to_submit(self.capacity, self._view_model.n_runs, n_pilots)):
+        for _ in range(n_to_submit(self.capacity, self._dispatcher.n_runs, n_pilots)):
             if self._closing.is_set():
                 return
             self._send_pilot()
@@ -327,10 +327,10 @@ class SlurmExecutor:
         for name, missing in verdict.missing.items():
             self._expected[name] = self._expected[name][0], missing
         for name in {*verdict.lost, *verdict.on_hold}:
-            if not self._view_model.pilot_states()[
+            if not self._dispatcher.pilot_states()[
                 name
             ].has_reported:  # it may have connected just now
-                self._view_model.revoke(name)
+                self._dispatcher.revoke(name)
                 self._to_cancel.add(name)
                 self._fruitless += 1
                 self._last_lost = self._folder.last_words(name) or self._last_lost
@@ -356,16 +356,16 @@ class SlurmExecutor:
         )  # fmt: skip
         path = self._folder.ticket(pilot)
         ticket.write(path)
-        self._view_model.add(pilot, ticket.secret)
+        self._dispatcher.add(pilot, ticket.secret)
         self._expected[pilot] = time.monotonic(), 0
         try:
             jobs.submit_job(
                 [*self._options(pilot), str(self._folder.script), sys.executable, str(path)]
             )
         except jobs.SlurmRefusedError as error:
-            self._view_model.revoke(pilot)
+            self._dispatcher.revoke(pilot)
             del self._expected[pilot]
-            if not self._view_model.pilot_states():
+            if not self._dispatcher.pilot_states():
                 raise ExecutorError(
                     f"Slurm refuses the jobs of this sweep ({error}); see [executor]"
                 ) from error
@@ -384,7 +384,7 @@ class SlurmExecutor:
             self._away_since_s = now_s
         if not nobody:
             self._away_since_s = now_s
-        elif now_s - self._away_since_s > COMES_BACK_S and self._view_model.n_runs:
+        elif now_s - self._away_since_s > COMES_BACK_S and self._dispatcher.n_runs:
             raise ExecutorError(
                 f"Slurm's controller has not answered for {COMES_BACK_S:.0f} s ({error}). Finished "
                 "runs are stored; continue with: copperline resume"
@@ -400,7 +400,7 @@ class SlurmExecutor:
             return
         self._closing.set()
         self._work_to_do.set()
-        self._view_model.end()
+        self._dispatcher.end()
         for thread in self._threads:
             thread.join(2 * jobs.COMMAND_S)
         mine = self._folder.pilots()
