@@ -537,7 +537,7 @@ def program(**more: Any) -> Form:
         (Form(cluster=ClusterFields(order="graps")), "new-order", "graps"),
         (Form(cluster=ClusterFields(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
         (Form(cluster=ClusterFields(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
-        (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "s, 0, is not"),
+        (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "0, is not"),
         (Form(cluster=ClusterFields(levels={"depth": ("1", "4")})),
          "new-levels", "which no run uses"),
         (Form(cluster=ClusterFields(options={"depth": "4"})), "new-options", "which no run uses"),
